@@ -35,6 +35,7 @@ class Limits:
     pool_timeout: float = 43_200.0
     history_timeout: float = 604_800.0
     commits_retention: float = 2_592_000.0
+    # no setting: Hive has no such limit (CompactionTxnHandler.revokeTimedoutWorkers always queues the job again)
     max_lost_workers: int = 3
     history: Mapping[str, int] = field(default_factory=lambda: _HISTORY)
 

@@ -30,7 +30,7 @@ class CatalogSession(Protocol):
     def find_hiveacid_table(self, name: str) -> TableName | None:
         """Return the hiveacid table or view that a name refers to."""
 
-    def naming_others(self, name: str) -> AbstractContextManager[None]:
+    def left_to_spark(self, name: str) -> AbstractContextManager[None]:
         """Make Spark read a name as that of a database or a view."""
 
 
@@ -144,7 +144,7 @@ class NativeCatalog(Catalog):
         if name is None:
             return ask()
         mirror_databases(self._native.acid)
-        with self._native.naming_others(name):
+        with self._native.left_to_spark(name):
             return ask()
 
     def _relation(self, name: TableName) -> TableDefinition | ViewDefinition:

@@ -32,7 +32,12 @@ class NativeMergeWriter:
         table = target.require_table()
         self._target = target
         self._prepared = Merge(
-            target.session.context, table.name, source, condition, None, table.name.name, None
+            target.session.context,
+            table.name,
+            source,
+            condition,
+            target_alias=table.name.name,
+            source_alias=None,
         )
 
     def whenMatched(self, condition: Column | None = None) -> _WhenMatched:  # noqa: N802 - Spark's name
@@ -150,7 +155,7 @@ def replace_writers(
     def view_maker(make: Callable[[Any, str], None]) -> Callable[[Any, str], None]:
         def create_view(frame: Any, name: str) -> None:
             native = native_session(frame.sparkSession)
-            with nullcontext() if native is None else native.naming_others(name):
+            with nullcontext() if native is None else native.left_to_spark(name):
                 make(frame, name)
 
         return create_view

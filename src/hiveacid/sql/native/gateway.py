@@ -103,7 +103,7 @@ class Gateway:
     _parsers: weakref.WeakValueDictionary[int, SessionParser] = field(
         default_factory=weakref.WeakValueDictionary
     )
-    _passing: Counter[tuple[int, str]] = field(default_factory=Counter)
+    _left_to_spark: Counter[tuple[int, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _connections: list[weakref.ref[NativeConnection]] = field(default_factory=list)
     _abandoned: deque[Transaction] = field(default_factory=deque)
@@ -171,20 +171,20 @@ class Gateway:
         return state.sqlParser() if replacing is None else replacing.own_parser
 
     @contextmanager
-    def passing(self, session: Any, text: str) -> Iterator[None]:
-        """Make the parser inside of a JVM session pass a text to Spark, because its owner is already decided."""
+    def left_to_spark(self, session: Any, text: str) -> Iterator[None]:
+        """Make the parser inside of a JVM session leave a text to Spark, because its owner is already decided."""
         key = (session.hashCode(), text)  # Java's own, of the object
         with self._lock:
-            self._passing[key] += 1
+            self._left_to_spark[key] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._passing -= Counter([key])
+                self._left_to_spark -= Counter([key])
 
-    def passes(self, session: int, text: str) -> bool:
-        """Tell whether the parser inside of a session (given by its ``hashCode``) must pass a text to Spark."""
-        return not self.open or (session, text) in self._passing
+    def is_left_to_spark(self, session: int, text: str) -> bool:
+        """Tell whether the parser inside of a session (given by its ``hashCode``) must leave a text to Spark."""
+        return not self.open or (session, text) in self._left_to_spark
 
 
 def mirror_databases(session: AcidSession) -> None:
@@ -193,7 +193,7 @@ def mirror_databases(session: AcidSession) -> None:
         create_database(session.context.facts, name)
 
 
-def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
+def decide_owner_and_mirror(session: NativeConnection, source: Slice) -> Ownership:
     """Tell whose statement a text is, in Spark's current database; see `ownership.decide_owner`.
 
     If a statement concerns both catalogs (a database, for example), hiveacid's part is carried out here.

@@ -27,7 +27,12 @@ from hiveacid.sql.binding.bind import EXPRESSION, QUERY, is_spark_table
 from hiveacid.sql.binding.ownership import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.parameters import has_parameters
 from hiveacid.sql.binding.virtual_columns import VIRTUAL_COLUMNS, VirtualColumns
-from hiveacid.sql.native.gateway import Gateway, NativeConnection, add_hiveacid_tables, settle_ownership
+from hiveacid.sql.native.gateway import (
+    Gateway,
+    NativeConnection,
+    add_hiveacid_tables,
+    decide_owner_and_mirror,
+)
 from hiveacid.sql.statements import administration, queries
 from hiveacid.sql.statements.values import Slice, table_ref
 
@@ -82,7 +87,7 @@ class NativeParser:
         def parse() -> Any:
             # parsed first, so that errors in the text are Spark's; the text may include an alias
             parsed = self.own_parser.parseExpression(text)
-            if self._sql_gateway.passes(self.session_number, text) or not _has_subquery(text):
+            if self._sql_gateway.is_left_to_spark(self.session_number, text) or not _has_subquery(text):
                 return parsed
             return self.own_parser.parseExpression(
                 self._bound(Slice(f"{EXPRESSION}{text}"), QUERY).removeprefix(EXPRESSION)
@@ -95,7 +100,7 @@ class NativeParser:
 
         def parse() -> Any:
             parts = self.own_parser.parseMultipartIdentifier(text)
-            if not self._sql_gateway.passes(self.session_number, text):
+            if not self._sql_gateway.is_left_to_spark(self.session_number, text):
                 self._refuse_hiveacid_table([str(part).lower() for part in scala_items(parts)])
             return parts
 
@@ -123,11 +128,11 @@ class NativeParser:
 
     def _plan_by_owner(self, text: str, parse: Callable[[str], Any]) -> Any:
         def plan() -> Any:
-            if self._sql_gateway.passes(self.session_number, text):
+            if self._sql_gateway.is_left_to_spark(self.session_number, text):
                 return parse(text)
             session = self._connection()
             source = Slice(text)
-            ownership = settle_ownership(session, source)
+            ownership = decide_owner_and_mirror(session, source)
             if isinstance(
                 ownership.statement,
                 administration.StartTransaction | administration.Commit | administration.Rollback,

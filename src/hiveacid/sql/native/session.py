@@ -34,8 +34,8 @@ from hiveacid.sql.native.gateway import (
     Gateway,
     NativeConnection,
     add_hiveacid_tables,
+    decide_owner_and_mirror,
     mirror_databases,
-    settle_ownership,
 )
 from hiveacid.sql.native.parser import NativeParser
 from hiveacid.sql.native.targets import Target, find_target
@@ -103,7 +103,7 @@ class NativeSession(SparkSession):
 
     def _run_by_owner(self, source: Slice, args: Any) -> DataFrame:
         text = source.text
-        ownership = settle_ownership(self.acid, source)
+        ownership = decide_owner_and_mirror(self.acid, source)
         if ownership.owner is Owner.OURS and ownership.statement is not None:
             bound = parse(self.acid.with_arguments(source, args)) if args else ownership.statement
             return self.acid.run(text, bound)
@@ -118,7 +118,7 @@ class NativeSession(SparkSession):
 
     def _run_in_spark(self, text: str, args: Any) -> DataFrame:
         """Run a text in Spark unchanged."""
-        with self._sql_gateway.passing(self._jsparkSession, text):
+        with self._sql_gateway.left_to_spark(self._jsparkSession, text):
             return super().sql(text, args)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
@@ -157,9 +157,9 @@ class NativeSession(SparkSession):
         parts = self._parts(name)
         return None if parts is None else find_target(self.acid, parts)
 
-    def naming_others(self, name: str) -> AbstractContextManager[None]:
+    def left_to_spark(self, name: str) -> AbstractContextManager[None]:
         """Make Spark read a name as that of a database or a view, even if a hiveacid table has the same name."""
-        return self._sql_gateway.passing(self._jsparkSession, name)
+        return self._sql_gateway.left_to_spark(self._jsparkSession, name)
 
     def require_readable(self, name: str) -> None:
         """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog (a Hive Metastore)."""

@@ -215,7 +215,7 @@ class WriterSession(Protocol):
     def require_readable(self, name: str) -> None:
         """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog."""
 
-    def naming_others(self, name: str) -> AbstractContextManager[None]:
+    def left_to_spark(self, name: str) -> AbstractContextManager[None]:
         """Make Spark read a name as that of a database or a view."""
 
 

@@ -71,7 +71,7 @@ def table_of(raw: Any) -> TableDefinition:
     storage = raw.sd
     return TableDefinition(
         name=TableName(raw.dbName, raw.tableName),
-        columns=tuple(_column(one) for one in storage.cols or ()),
+        columns=tuple(_column(column) for column in storage.cols or ()),
         storage=StorageFormat(
             storage.serdeInfo.serializationLib or "",
             storage.inputFormat or "",
@@ -79,7 +79,7 @@ def table_of(raw: Any) -> TableDefinition:
             tuple(sorted((storage.serdeInfo.parameters or {}).items())),
         ),
         location=local(storage.location),
-        partition_columns=tuple(_column(one) for one in raw.partitionKeys or ()),
+        partition_columns=tuple(_column(column) for column in raw.partitionKeys or ()),
         bucketing=_bucketing(storage),
         properties=_shown(parameters),
         external=raw.tableType == EXTERNAL,
@@ -97,7 +97,7 @@ def view_of(raw: Any) -> ViewDefinition:
     outputs = int(parameters.get("view.query.out.numCols", "0"))
     return ViewDefinition(
         name=TableName(raw.dbName, raw.tableName),
-        columns=tuple(_column(one) for one in raw.sd.cols or ()),
+        columns=tuple(_column(column) for column in raw.sd.cols or ()),
         text=text if wrapped is None else wrapped["query"],
         original=raw.viewOriginalText or "",
         outputs=tuple(parameters[f"view.query.out.col.{place}"] for place in range(outputs)),
@@ -138,7 +138,7 @@ def raw_view(view: ViewDefinition, old: Any = None) -> Any:
         )
         made.viewExpandedText = f"SELECT {named} FROM ({view.text}) `hiveacid_query`"
     made.sd = protocol.StorageDescriptor(
-        cols=[_raw_column(one) for one in view.columns],
+        cols=[_raw_column(column) for column in view.columns],
         inputFormat=TEXTFILE.input_format,
         outputFormat=TEXTFILE.output_format,
         compressed=False,
@@ -152,8 +152,8 @@ def raw_view(view: ViewDefinition, old: Any = None) -> Any:
     return made
 
 
-def _column(one: Any) -> Column:
-    return Column(one.name, one.type, one.comment)
+def _column(raw: Any) -> Column:
+    return Column(raw.name, raw.type, raw.comment)
 
 
 def _bucketing(storage: Any) -> Bucketing | None:
@@ -163,8 +163,8 @@ def _bucketing(storage: Any) -> Bucketing | None:
     return Bucketing(
         tuple(storage.bucketCols),
         storage.numBuckets,
-        tuple(one.col for one in orders),
-        tuple(one.col for one in orders if one.order != _ASCENDING),
+        tuple(order.col for order in orders),
+        tuple(order.col for order in orders if order.order != _ASCENDING),
     )
 
 
@@ -187,7 +187,7 @@ def raw_table(table: TableDefinition, old: Any = None) -> Any:
     if table.external:
         made.tableType = EXTERNAL
         made.parameters["EXTERNAL"] = "TRUE"
-    made.partitionKeys = [_raw_column(one) for one in table.partition_columns]
+    made.partitionKeys = [_raw_column(column) for column in table.partition_columns]
     made.sd = _raw_storage(table, made.sd)
     return made
 
@@ -196,7 +196,7 @@ def _raw_storage(table: TableDefinition, old: Any) -> Any:
     made = (
         old if old is not None else protocol.StorageDescriptor(compressed=False, storedAsSubDirectories=False)
     )
-    made.cols = [_raw_column(one) for one in table.columns]
+    made.cols = [_raw_column(column) for column in table.columns]
     made.location = sent_location(table.location)
     made.inputFormat, made.outputFormat = table.storage.input_format, table.storage.output_format
     made.serdeInfo = made.serdeInfo or protocol.SerDeInfo(name=table.name.name)
@@ -207,14 +207,14 @@ def _raw_storage(table: TableDefinition, old: Any) -> Any:
     made.numBuckets = bucketing.count if bucketing else -1
     made.bucketCols = list(bucketing.columns) if bucketing else []
     made.sortCols = [
-        protocol.Order(col=one, order=0 if bucketing and one in bucketing.descending else _ASCENDING)
-        for one in (bucketing.sort_columns if bucketing else ())
+        protocol.Order(col=column, order=0 if bucketing and column in bucketing.descending else _ASCENDING)
+        for column in (bucketing.sort_columns if bucketing else ())
     ]
     return made
 
 
-def _raw_column(one: Column) -> Any:
-    return protocol.FieldSchema(name=one.name, type=one.type, comment=one.comment)
+def _raw_column(column: Column) -> Any:
+    return protocol.FieldSchema(name=column.name, type=column.type, comment=column.comment)
 
 
 def partition_of(raw: Any) -> Partition:

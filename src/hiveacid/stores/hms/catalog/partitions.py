@@ -30,8 +30,8 @@ def fetch_partitions(client: MetastoreClient, name: TableName) -> list[Any]:
 def fetch_partitions_by_name(client: MetastoreClient, name: TableName, names: Sequence[str]) -> Iterator[Any]:
     """Return the existing partitions among those with Hive's ``names``."""
     for start in range(0, len(names), _MOST_NAMES):
-        some = list(names[start : start + _MOST_NAMES])
-        yield from client.call("get_partitions_by_names", name.database, name.name, some) or ()
+        chunk = list(names[start : start + _MOST_NAMES])
+        yield from client.call("get_partitions_by_names", name.database, name.name, chunk) or ()
 
 
 def add_missing_partitions(
@@ -42,28 +42,30 @@ def add_missing_partitions(
     Another client may add some of them at the same time; its definitions stay. ``now``: milliseconds.
     """
     name = TableName(table.dbName, table.tableName)
-    wanted: dict[Values, Partition] = {}
-    for one in partitions:
-        wanted.setdefault(_values(one), one)
+    requested: dict[Values, Partition] = {}
+    for partition in partitions:
+        requested.setdefault(_values(partition), partition)
     columns = [column.name for column in table.partitionKeys or ()]
-    there = _by_values(
-        fetch_partitions_by_name(client, name, [format_partition(columns, values) for values in wanted])
+    existing = _by_values(
+        fetch_partitions_by_name(client, name, [format_partition(columns, values) for values in requested])
     )
-    fresh = [one for values, one in wanted.items() if values not in there]
+    fresh = [partition for values, partition in requested.items() if values not in existing]
     met = False
     for start in range(0, len(fresh), _MOST_NEW):
-        some = fresh[start : start + _MOST_NEW]
-        if not _add_all_or_none(client, table, some, now):
-            for one in some:
-                met = not _add_all_or_none(client, table, [one], now) or met
-    mine = {_values(one): one for one in fresh}
-    return _by_values(fetch_partitions(client, name)) if met else {**there, **mine}
+        chunk = fresh[start : start + _MOST_NEW]
+        if not _add_all_or_none(client, table, chunk, now):
+            for partition in chunk:
+                met = not _add_all_or_none(client, table, [partition], now) or met
+    mine = {_values(partition): partition for partition in fresh}
+    return _by_values(fetch_partitions(client, name)) if met else {**existing, **mine}
 
 
 def _add_all_or_none(client: MetastoreClient, table: Any, partitions: Sequence[Partition], now: int) -> bool:
     """Add all partitions; return False and add none if one of them exists meanwhile."""
     try:
-        client.call("add_partitions", [definitions.raw_partition(table, one, now) for one in partitions])
+        client.call(
+            "add_partitions", [definitions.raw_partition(table, partition, now) for partition in partitions]
+        )
     except AlreadyExistsError:
         return False
     return True
@@ -71,14 +73,14 @@ def _add_all_or_none(client: MetastoreClient, table: Any, partitions: Sequence[P
 
 def require_in_place(name: TableName, new: Sequence[Partition], there: Mapping[Values, Partition]) -> None:
     """Raise WriteConflictError unless each new partition lies where its rows were written."""
-    for one in new:
-        found = there.get(_values(one))
-        if found is None or not is_same_location(found.location, one.location):
-            raise WriteConflictError(misplaced_partition(name, one, found))
+    for partition in new:
+        match = there.get(_values(partition))
+        if match is None or not is_same_location(match.location, partition.location):
+            raise WriteConflictError(misplaced_partition(name, partition, match))
 
 
 def _by_values(raws: Sequence[Any] | Iterator[Any]) -> dict[Values, Partition]:
-    return {one.values: one for one in map(definitions.partition_of, raws)}
+    return {partition.values: partition for partition in map(definitions.partition_of, raws)}
 
 
 def _values(partition: Partition) -> Values:

@@ -53,7 +53,7 @@ class MetastoreTransactions:
         if self.capabilities.txn_types:
             request.txn_type = _TYPES.get(kind)
         answer = self.client.call("open_txns", request)
-        return tuple(TxnId(checked_id(one)) for one in sorted(answer.txn_ids))
+        return tuple(TxnId(checked_id(txn_id)) for txn_id in sorted(answer.txn_ids))
 
     def valid_txns(self) -> ValidTxnList:
         """Return the current snapshot."""
@@ -96,7 +96,7 @@ class MetastoreTransactions:
         if now.high_watermark == txns.high_watermark or not lists:
             return lists
         later = _fetch_write_id_lists(self.client, now, tables)
-        return {name: _with_later_ids(found, later[name]) for name, found in lists.items()}
+        return {name: _with_later_ids(id_list, later[name]) for name, id_list in lists.items()}
 
     def record_read_write_ids(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
         """Record in a metastore of Hive 4, for each table, the lowest write id that may be invisible to the transaction.
@@ -106,7 +106,9 @@ class MetastoreTransactions:
         """
         if not self.capabilities.txn_types or not write_ids:
             return
-        lowest = {str(one.table): int(one.min_open or one.high_watermark + 1) for one in write_ids}
+        lowest = {
+            str(id_list.table): int(id_list.min_open or id_list.high_watermark + 1) for id_list in write_ids
+        }
         self.client.call("add_write_ids_to_min_history", txn_id, lowest)
 
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
@@ -114,23 +116,23 @@ class MetastoreTransactions:
         plain_table(table)
         if not txn_ids:
             return ()
-        wanted = sorted(set(txn_ids))
+        distinct_ids = sorted(set(txn_ids))
         try:
-            given = _allocate(self.client, wanted, table)
+            given = _allocate(self.client, distinct_ids, table)
         except (
             HiveAcidError
         ):  # for one that has ended, and for some that have their ids, no version has good words
             txns = self.valid_txns()
-            for txn_id in wanted:
+            for txn_id in distinct_ids:
                 state = _state(txns, txn_id)
                 if state != TransactionState.OPEN:
                     raise not_open(txn_id, state) from None
-            if len(wanted) == 1:
+            if len(distinct_ids) == 1:
                 raise
             given = {}
-            for txn_id in wanted:
+            for txn_id in distinct_ids:
                 given |= _allocate(self.client, [txn_id], table)
-        return tuple(given[one] for one in txn_ids)
+        return tuple(given[txn_id] for txn_id in txn_ids)
 
     def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
         """Send a heartbeat, one call per run of consecutive ids, so that no other client's transactions are kept alive."""
@@ -149,14 +151,14 @@ class MetastoreTransactions:
         rows = self.client.call("get_open_txns_info").open_txns
         return tuple(
             TransactionRow(
-                TxnId(one.id),
-                _STATES.get(one.state, "OPEN"),
-                one.startedTime or 0,
-                one.lastHeartbeatTime or 0,
-                one.user or "",
-                one.hostname or "",
+                TxnId(row.id),
+                _STATES.get(row.state, "OPEN"),
+                row.startedTime or 0,
+                row.lastHeartbeatTime or 0,
+                row.user or "",
+                row.hostname or "",
             )
-            for one in sorted(rows, key=lambda one: int(one.id))
+            for row in sorted(rows, key=lambda row: int(row.id))
         )
 
 
@@ -168,30 +170,34 @@ def _state(txns: ValidTxnList, txn_id: TxnId) -> str:
     return TransactionState.COMMITTED if 1 <= txn_id <= txns.high_watermark else TransactionState.UNKNOWN
 
 
-def _with_later_ids(found: ValidWriteIdList, later: ValidWriteIdList) -> ValidWriteIdList:
-    known = {*found.open, *found.aborted}
-    young = [one for one in (*later.open, *later.aborted) if one <= found.high_watermark and one not in known]
-    return ValidWriteIdList(found.table, found.high_watermark, (*found.open, *young), found.aborted)
+def _with_later_ids(earlier: ValidWriteIdList, later: ValidWriteIdList) -> ValidWriteIdList:
+    listed = {*earlier.open, *earlier.aborted}
+    young = [
+        write_id
+        for write_id in (*later.open, *later.aborted)
+        if write_id <= earlier.high_watermark and write_id not in listed
+    ]
+    return ValidWriteIdList(earlier.table, earlier.high_watermark, (*earlier.open, *young), earlier.aborted)
 
 
 def _fetch_write_id_lists(
     client: MetastoreClient, txns: ValidTxnList, tables: Sequence[TableName]
 ) -> dict[TableName, ValidWriteIdList]:
-    found: dict[TableName, ValidWriteIdList] = {}
-    wanted = list(dict.fromkeys(plain_table(name) for name in tables))
-    for start in range(0, len(wanted), _MOST_TABLES):
-        names = {str(name): name for name in wanted[start : start + _MOST_TABLES]}
+    id_lists: dict[TableName, ValidWriteIdList] = {}
+    plain_names = list(dict.fromkeys(plain_table(name) for name in tables))
+    for start in range(0, len(plain_names), _MOST_TABLES):
+        names = {str(name): name for name in plain_names[start : start + _MOST_TABLES]}
         request = protocol.GetValidWriteIdsRequest(
             fullTableNames=list(names), validTxnList=format_txn_list(txns)
         )
-        for one in client.call("get_valid_write_ids", request).tblValidWriteIds:
-            table = names.get(one.fullTableName.lower())
+        for raw in client.call("get_valid_write_ids", request).tblValidWriteIds:
+            table = names.get(raw.fullTableName.lower())
             if table is not None:
-                found[table] = write_id_list(table, one)
-    missing = [name for name in wanted if name not in found]
+                id_lists[table] = write_id_list(table, raw)
+    missing = [name for name in plain_names if name not in id_lists]
     if missing:
         raise StoreError(f"the metastore gave no write ids of {missing[0]}")
-    return found
+    return id_lists
 
 
 def _allocate(client: MetastoreClient, txn_ids: Sequence[TxnId], table: TableName) -> dict[int, WriteId]:
@@ -199,7 +205,9 @@ def _allocate(client: MetastoreClient, txn_ids: Sequence[TxnId], table: TableNam
         dbName=table.database, tableName=table.name, txnIds=list(txn_ids)
     )
     answer = client.call("allocate_table_write_ids", request)
-    given = {int(one.txnId): WriteId(checked_id(one.writeId)) for one in answer.txnToWriteIds}
+    given = {
+        int(allocation.txnId): WriteId(checked_id(allocation.writeId)) for allocation in answer.txnToWriteIds
+    }
     if not set(given).issuperset(txn_ids):
         raise StoreError(
             f"the metastore gave write ids of {table} to {sorted(given)}, not to {list(txn_ids)}"

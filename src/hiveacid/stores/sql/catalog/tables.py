@@ -157,8 +157,8 @@ class SqlCatalog(SqlBase):
 
         def work(connection: Connection) -> None:
             _require_table(connection, name)
-            wanted = _by_digest(partitions)
-            _insert_partitions(connection, name, wanted, _read_partitions(connection, name, wanted))
+            by_digest = _by_digest(partitions)
+            _insert_partitions(connection, name, by_digest, _read_partitions(connection, name, by_digest))
 
         write_exactly_once(self._database, work)
 
@@ -169,8 +169,8 @@ class SqlCatalog(SqlBase):
 
         def work(connection: Connection) -> None:
             _require_table(connection, name)
-            for some in chunks(partition_digest(one) for one in partitions):
-                connection.execute(_DROP_PARTITIONS, {**table_parameters(name), "digests": some})
+            for digests in chunks(partition_digest(partition) for partition in partitions):
+                connection.execute(_DROP_PARTITIONS, {**table_parameters(name), "digests": digests})
 
         write_exactly_once(self._database, work)
 
@@ -179,10 +179,10 @@ class SqlCatalog(SqlBase):
         checks.table_name(name)
 
         def work(connection: Connection) -> list[Partition]:
-            found = [partition_of(text) for text in connection.scalars(_PARTITIONS, table_parameters(name))]
-            if not found:
+            stored = [partition_of(text) for text in connection.scalars(_PARTITIONS, table_parameters(name))]
+            if not stored:
                 _require_table(connection, name)
-            return found
+            return stored
 
         return tuple(sorted(self._database.read(work), key=lambda partition: partition.key))
 
@@ -298,27 +298,28 @@ def _rename(connection: Connection, old: TableName, new: TableName) -> None:
         )
 
 
-def _by_digest(ones: Iterable[Partition]) -> dict[str, Partition]:
-    wanted: dict[str, Partition] = {}
-    for one in ones:
-        wanted.setdefault(partition_digest(one), one)
-    return wanted
+def _by_digest(new_partitions: Iterable[Partition]) -> dict[str, Partition]:
+    by_digest: dict[str, Partition] = {}
+    for partition in new_partitions:
+        by_digest.setdefault(partition_digest(partition), partition)
+    return by_digest
 
 
 def _read_partitions(connection: Connection, name: TableName, digests: Iterable[str]) -> dict[str, Partition]:
     return {
         row.digest: partition_of(row.definition)
-        for some in chunks(digests)
-        for row in connection.execute(_KNOWN, {**table_parameters(name), "digests": some})
+        for chunk in chunks(digests)
+        for row in connection.execute(_KNOWN, {**table_parameters(name), "digests": chunk})
     }
 
 
 def _insert_partitions(
-    connection: Connection, name: TableName, wanted: Mapping[str, Partition], known: Container[str]
+    connection: Connection, name: TableName, by_digest: Mapping[str, Partition], existing: Container[str]
 ) -> None:
-    for some in chunks(digest for digest in wanted if digest not in known):
+    for chunk in chunks(digest for digest in by_digest if digest not in existing):
         rows = [
-            table_columns(name) | {"digest": digest, "definition": to_text(wanted[digest])} for digest in some
+            table_columns(name) | {"digest": digest, "definition": to_text(by_digest[digest])}
+            for digest in chunk
         ]
         connection.execute(insert(partitions), rows)
 
@@ -334,44 +335,44 @@ ExistingPartitions = Mapping[TableName, Mapping[str, Partition]]
 def existing_partitions(connection: Connection, changes: CatalogChanges) -> ExistingPartitions:
     """Return those of the new partitions that other clients have created meanwhile, by table and digest."""
     return {
-        name: _read_partitions(connection, name, _by_digest(ones))
-        for name, ones in _by_table(changes).items()
+        name: _read_partitions(connection, name, _by_digest(new_partitions))
+        for name, new_partitions in _by_table(changes).items()
     }
 
 
-def misplaced_partition(changes: CatalogChanges, there: ExistingPartitions) -> str | None:
+def misplaced_partition(changes: CatalogChanges, existing: ExistingPartitions) -> str | None:
     """Return the reason why a new partition conflicts with an existing one at another location, None if there is none."""
-    for name, ones in _by_table(changes).items():
-        known = {**_by_digest(ones), **there[name]}
-        for one in ones:
-            found = known[partition_digest(one)]
-            if not is_same_location(found.location, one.location):
-                return refusals.misplaced_partition(name, one, found)
+    for name, new_partitions in _by_table(changes).items():
+        by_digest = {**_by_digest(new_partitions), **existing[name]}
+        for partition in new_partitions:
+            match = by_digest[partition_digest(partition)]
+            if not is_same_location(match.location, partition.location):
+                return refusals.misplaced_partition(name, partition, match)
     return None
 
 
 def apply_changes(
-    database: Database, connection: Connection, changes: CatalogChanges, there: ExistingPartitions
+    database: Database, connection: Connection, changes: CatalogChanges, existing: ExistingPartitions
 ) -> None:
     """Insert new tables and partitions; partitions of tables that were dropped meanwhile are ignored.
 
-    ``there``: the result of :func:`existing_partitions`. If another client creates one of the partitions after that call,
+    ``existing``: the result of :func:`existing_partitions`. If another client creates one of the partitions after that call,
     the commit fails and is repeated.
     """
     for definition in changes.tables:
         _create_table(database, connection, definition)
     for definition in changes.altered:
         _replace(database, connection, _require_table(connection, definition.name), definition)
-    for name, ones in _by_table(changes).items():
+    for name, new_partitions in _by_table(changes).items():
         if connection.scalar(_TABLE, table_parameters(name)) is not None:
-            _insert_partitions(connection, name, _by_digest(ones), there[name])
+            _insert_partitions(connection, name, _by_digest(new_partitions), existing[name])
 
 
 def _by_table(changes: CatalogChanges) -> dict[TableName, list[Partition]]:
-    found: dict[TableName, list[Partition]] = {}
-    for new in changes.partitions:
-        found.setdefault(new.table, []).append(new.partition)
-    return found
+    new_partitions: dict[TableName, list[Partition]] = {}
+    for addition in changes.partitions:
+        new_partitions.setdefault(addition.table, []).append(addition.partition)
+    return new_partitions
 
 
 def _require_table(connection: Connection, name: TableName) -> TableDefinition:

@@ -75,13 +75,16 @@ class CompactionQueue(SqlBase):
         now = self._database.now()
 
         def work(connection: Connection) -> Compaction | None:
-            wanted = (
+            candidates = (
                 [compaction_id]
                 if compaction_id is not None
                 else _candidates(connection, self._limits, pool, now)
             )
             # One row per query: MariaDB locks all rows that a locking query sorts, so other workers would find none.
-            number = next((one for one in wanted if connection.scalar(_THAT, {"id": one}) is not None), None)
+            number = next(
+                (number for number in candidates if connection.scalar(_THAT, {"id": number}) is not None),
+                None,
+            )
             if number is None:
                 return None
             values = {
@@ -101,15 +104,15 @@ class CompactionQueue(SqlBase):
         """Record the job's transaction. If it aborts, the record stays until the cleaner has removed its files."""
 
         def work(connection: Connection) -> None:
-            one = lock_job(connection, compaction_id, worker)
-            if one.state != CompactionState.WORKING:
-                raise refusals.compaction_not_working(compaction_id, one.state)
+            job = lock_job(connection, compaction_id, worker)
+            if job.state != CompactionState.WORKING:
+                raise refusals.compaction_not_working(compaction_id, job.state)
             lock_open_txns(connection, [txn_id])
             update_job(connection, compaction_id, {"txn_id": txn_id, "high_watermark": high_watermark}, None)
             trace = {
                 "txn_id": txn_id,
-                **table_columns(one.request.table),
-                "partition_name": one.request.partition,
+                **table_columns(job.request.table),
+                "partition_name": job.request.partition,
                 "operation": "c",
                 "write_id": high_watermark,
             }
@@ -130,8 +133,8 @@ class CompactionQueue(SqlBase):
         """Put a job back into the queue."""
 
         def work(connection: Connection) -> None:
-            one = lock_job(connection, compaction_id, worker)
-            update_job(connection, compaction_id, requeued_columns(one) | {"claims": one.claims - 1}, None)
+            job = lock_job(connection, compaction_id, worker)
+            update_job(connection, compaction_id, requeued_columns(job) | {"claims": job.claims - 1}, None)
 
         write_exactly_once(self._database, work)
 
@@ -146,16 +149,16 @@ class CompactionQueue(SqlBase):
         """Move a job to its next state."""
 
         def work(connection: Connection) -> None:
-            one = lock_job(connection, compaction_id, worker)
-            to = states.end_compaction(one.state, state)
+            job = lock_job(connection, compaction_id, worker)
+            to = states.end_compaction(job.state, state)
             values: dict[str, object] = {"state": to, "error": checks.storable_text(error)}
             if to in COMPACTION.final_states:
                 values["ended"] = NOW
             if next_txn_id is not None:
                 values["next_txn_id"] = next_txn_id
-            if to == CompactionState.READY_FOR_CLEANING and one.txn_id is None:
+            if to == CompactionState.READY_FOR_CLEANING and job.txn_id is None:
                 values["commit_time"] = NOW
-                if next_txn_id is None and one.next_txn_id is None:
+                if next_txn_id is None and job.next_txn_id is None:
                     self._database.dialect.block_opens(connection)
                     values["next_txn_id"] = TOP + 1
             update_job(connection, compaction_id, values, self._database.now())
@@ -166,21 +169,21 @@ class CompactionQueue(SqlBase):
         """List the jobs that the cleaner may work on, lowest high watermark first."""
         parameters = {"delay": int(delay * 1000), "now": self._database.now()}
         rows = self._database.read(lambda connection: connection.execute(_READY, parameters).mappings().all())
-        found = map(compaction_from_row, rows)
-        return tuple(sorted(found, key=lambda one: (one.high_watermark or 0, one.id)))
+        jobs = map(compaction_from_row, rows)
+        return tuple(sorted(jobs, key=lambda job: (job.high_watermark or 0, job.id)))
 
     def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
         """Postpone the cleaning after a job."""
         parameters = {"now": self._database.now()}
 
         def work(connection: Connection) -> None:
-            one = lock_job(connection, compaction_id)
-            if one.state != CompactionState.READY_FOR_CLEANING:
-                raise refusals.not_ready_for_cleaning(compaction_id, one.state)
+            job = lock_job(connection, compaction_id)
+            if job.state != CompactionState.READY_FOR_CLEANING:
+                raise refusals.not_ready_for_cleaning(compaction_id, job.state)
             until = int(connection.scalar(select(NOW), parameters) or 0) + int(wait * 1000)
             values = {
                 "error": checks.storable_text(error),
-                "cleanings": one.cleanings + 1,
+                "cleanings": job.cleanings + 1,
                 "clean_from": until,
             }
             update_job(connection, compaction_id, values, None)

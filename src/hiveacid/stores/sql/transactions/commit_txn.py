@@ -43,11 +43,11 @@ class CommitTxn(SqlBase):
 
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         """Record what a transaction wrote, before it commits."""
-        ones = checks.written(written)
+        writes = checks.written(written)
 
         def work(connection: Connection) -> None:
             lock_writing_txns(connection, [txn_id])
-            _record(connection, txn_id, ones)
+            _record(connection, txn_id, writes)
 
         write_exactly_once(self._database, work, Durability.WITH_CLIENT)
 
@@ -61,21 +61,21 @@ class CommitTxn(SqlBase):
     ) -> None:
         """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
         checks.changes(changes)
-        ones, operations = checks.written(written), checks.storable_operations(operations)
+        writes, operations = checks.written(written), checks.storable_operations(operations)
         database = self._database
         ended = False
         if changes == NO_CHANGES and batch is None:
-            ended = not ones and not operations and _end_read(database, txn_id)
+            ended = not writes and not operations and _end_read(database, txn_id)
             if not ended and database.dialect.pipelines:
                 now = database.now()
                 ended = database.write_statement(
                     lambda connection: pipelined.commit(
-                        connection, database.dialect, txn_id, ones, operations, now
+                        connection, database.dialect, txn_id, writes, operations, now
                     )
                 )
         if not ended:
             refused = database.write(
-                lambda connection: _commit(database, connection, txn_id, changes, ones, batch, operations)
+                lambda connection: _commit(database, connection, txn_id, changes, writes, batch, operations)
             )
             if refused is not None:
                 raise refused
@@ -87,11 +87,11 @@ def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -
         rows = [
             {
                 "txn_id": txn_id,
-                **table_columns(one.table),
-                "partition_name": one.partition,
-                "operation": one.operation.value,
+                **table_columns(write.table),
+                "partition_name": write.partition,
+                "operation": write.operation.value,
             }
-            for one in changes
+            for write in changes
         ]
         connection.execute(_RECORD, rows)
 
@@ -150,8 +150,8 @@ def _commit(
         end_txns(connection, [txn_id], "abort", now, str(stale), stale.code)
         return stale
     _record(connection, txn_id, written_now)
-    there = tables.existing_partitions(connection, changes)
-    elsewhere = tables.misplaced_partition(changes, there)
+    existing = tables.existing_partitions(connection, changes)
+    elsewhere = tables.misplaced_partition(changes, existing)
     if elsewhere is not None:
         end_txns(connection, [txn_id], "conflict", now, elsewhere, refusals.CONFLICT)
         return WriteConflictError(elsewhere)
@@ -171,7 +171,7 @@ def _commit(
             end_txns(connection, [txn_id], "conflict", now, message, refusals.CONFLICT)
             return WriteConflictError(message)
         connection.execute(_MARK, {"id": txn_id, "sequence": sequence})
-    tables.apply_changes(database, connection, changes, there)
+    tables.apply_changes(database, connection, changes, existing)
     for name, count in changes.skipped:
         database.dialect.take_write_ids(connection, name, count)
     if rows[0].kind == TxnKind.COMPACTION.value:

@@ -40,12 +40,12 @@ class LockQueue(SqlBase):
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
     ) -> LockAnswer:
         """Enqueue a request and check it; with ``zero_wait`` it is not enqueued if it would have to wait."""
-        wanted = checks.components(components)
+        requested = checks.components(components)
 
         def work(connection: Connection) -> LockAnswer:
             lock_open_txns(connection, [txn_id])
-            self._database.dialect.serialise(connection, keys_of(wanted))
-            return enqueue(self._database, connection, txn_id, wanted, zero_wait=zero_wait)
+            self._database.dialect.serialise(connection, keys_of(requested))
+            return enqueue(self._database, connection, txn_id, requested, zero_wait=zero_wait)
 
         return write_exactly_once(self._database, work, Durability.WITH_CLIENT)
 
@@ -59,21 +59,21 @@ class LockQueue(SqlBase):
         state, blocked_by, txn_id = rows[0].state, rows[0].blocked_by, TxnId(rows[0].txn_id)
         if state == LockState.ACQUIRED.value:
             return LockAnswer(lock_id, LockState.ACQUIRED)
-        wanted = [_component(row) for row in rows]
-        found = self._database.read(lambda connection: _blocker(connection, txn_id, wanted, lock_id))
-        if found is not None and found.name == blocked_by:
-            return LockAnswer(lock_id, LockState.WAITING, str(found))
-        if found is None:
+        requested = [_component(row) for row in rows]
+        blocker = self._database.read(lambda connection: _blocker(connection, txn_id, requested, lock_id))
+        if blocker is not None and blocker.name == blocked_by:
+            return LockAnswer(lock_id, LockState.WAITING, str(blocker))
+        if blocker is None:
             state = fire(LOCK, state, "grant")
-        name = None if found is None else found.name
+        name = None if blocker is None else blocker.name
         parameters = {"lock_id": lock_id, "to": state, "by": name, "now": self._database.now()}
-        statement = _GRANT if found is None else _STILL
+        statement = _GRANT if blocker is None else _STILL
         changed = self._database.write_statement(
             lambda connection: connection.execute(statement, parameters).rowcount, Durability.WITH_CLIENT
         )
         if not changed:
             raise refusals.request_gone(lock_id)
-        return LockAnswer(lock_id, LockState(state), None if found is None else str(found))
+        return LockAnswer(lock_id, LockState(state), None if blocker is None else str(blocker))
 
     def unlock(self, lock_id: LockId) -> None:
         """Withdraw a request; a missing one is no error."""
@@ -128,36 +128,36 @@ def enqueue(
     zero_wait: bool = False,
 ) -> LockAnswer:
     """Enqueue a request of an open transaction. The caller must hold the keys of :func:`keys_of`."""
-    found = _blocker(connection, txn_id, wanted, None)
-    if found is not None and zero_wait:
+    blocker = _blocker(connection, txn_id, wanted, None)
+    if blocker is not None and zero_wait:
         fire(LOCK, LOCK.start, "deny")
-        return LockAnswer(LockId(0), LockState.NOT_ACQUIRED, str(found))
-    state = LOCK.start if found else fire(LOCK, LOCK.start, "grant")
+        return LockAnswer(LockId(0), LockState.NOT_ACQUIRED, str(blocker))
+    state = LOCK.start if blocker else fire(LOCK, LOCK.start, "grant")
     parameters = {
         "txn_id": txn_id,
         "state": state,
-        "blocked_by": None if found is None else found.name,
+        "blocked_by": None if blocker is None else blocker.name,
         "now": database.now(),
     }
-    made = connection.execute(_ENQUEUE if found else _ENQUEUE_GRANTED, parameters)
+    made = connection.execute(_ENQUEUE if blocker else _ENQUEUE_GRANTED, parameters)
     (lock_id,) = made.inserted_primary_key or (0,)
-    rows = [_row(lock_id, number, txn_id, one) for number, one in enumerate(wanted, 1)]
+    rows = [_row(lock_id, number, txn_id, component) for number, component in enumerate(wanted, 1)]
     connection.execute(_COMPONENTS, rows)
-    return LockAnswer(LockId(lock_id), LockState(state), None if found is None else str(found))
+    return LockAnswer(LockId(lock_id), LockState(state), None if blocker is None else str(blocker))
 
 
 _COMPONENTS = insert(lock_components)
 
 
-def _row(lock_id: int, number: int, txn_id: TxnId, one: LockComponent) -> dict[str, object]:
+def _row(lock_id: int, number: int, txn_id: TxnId, component: LockComponent) -> dict[str, object]:
     return {
         "request_id": lock_id,
         "number": number,
         "txn_id": txn_id,
-        "type": one.type.value,
-        "database_name": one.database,
-        "table_name": one.table,
-        "partition_name": one.partition,
+        "type": component.type.value,
+        "database_name": component.database,
+        "table_name": component.table,
+        "partition_name": component.partition,
     }
 
 
@@ -174,12 +174,12 @@ def keys_of(wanted: Sequence[LockComponent]) -> Mapping[str, bool]:
     Compatible types share the key.
     """
     keys: dict[str, bool] = {}
-    for one in wanted:
-        exclusive = one.type not in _MUTUAL
-        database = f"lock {one.database}"
-        keys[database] = keys.get(database, False) or (exclusive and one.on_database)
-        if one.table is not None:
-            table = f"lock {one.database}\0{one.table}"
+    for component in wanted:
+        exclusive = component.type not in _MUTUAL
+        database = f"lock {component.database}"
+        keys[database] = keys.get(database, False) or (exclusive and component.on_database)
+        if component.table is not None:
+            table = f"lock {component.database}\0{component.table}"
             keys[table] = keys.get(table, False) or exclusive
     return keys
 
@@ -224,25 +224,27 @@ _OWNER = (
 
 
 def _blocker(
-    connection: Connection, txn_id: TxnId, wanted: Sequence[LockComponent], before: LockId | None
+    connection: Connection, txn_id: TxnId, requested: Sequence[LockComponent], before: LockId | None
 ) -> HeldLock | None:
     """Read the locks that may block the request, as few as possible, and apply the lock rule to them."""
-    whole_database = any(one.on_database for one in wanted)
+    whole_database = any(component.on_database for component in requested)
     parameters = {
         "txn_id": txn_id,
         "before": before or _NO_LIMIT,
-        "types": sorted({held.value for one in wanted for held in WAITS_FOR[one.type]}),
-        "databases": sorted({one.database for one in wanted}),
+        "types": sorted({held.value for component in requested for held in WAITS_FOR[component.type]}),
+        "databases": sorted({component.database for component in requested}),
     }
     if whole_database:
         rows = connection.execute(_IN_DATABASES, parameters)
     else:
-        parameters["names"] = sorted({one.table for one in wanted if one.table is not None})
+        parameters["names"] = sorted(
+            {component.table for component in requested if component.table is not None}
+        )
         rows = connection.execute(_ON_TABLES, parameters)
     earlier = [
         HeldLock(LockId(row.request_id), row.number, TxnId(row.txn_id), _component(row)) for row in rows
     ]
-    return first_blocking_lock(txn_id, wanted, earlier)
+    return first_blocking_lock(txn_id, requested, earlier)
 
 
 _NO_LIMIT = 2**62
