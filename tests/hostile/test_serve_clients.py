@@ -7,6 +7,7 @@ import random
 import socket
 import ssl
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -121,6 +122,16 @@ def test_slow_clients_lose_their_connection_and_block_no_others(server: Server) 
         client.close()
 
 
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Let threads take turns so often that each order of their steps comes about."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty_threads")
 def test_handshakes_of_tls_that_stop_hold_no_more_threads_than_connections(tmp_path: Path) -> None:
     keys = make_keys(tmp_path, "server")
     tls = server_tls(keys.certificate, keys.secret)

@@ -115,8 +115,9 @@ class Server:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self._service.sessions.close_all(grace)
-        for connection in tuple(self._connections):
-            connection.wire.close()
+        with self._lock:
+            for connection in self._connections:
+                connection.wire.end()
 
     def metrics(self) -> Iterator[Metric]:
         """Yield the figures of the server."""
@@ -157,7 +158,7 @@ class Server:
                 self._give_up(connection)
 
     def _admit(self, connection: _Connection) -> bool:
-        """Register a connection; if there are too many, close the oldest one without a session."""
+        """Register a connection; if there are too many, end the oldest one without a session."""
         with self._lock:
             if len(self._connections) >= self._options.most_connections:
                 unused = [other for other in self._connections if not other.in_use]
@@ -166,7 +167,7 @@ class Server:
                 oldest = min(unused, key=lambda other: other.since)
                 self._connections.discard(oldest)
                 self._refused += 1
-                oldest.wire.close()
+                oldest.wire.end()
             self._connections.add(connection)
             return True
 
@@ -211,7 +212,7 @@ class Server:
             wire.socket.settimeout(self._options.limits.handshake)
             tls = self._options.access.tls
             wire.socket = tls.wrap_socket(wire.socket, server_side=True, do_handshake_on_connect=False)
-            if connection not in self._connections:  # the close before it was of the socket without TLS
+            if connection not in self._connections:  # what ended it then knew the socket without TLS only
                 raise EOFError("the connection made room for another one")
             wire.socket.do_handshake()
 

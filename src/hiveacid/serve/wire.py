@@ -109,10 +109,19 @@ class Wire:
             return True
         return bool(poll.poll(0))
 
-    def close(self) -> None:
-        """Close the connection, and wake a thread that reads from it."""
+    def end(self) -> None:
+        """End the connection from another thread than its own, which wakes up and closes it.
+
+        To close it here would free its number while the own thread may still wait for it, or wrap it for TLS. That thread
+        would then use the next client's connection.
+        """
         with suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)
+            # not TLS's own method, which takes the connection's state away from a handshake
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.end()
         self.socket.close()
 
 
