@@ -167,7 +167,7 @@ def test_partition_values_are_kept_as_written_and_read(written: str, literal: Li
         ("ALTER TABLE t ADD PARTITION (p='x', p='y')", "p='y'", "stands twice"),
         ("ALTER TABLE t ADD PARTITION ()", ")", "a partition column"),
         ("ALTER TABLE t ADD PARTITION (p=)", ")", "a value"),
-        ("ALTER TABLE t DROP COLUMN a", "COLUMN", "PARTITION"),
+        ("ALTER TABLE t DROP a", "a", "PARTITION"),
         ("ALTER TABLE t DROP PARTITION (p LIKE 'x')", "LIKE", "a comparison"),
         ("ALTER TABLE t PARTITION (p='x') RENAME TO u", "u", "PARTITION"),
         ("ALTER TABLE t PARTITION (p='x') SET LOCATION 'y'", "SET", "COMPACT or RENAME"),
