@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, settings
 
 from support.connect_exceptions import EXCEPTIONS
 from support.corpus.golden_tables import Golden, unpack
-from support.exhaustive import ALL, examples, left_out
+from support.exhaustive import examples, left_out
 from support.file_order import places
-from support.generated_code import GENERATED, INTERPRETED
 from support.servers.absent import separate, skip_without
 from support.servers.class_archive import java_options
 from support.servers.hadoop_jars import s3a_jars
@@ -136,8 +135,7 @@ def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Return the process's one Spark session: small, quiet, without a web page.
 
-    With HIVEACID_TEST_CONNECT=1 it is one of a Spark Connect server (``tests/connect``). In ``make test`` it interprets
-    expressions, which saves a fifth of the CPU; in ``make test-all``, and with ``generated_code``, it generates code.
+    With HIVEACID_TEST_CONNECT=1 it is one of a Spark Connect server (``tests/connect``).
     """
     scratch = tmp_path_factory.mktemp("spark")
     for session in (_connect_session if ON_CONNECT else _classic_session)(scratch):
@@ -173,23 +171,11 @@ def _classic_session(scratch: Path) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
-        **({} if ALL else INTERPRETED),
     }.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="module")
-def generated_code(spark: SparkSession) -> Iterator[None]:
-    """Let Spark generate code for a module, as it does in the sessions of users."""
-    before = {key: spark.conf.get(key) for key in GENERATED}
-    for key, value in GENERATED.items():
-        spark.conf.set(key, value)
-    yield
-    for key, old in before.items():
-        spark.conf.set(key, str(old))
 
 
 @pytest.fixture

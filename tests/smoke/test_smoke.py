@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
     from hiveacid.sql.native.session import NativeSession
 
-pytestmark = pytest.mark.usefixtures("generated_code")
-
 TRANSACTIONAL = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 INSERT_ONLY = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from hiveacid.core.model import WriteId
 from hiveacid.spark.write.acid_events import _write_id_outside_code
 from support.generated_code import generated
@@ -14,8 +12,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
-
-pytestmark = pytest.mark.usefixtures("generated_code")
 
 
 def test_more_delete_events_are_no_other_code(acid: AcidSession) -> None:

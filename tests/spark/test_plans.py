@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
-pytestmark = pytest.mark.usefixtures("generated_code")
-
 CREATE = (
     "CREATE TABLE {} (id INT, v STRING, w DOUBLE) {} STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 )

@@ -28,7 +28,6 @@ from hiveacid.spark.predicates.search_argument import SearchArgumentBuilder, sea
 from hiveacid.spark.read.acid_rows import _KEEP_COLUMNS, ABSENT_FIELD
 from hiveacid.spark.session.capabilities import SparkFacts
 from support.exhaustive import ALL, sample
-from support.generated_code import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -145,8 +144,9 @@ def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> File
 @contextmanager
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """Run without generated code: a hundred small scans would compile a hundred classes."""
-    before = {key: spark.conf.get(key, None) for key in INTERPRETED}
-    for key, value in INTERPRETED.items():
+    chosen = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {key: spark.conf.get(key, None) for key in chosen}
+    for key, value in chosen.items():
         spark.conf.set(key, value)
     try:
         yield

@@ -9,13 +9,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Settings by which Spark generates no code: to compile what runs once costs more than it saves."""
-
-GENERATED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-"""What Spark does by itself."""
-
-
 @dataclass(frozen=True)
 class Code:
     """One class: its text, and the bytes of its longest method; the JVM compiles none of more than 8,000."""
