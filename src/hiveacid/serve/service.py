@@ -167,10 +167,11 @@ class Service:
 
         def work() -> Result | None:
             frame = session.spark.sql(text)
-            if (
-                frame.columns == WRITTEN_NAMES
-            ):  # committed: no Spark job may follow that a cancel could make fail
-                return RowsResult(WRITTEN, frame.collect())
+            if frame.columns == WRITTEN_NAMES:
+                # Committed: no Spark job may follow that a cancel could make fail. More rows are those of a query.
+                rows = frame.take(2)
+                if len(rows) == 1:
+                    return RowsResult(WRITTEN, rows)
             return SparkResult(frame) if frame.columns else None
 
         operation = self._register(session, work, messages.EXECUTE_STATEMENT)
