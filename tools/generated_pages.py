@@ -44,7 +44,8 @@ PROPERTIES_HEAD = """# Table properties
 `TBLPROPERTIES` of `CREATE TABLE` and `ALTER TABLE … SET TBLPROPERTIES` that change what hiveacid does. Keys are compared
 without case. All other keys are kept with the table, shown by `SHOW TBLPROPERTIES`, and have no effect; if one looks
 misspelt, a warning is logged. Keys that begin with `hiveacid.` are our own, and an unknown one is refused with a
-`ConfigError`. The others are those of Hive or of the engine named.
+`ConfigError`. The others are those of Hive or of the engine named. A value that does not fit the type is refused
+before anything is written; tables that another engine made with such a value can be read.
 
 [Settings](settings.md) apply to a session. A table property of the same meaning takes precedence.
 """

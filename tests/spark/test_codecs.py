@@ -82,10 +82,42 @@ def test_the_session_says_how_long_stripes_and_row_groups_are(acid: AcidSession,
 
 
 def test_what_nobody_can_read_is_refused(acid: AcidSession) -> None:
-    acid.sql(CREATE.format("t", "ORC", ", 'orc.compress'='brotli'"))
+    acid.sql(CREATE.format("t", "ORC", ""))
+    made = acid.table("t").definition  # another engine may have given it such a codec
+    acid.context.catalog.alter_table(made.name, made.with_properties({"orc.compress": "brotli"}))
+    assert acid.table("t").to_df().count() == 0
     with pytest.raises(ConfigError, match=r"orc.compress is 'brotli', not one of ZLIB"):
         acid.sql(INSERT.format("t"))
     acid.sql("ALTER TABLE t SET TBLPROPERTIES ('orc.compress'='ZSTD', 'hiveacid.layout.level'='hive3')")
     with pytest.raises(UnsupportedFeatureError, match=r"Hive 3.1 cannot read ORC files with ZSTD"):
         acid.sql(INSERT.format("t"))
     assert acid.table("t").to_df().count() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("orc.compress", "banana", "expected one of ZLIB, NONE"),
+        ("ORC.Compress", "", "expected one of ZLIB, NONE"),
+        ("parquet.compression", "'; DROP", "expected one of UNCOMPRESSED"),
+        ("hiveacid.layout.level", "hive5", "expected one of hive4, hive3"),
+        ("hiveacid.history.retention", "-1d", "expected a duration"),
+        ("no_cleanup", "yes", "expected true or false"),
+        ("hiveacid.compactor.priority", "high", "expected a whole number"),
+        ("compactorthreshold.hive.compactor.delta.num.threshold", "many", "expected a whole number"),
+    ],
+)
+def test_a_bad_value_of_a_property_is_refused_before_anything_is_written(
+    acid: AcidSession, name: str, value: str, reason: str
+) -> None:
+    quoted = value.replace("'", "\\'")
+    with pytest.raises(ConfigError, match=f"default.t: property {name}: .*{reason}"):
+        acid.sql(CREATE.format("t", "ORC", f", '{name}'='{quoted}'"))
+    assert acid.sql("SHOW TABLES").collect() == []
+    assert not Path(acid.context.warehouse, "t").exists()
+    acid.sql(CREATE.format("t", "ORC", ", 'orc.compress'=' Zstd ', 'orc.stripe.size'='-5'"))
+    with pytest.raises(ConfigError, match=f"default.t: property {name}: .*{reason}"):
+        acid.sql(f"ALTER TABLE t SET TBLPROPERTIES ('{name}'='{quoted}', 'k'='v')")
+    assert acid.table("t").definition.property("k") is None
+    acid.sql(INSERT.format("t"))
+    assert codecs(acid, "t") == {"ZSTD"}

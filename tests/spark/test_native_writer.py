@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hiveacid.sql.native.session import NativeSession
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+HOSTILE = "a b; -- é'"
 INSERT_ONLY = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
 
 
@@ -349,6 +350,27 @@ def test_a_table_is_not_cached_but_a_view_of_it_may_be(native: NativeSession, ta
     assert rows(native.table(table)) == []
     catalog.uncacheTable("kept")
     catalog.dropTempView("kept")
+
+
+def test_a_function_may_have_the_name_of_a_table(native: NativeSession, table: str) -> None:
+    catalog = native.catalog
+    native.sql(f"CREATE TABLE `{HOSTILE}` (id INT) {ACID}")
+    native.sql("CREATE VIEW seen AS SELECT * FROM t")
+    for name in (table, "default.t", "spark_catalog.default.t", "seen", f"`{HOSTILE}`", "absent"):
+        assert not catalog.functionExists(name), name
+        with pytest.raises(AnalysisException):
+            catalog.getFunction(name)
+    with pytest.warns(FutureWarning, match="dbName"):
+        assert not catalog.functionExists(table, "default")
+    assert catalog.functionExists("upper")
+    native.udf.register(table, lambda value: value)
+    assert catalog.functionExists(table)
+    assert catalog.getFunction(table).isTemporary
+    assert rows(native.sql("SELECT t(v) FROM t WHERE id = 1")) == [("a",)]
+    native.sql("DROP TEMPORARY FUNCTION t")
+    native.range(1).createTempView("hidden")
+    assert not catalog.functionExists("hidden")
+    catalog.dropTempView("hidden")
 
 
 def test_show_table_extended(native: NativeSession, table: str) -> None:

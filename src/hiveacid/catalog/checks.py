@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 
-from hiveacid.config.overrides import PREFIXES
+from hiveacid.config import Settings
+from hiveacid.config.overrides import PREFIXES, compactor_settings
 from hiveacid.config.table_properties import BUCKETING_VERSION, RESERVED_PROPERTIES, TABLE_PROPERTIES
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.bucket_property import MAX_BUCKET
@@ -101,21 +102,28 @@ def refuse_reserved(name: TableName, properties: Iterable[str]) -> None:
             raise CatalogError(f"{name}: the property {key} is kept by hiveacid itself; leave it out")
 
 
-def check_keys(name: TableName, properties: Iterable[str]) -> None:
-    """Raise ConfigError for an unknown key that begins with ``hiveacid.``; warn of a key that looks misspelt.
+def check_entries(name: TableName, properties: Mapping[str, str]) -> None:
+    """Raise ConfigError for a bad value, or an unknown key that begins with ``hiveacid.``; warn of a misspelt key.
 
-    All other unknown keys are kept, as in Hive.
+    All other unknown keys are kept with any value, as in Hive. Only users' statements are checked: tables that
+    another engine made with a bad value can be read.
     """
-    known_keys = {entry.lower() for entry in TABLE_PROPERTIES}
-    for key in properties:
+    known_properties = {entry.name.lower(): entry for entry in TABLE_PROPERTIES.values()}
+    for key, text in properties.items():
         lower = key.lower()
-        if lower in known_keys or lower.startswith(PREFIXES):
+        try:
+            compactor_settings(Settings(), [(key, text)])
+            if lower in known_properties:
+                known_properties[lower].check(text)
+        except ConfigError as error:
+            raise ConfigError(f"{name}: property {key}: {error}") from error
+        if lower in known_properties or lower.startswith(PREFIXES):
             continue
         if lower.startswith("hiveacid."):
-            near = did_you_mean(key, known_keys)
+            near = did_you_mean(key, known_properties)
             raise ConfigError(
                 f"{name}: {key} is not a table property; they are listed in docs/table-properties.md{near}"
             )
-        near = did_you_mean(key, known_keys, similarity=_MISSPELT)
+        near = did_you_mean(key, known_properties, similarity=_MISSPELT)
         if near:
             logger.warning("%s: the property %s means nothing to hiveacid; it is kept%s", name, key, near)

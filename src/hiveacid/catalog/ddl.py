@@ -9,7 +9,7 @@ from dataclasses import replace
 from hiveacid.catalog.checks import (
     check_bucket_count,
     check_database_location,
-    check_keys,
+    check_entries,
     check_location,
     check_name,
     check_properties,
@@ -139,7 +139,7 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     location = table.location or default_location(context, table.name)
     check_location(absolute(location), context, table.name)
     refuse_reserved(table.name, [key for key, _ in table.properties])
-    check_keys(table.name, [key for key, _ in table.properties])
+    check_entries(table.name, dict(table.properties))
     seconds = context.clock.now() // 1000
     properties = {BUCKETING_VERSION.name: "2", LAST_DDL_TIME.name: str(seconds)} | dict(table.properties)
     if table.kind is TableKind.FULL_ACID:
@@ -219,7 +219,7 @@ def set_properties(context: Context, name: TableName, changes: Mapping[str, str]
     """Set table properties; 'transactional' converts the table (`convert`) and cannot be set back."""
     table = context.require(name)
     check_properties(table, changes)
-    check_keys(name, changes)
+    check_entries(name, changes)
     changes_kind = any(key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name) for key in changes)
     if changes_kind and target_kind(table, changes) is not TableKind.PLAIN:
         convert(context, name, changes)

@@ -7,15 +7,26 @@ reads are therefore defined there and imported here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from hiveacid.config import keys
-from hiveacid.config.values import Section, divide_into_sections
+from hiveacid.config.values import (
+    Section,
+    choice,
+    divide_into_sections,
+    parse_bool,
+    parse_duration,
+    parse_int,
+)
 from hiveacid.core import model
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema import evolution, storage_formats
+
+_PARSERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
+    {"bool": parse_bool, "int": parse_int, "duration": parse_duration}
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,13 @@ class TableProperty:
     def of(self, table: TableDefinition) -> str | None:
         """Return the text of the property of a table; None if the table does not have it."""
         return table.property(self.name)
+
+    def check(self, text: str) -> None:
+        """Raise ConfigError for a text that is no value of this kind. Kinds such as ``text`` take every text."""
+        if " | " in self.kind:
+            choice(self.name, tuple(self.kind.split(" | ")), self.doc).parse(text)
+        elif self.kind in _PARSERS:
+            _PARSERS[self.kind](text)
 
 
 # --- kind of the table --------------------------------------------------------------------------

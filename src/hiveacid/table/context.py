@@ -164,7 +164,8 @@ class Context(StoreContext):
 
 def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
     """Return the layout level of a table: its own property, else the session's setting."""
-    return LayoutLevel(LAYOUT_LEVEL.of(table) or settings.get(keys.LAYOUT_LEVEL))
+    text = LAYOUT_LEVEL.of(table)
+    return LayoutLevel(keys.LAYOUT_LEVEL.parse(text) if text else settings.get(keys.LAYOUT_LEVEL))
 
 
 def orc_codec(table: TableDefinition, settings: Settings, default: str) -> str:
@@ -184,7 +185,7 @@ def orc_codec(table: TableDefinition, settings: Settings, default: str) -> str:
 
 
 def _known_codec(table: TableDefinition, key: TableProperty, default: str) -> str:
-    codec, choices = key.of(table) or default, key.kind.split(" | ")
+    codec, choices = (key.of(table) or default).strip(), key.kind.split(" | ")
     if codec.upper() not in choices:
         raise ConfigError(f"{table.name}: {key.name} is {codec!r}, not one of {', '.join(choices)}")
     return codec.lower()

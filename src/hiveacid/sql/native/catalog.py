@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from pyspark.sql.catalog import Catalog, Column, Database, Table
+from pyspark.sql.catalog import Catalog, Column, Database, Function, Table
 from pyspark.storagelevel import StorageLevel
 
 from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
@@ -125,6 +125,16 @@ class NativeCatalog(Catalog):
         """Let later reads of a table see its present rows. Reads of hiveacid tables always do."""
         if self._find(tableName) is None:
             super().refreshTable(tableName)
+
+    def functionExists(self, functionName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803
+        """Tell whether a function exists, which may have the name of a table."""
+        with self._native.left_to_spark(functionName):
+            return super().functionExists(functionName, dbName)
+
+    def getFunction(self, functionName: str) -> Function:  # noqa: N802, N803
+        """Return a function, which may have the name of a table."""
+        with self._native.left_to_spark(functionName):
+            return super().getFunction(functionName)
 
     def _find(self, name: str, database: str | None = None) -> TableName | None:
         full = name if database is None else f"{quote_name(database)}.{quote_name(name)}"
