@@ -190,6 +190,7 @@ def _is_taken(context: Context, name: TableName) -> bool:
 
 def drop_table(context: Context, name: TableName, *, if_exists: bool = False) -> None:
     """Drop a table and, unless it is external, its own files; foreign files stay (`table.cleaning.removal`)."""
+    context.cached_tables.release(name)
     if context.catalog.get_table(name) is None:
         if context.catalog.get_view(name) is not None:
             raise CatalogError(f"{name} is a view: use DROP VIEW")
@@ -257,6 +258,7 @@ def rename_table(context: Context, name: TableName, new: TableName) -> None:
     if context.catalog.get_database(new.database) is None:
         raise NoSuchDatabaseError(f"database {new.database} does not exist")
     check_name("a table called", new.name)
+    context.cached_tables.release(name)
     alter(context, name, lambda table: replace(table, name=new))
 
 

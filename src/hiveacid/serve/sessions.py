@@ -105,6 +105,7 @@ class ClientSession:
             logger.warning("the transaction of a session could not be rolled back: %s", error)
         for operation in tuple(self.operations.values()):
             operation.close()
+        self.spark.cached_tables.clear()
 
 
 def wait_for(running: Running[Any], caller: Caller) -> None:

@@ -18,6 +18,11 @@ from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
 
 
+def session_settings(facts: SparkFacts) -> Any:
+    """Return all of Spark's settings in the session as a Java object, equal to another one with the same settings."""
+    return facts.spark._jsparkSession.sessionState().conf().getAllConfs()  # noqa: SLF001
+
+
 class _ParserBuilder:
     """Scala's ``(SparkSession, ParserInterface) => ParserInterface``, in Python."""
 

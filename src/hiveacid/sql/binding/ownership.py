@@ -266,7 +266,8 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
     words = [token.keyword for token in tokens]
     if words[0] == "CACHE":
         raise UnsupportedFeatureError(
-            f"CACHE TABLE would keep an old {ours[0]}: CREATE TEMPORARY VIEW v AS SELECT ..., then CACHE TABLE v"
+            f"{ours[0]} is cached by CACHE [LAZY] TABLE and its name only: for a query, or OPTIONS, CREATE TEMPORARY VIEW v AS SELECT ..., "
+            "then CACHE TABLE v"
         )
     if _makes_function(tokens):
         raise UnsupportedFeatureError(

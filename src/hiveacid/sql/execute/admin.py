@@ -9,6 +9,7 @@ from hiveacid.ports.transactions import Start, TxnKind
 from hiveacid.sql.execute.small_results import string_rows
 from hiveacid.sql.execute.store_rows import abort_transactions
 from hiveacid.sql.statements import administration
+from hiveacid.table.acid_table import cache_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,6 +84,20 @@ def _shown(execution: ExecutionContext, key: str) -> str:
 def refresh(execution: ExecutionContext, statement: administration.RefreshTable) -> None:
     """REFRESH TABLE: only checks that the table exists, because every statement reads the current state."""
     execution.find(statement.table)
+
+
+def cache(execution: ExecutionContext, statement: administration.CacheTable) -> None:
+    """CACHE TABLE reads and keeps all rows; with LAZY the next query that reads the table does."""
+    rows = cache_table(execution.context, execution.find(statement.table))
+    if not statement.lazy:
+        rows.count()
+
+
+def uncache(execution: ExecutionContext, statement: administration.UncacheTable) -> None:
+    """UNCACHE TABLE; with IF EXISTS also of a table that does not exist."""
+    context = execution.context
+    name = statement.table.resolve(context.database)
+    context.cached_tables.release(name if statement.if_exists else execution.find(statement.table))
 
 
 def reset_option(execution: ExecutionContext, statement: administration.ResetOption) -> None:

@@ -52,6 +52,8 @@ _READING: Mapping[type, Executor] = {
     administration.SetOption: admin.set_option,
     administration.ResetOption: admin.reset_option,
     administration.RefreshTable: admin.refresh,
+    administration.CacheTable: admin.cache,
+    administration.UncacheTable: admin.uncache,
     administration.UseDatabase: ddl.use,
     administration.StartTransaction: admin.start_transaction,
     administration.Commit: admin.commit,

@@ -91,6 +91,20 @@ def refresh(cursor: Cursor) -> administration.RefreshTable:
     return administration.RefreshTable(cursor.table())
 
 
+def cache(cursor: Cursor) -> administration.CacheTable:
+    """Parse behind CACHE."""
+    lazy = bool(cursor.take("LAZY"))
+    cursor.expect("TABLE")
+    return administration.CacheTable(cursor.table(), lazy)
+
+
+def uncache(cursor: Cursor) -> administration.UncacheTable:
+    """Parse behind UNCACHE."""
+    cursor.expect("TABLE")
+    if_exists = bool(cursor.take("IF", "EXISTS"))
+    return administration.UncacheTable(cursor.table(), if_exists)
+
+
 def unsupported(
     cursor: Cursor, advice: str, table: TableRef | None = None
 ) -> administration.UnsupportedStatement:

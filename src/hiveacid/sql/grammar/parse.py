@@ -72,6 +72,8 @@ def _statement(cursor: Cursor) -> Statement:
         "ROLLBACK": admin.rollback,
         "ABORT": admin.abort,
         "REFRESH": admin.refresh,
+        "CACHE": admin.cache,
+        "UNCACHE": admin.uncache,
         "MSCK": admin.repair,
         "ANALYZE": admin.analyze,
     }

@@ -11,10 +11,11 @@ from pyspark.storagelevel import StorageLevel
 
 from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.execute import store_rows
 from hiveacid.sql.native.gateway import NativeConnection, mirror_databases
+from hiveacid.table.acid_table import cache_table
+from hiveacid.table.read.cached_tables import CachedTables
 
 T = TypeVar("T")
 SPARK_CATALOG = "spark_catalog"
@@ -104,22 +105,34 @@ class NativeCatalog(Catalog):
         return self._of_database(dbName, lambda: super(NativeCatalog, self).databaseExists(dbName))
 
     def cacheTable(self, tableName: str, storageLevel: StorageLevel | None = None) -> None:  # noqa: N802, N803
-        """Refuse to cache a hiveacid table, whose rows change. Raises UnsupportedFeatureError."""
+        """Cache a table at its next use. Reads of a hiveacid table always see its present rows, which replace older ones."""
         ours = self._find(tableName)
         if ours is not None:
-            raise UnsupportedFeatureError(
-                f"cacheTable would keep an old state of {ours}: use spark.table(name).createTempView(view), and cache that view"
-            )
+            cache_table(self._native.acid.context, ours, storageLevel)
+            return
         super().cacheTable(tableName, *(() if storageLevel is None else (storageLevel,)))
 
     def isCached(self, tableName: str) -> bool:  # noqa: N802, N803
-        """Tell whether a table is cached; hiveacid tables never are."""
-        return self._find(tableName) is None and super().isCached(tableName)
+        """Tell whether a table is cached: a hiveacid table, in this session."""
+        ours = self._find(tableName)
+        return super().isCached(tableName) if ours is None else self._cached_tables.is_cached(ours)
 
     def uncacheTable(self, tableName: str) -> None:  # noqa: N802, N803
         """Release the cached rows of a table."""
-        if self._find(tableName) is None:
+        ours = self._find(tableName)
+        if ours is None:
             super().uncacheTable(tableName)
+        else:
+            self._cached_tables.release(ours)
+
+    def clearCache(self) -> None:  # noqa: N802
+        """Release the cached rows of all tables and views."""
+        self._cached_tables.clear()
+        super().clearCache()
+
+    @property
+    def _cached_tables(self) -> CachedTables:
+        return self._native.acid.context.cached_tables
 
     def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803
         """Let later reads of a table see its present rows. Reads of hiveacid tables always do."""

@@ -33,6 +33,7 @@ from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import administration, definitions, queries
 from hiveacid.sql.statements.values import Slice, TableRef
 from hiveacid.table.acid_table import AcidTable
+from hiveacid.table.read.cached_tables import CachedTables
 from hiveacid.transactions.transaction import Transaction
 
 # Seconds for which views stay, because Spark analyses the plan that reads them after the parser has returned.
@@ -114,9 +115,13 @@ class Gateway:
         """Register `sweep` with the heartbeat."""
         self.root.context.transactions.heartbeats.on_turn(self.sweep)
 
-    def connection(self, spark: SparkSession, parser: Any) -> NativeConnection:
+    def connection(
+        self, spark: SparkSession, parser: Any, cached_tables: CachedTables | None = None
+    ) -> NativeConnection:
         """Return a connection on the shared store for one thread of a Spark session; ``parser``: Spark's own."""
-        context = replace(self.root.context, facts=SparkFacts(spark, parser=parser))
+        cached_tables = CachedTables() if cached_tables is None else cached_tables
+        facts = SparkFacts(spark, parser=parser)
+        context = replace(self.root.context, facts=facts, cached_tables=cached_tables)
         connection = NativeConnection(context, abandoned=self._abandoned)
         with self._lock:
             references = [reference for reference in self._connections if reference() is not None]
@@ -155,6 +160,7 @@ class Gateway:
                 connection = reference()
                 if connection is not None:
                     ending.callback(connection.close)
+                    ending.callback(connection.context.cached_tables.clear)
             ending.callback(self.sweep, 0.0)
 
     def remember(self, parser: SessionParser) -> None:

@@ -61,6 +61,22 @@ class RefreshTable(Statement):
 
 
 @dataclass(frozen=True)
+class CacheTable(Statement):
+    """CACHE [LAZY] TABLE t."""
+
+    table: TableRef
+    lazy: bool = False
+
+
+@dataclass(frozen=True)
+class UncacheTable(Statement):
+    """UNCACHE TABLE [IF EXISTS] t."""
+
+    table: TableRef
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
 class UnsupportedStatement(Statement):
     """A statement of Hive's that is refused, with its alternative; ``table``: the table that it names."""
 
