@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog.opening import open_store, settings_of_store
@@ -61,11 +62,15 @@ def _require_existing(warehouse: str | None, store: str | None) -> None:
         if store is None or not is_metastore(store):
             raise ConfigError("open() needs warehouse=: the directory of the tables")
         return
+    if store is not None and not is_metastore(store):
+        from hiveacid.stores.sql.sqlite_file import file_of  # noqa: PLC0415 - imports SQLAlchemy
+
+        file = file_of(store)
+        if file is not None and not file.is_file():
+            raise ConfigError(f"there is no store at {file}: hiveacid.connect(spark, store=...) creates one")
     root = absolute(str(warehouse))
     if not is_local(root) or (store is not None and is_metastore(store)):
         return
-    from pathlib import Path  # noqa: PLC0415
-
     missing = not Path(root).is_dir() or (
         store is None and not Path(root, STORE_DIRECTORY, "store.db").is_file()
     )

@@ -14,6 +14,7 @@ from hiveacid.arrow.warehouse import ArrowWarehouse, open_warehouse
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.core.model import Partition, TableName
+from hiveacid.errors import ConfigError
 from hiveacid.storage.routing import AnyFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.streaming import Connection
@@ -94,6 +95,12 @@ def test_an_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         copy(tmp_path, root, store, server.file_system())
         with open_warehouse(root, store=store) as warehouse:
             read(warehouse)
+
+
+def test_a_missing_store_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no store at .*new b.db"):
+        open_warehouse(str(tmp_path), store=f"sqlite:///{tmp_path}/new b.db")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_cleaner_of_another_process_leaves_the_files_of_a_reader(tmp_path: Path) -> None:

@@ -70,6 +70,16 @@ def sqlite_url(file: Path) -> URL:
     return URL.create("sqlite", database=str(file))
 
 
+def file_of(store: str) -> Path | None:
+    """Return the file of an SQLite store; None for other databases, and for a URL that opening it will refuse."""
+    try:
+        url = make_url(store)
+    except ArgumentError:
+        return None
+    has_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
+    return Path(str(url.database)) if has_file else None
+
+
 def require_well_placed(file: Path) -> None:
     """Refuse to create a new store if an earlier version keeps the warehouse's data in another file.
 
