@@ -134,14 +134,14 @@ def remote_warehouse(warehouse: str) -> Iterator[Check]:
     from hiveacid.storage.routing import AnyFileSystem  # noqa: PLC0415 - imports Arrow
 
     try:
-        there = AnyFileSystem().exists(absolute(warehouse))
+        exists = AnyFileSystem().exists(absolute(warehouse))
     except HiveAcidError as error:
         advice = (
             "this command takes credentials from AWS_… and similar variables: see the page on object stores"
         )
         yield Check("warehouse", ok=False, found=str(error), advice=advice)
         return
-    yield Check("warehouse", ok=True, found=warehouse if there else f"{warehouse} (nothing there yet)")
+    yield Check("warehouse", ok=True, found=warehouse if exists else f"{warehouse} (nothing there yet)")
 
 
 def local_warehouse(warehouse: Path) -> Iterator[Check]:

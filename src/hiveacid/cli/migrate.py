@@ -91,8 +91,8 @@ def _move(
             LocalFileSystem(),
             SystemClock(),
         )
-        chosen = _select_tables(work, names)
-        for name in chosen:
+        names_to_move = _select_tables(work, names)
+        for name in names_to_move:
             try:
                 item = work.move(name, dry_run=dry_run)
             except Exception as error:
@@ -104,40 +104,40 @@ def _move(
                 continue
             if item is not None:
                 moved.append(item)
-        there = {item.table.name for item in moved if not isinstance(item, str)}
-        moved += _move_views(work, work.views(_databases(work, names)), there, dry_run=dry_run)
+        moved_tables = {item.table.name for item in moved if not isinstance(item, str)}
+        moved += _move_views(work, work.views(_databases(work, names)), moved_tables, dry_run=dry_run)
     return moved, failed
 
 
 def _move_views(
-    work: Migration, views: Sequence[TableName], there: Collection[TableName], *, dry_run: bool
+    work: Migration, views: Sequence[TableName], moved_tables: Collection[TableName], *, dry_run: bool
 ) -> list[str]:
     """Move the views that read only tables and views of the target; print why the others stay.
 
-    ``there``: tables that count as moved; with ``dry_run`` those that would be.
+    ``moved_tables``: tables that count as moved; with ``dry_run`` those that would be.
     """
-    reachable, left = set(there), dict.fromkeys(views, "")
+    reachable, failures = set(moved_tables), dict.fromkeys(views, "")
     moved: list[str] = []
     waiting = True
     while waiting:
         waiting = False
-        for view in list(left):
+        for view in list(failures):
             try:
-                left[view] = _find_obstacle(work, view, reachable)
-                if not left[view] and not dry_run:
+                failures[view] = _find_obstacle(work, view, reachable)
+                if not failures[view] and not dry_run:
                     work.move_view(view)
             except Exception as error:
                 if not is_expected(error):
                     raise
-                left[view] = str(error)
-            if not left[view]:
-                del left[view]
+                failures[view] = str(error)
+            if not failures[view]:
+                del failures[view]
                 reachable.add(view)
                 moved.append(str(view))
                 waiting = True
-    for view, why in left.items():
+    for view, reason in failures.items():
         click.echo(
-            f"{view}: a view, which stays ({why}): create it again from its SHOW CREATE TABLE", err=True
+            f"{view}: a view, which stays ({reason}): create it again from its SHOW CREATE TABLE", err=True
         )
     return moved
 
@@ -177,8 +177,8 @@ def _display_name(connection: ConnectionOptions) -> str:
     if connection.store is None:
         where = connection.warehouse or ""
         return f"the store of {where if '://' in where else Path(where).resolve()}"
-    scheme, _, rest = connection.store.partition("://")
-    return f"{scheme.partition('+')[0]}://{rest.rpartition('@')[2].partition('?')[0]}"
+    scheme, _, address = connection.store.partition("://")
+    return f"{scheme.partition('+')[0]}://{address.rpartition('@')[2].partition('?')[0]}"
 
 
 def _select_tables(work: Migration, names: Sequence[str]) -> list[TableName]:
@@ -187,13 +187,13 @@ def _select_tables(work: Migration, names: Sequence[str]) -> list[TableName]:
     candidates = work.tables() if not names or any(name.endswith(".*") for name in names) else []
     if not names:
         return candidates
-    chosen: dict[TableName, None] = {}
+    selection: dict[TableName, None] = {}
     for name in names:
         table = TableName.parse(name)
         if table.name == "*":
-            chosen.update(
+            selection.update(
                 {candidate: None for candidate in candidates if candidate.database == table.database}
             )
         else:
-            chosen[table] = None
-    return list(chosen)
+            selection[table] = None
+    return list(selection)

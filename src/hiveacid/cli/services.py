@@ -118,8 +118,8 @@ def services(
     from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
     from hiveacid.services.http_server import PROBES, Access  # noqa: PLC0415
 
-    every = not (initiator or cleaner or housekeeper or workers is not None)
-    if not (every or initiator or cleaner or housekeeper or workers):
+    run_all = not (initiator or cleaner or housekeeper or workers is not None)
+    if not (run_all or initiator or cleaner or housekeeper or workers):
         raise click.UsageError("--workers 0 alone leaves nothing to do")
     if once and port is not None:
         raise click.UsageError("--port is for a process that keeps running: leave out --once")
@@ -136,19 +136,19 @@ def services(
         session = stack.enter_context(connection.session())
         for name, value in pairs:
             session.set(name, value)
-        all_services = every and session.context.store.maintained_by_hiveacid()
-        made = Services(
+        all_services = run_all and session.context.store.maintained_by_hiveacid()
+        service_set = Services(
             session,
             initiator=initiator or all_services,
-            workers=max(1, session.settings.get(keys.WORKER_THREADS)) if every else workers or 0,
+            workers=max(1, session.settings.get(keys.WORKER_THREADS)) if run_all else workers or 0,
             cleaner=cleaner or (all_services and session.settings.get(keys.CLEANER_ON)),
             housekeeper=housekeeper or all_services,
             pool=pool,
         )
         if once:
-            _print_turn(made.step())
+            _print_turn(service_set.step())
         else:
-            _run(made, endpoint, grace)
+            _run(service_set, endpoint, grace)
 
 
 def parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
@@ -166,15 +166,15 @@ def parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _run(made: Services, endpoint: Endpoint | None, grace: float) -> None:
+def _run(service_set: Services, endpoint: Endpoint | None, grace: float) -> None:
     """Run until a signal comes; a second signal ends the process without waiting for running compactions."""
     from hiveacid.services.runner import Runner  # noqa: PLC0415 - imports PySpark
 
-    runner = Runner(made)
+    runner = Runner(service_set)
     with stop_signals() as signals:
         runner.start()
         if endpoint is not None:
-            endpoint.attach(made, runner)
+            endpoint.attach(service_set, runner)
         logger.info("started")
         while not signals:
             runner.wait(0.5)

@@ -120,12 +120,12 @@ def _numbered_names(frame: DataFrame) -> list[str]:
 
 def _json_expression(columns: Sequence[str]) -> str:
     """Return the SQL expression for a row as a JSON object; a repeated column name gets a number."""
-    pairs, taken = [], set()
+    pairs, names = [], set()
     for index, name in enumerate(columns):
         key, count = name, 2
-        while key in taken:
+        while key in names:
             key, count = f"{name}_{count}", count + 1
-        taken.add(key)
+        names.add(key)
         pairs.append(f"{_string_literal(key)}, c{index}")
     return (
         f"to_json(named_struct({', '.join(pairs)}), "

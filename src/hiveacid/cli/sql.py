@@ -54,11 +54,11 @@ def sql(
     """
     statements = list(_statements(_script(text, file, source)))
     with connection.session(new=True) as session:
-        good = [
+        successes = [
             _run(session, statement, line, output, keep_going=keep_going) for statement, line in statements
         ]
         warn_if_open(session)
-    if not all(good):
+    if not all(successes):
         raise click.exceptions.Exit(1)
 
 

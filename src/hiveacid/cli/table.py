@@ -122,15 +122,15 @@ def check(
 
     Changes nothing. Exit code 1 if something is damaged; warnings and notes do not count.
     """
-    wanted = partition_spec(partition)
+    spec = partition_spec(partition)
     if quick:
         from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - not before --help had its say
 
         with connection.shelf() as shelf:
-            findings = check_quick(shelf, *shelf.find(name), wanted)
+            findings = check_quick(shelf, *shelf.find(name), spec)
     else:
         with connection.session() as session:
-            findings = session.table(name).inspect.check(wanted)
+            findings = session.table(name).inspect.check(spec)
     for finding in findings:
         if output == "json":
             click.echo(json.dumps(_row(finding), ensure_ascii=False))

@@ -77,17 +77,17 @@ def read_file_changes(changes: FileChanges) -> Iterator[Any]:
     for stripe in range(rows.stripes):
         keys, write_ids = _row_keys(changes, rows, stripe)
         inserted, deleted, ended = _classify(changes, deletions, keys, write_ids)
-        chosen = inserted | deleted
-        if not chosen.any():
+        changed = inserted | deleted
+        if not changed.any():
             continue
-        keep = None if chosen.all() else pa.array(chosen)
+        keep = None if changed.all() else pa.array(changed)
         columns = rows.values(stripe, [column.name for column in changes.table.columns], keep)
         for mask, kind, ids in ((deleted, "delete", ended), (inserted, "insert", write_ids)):
-            positions, ids_of_kind = np.flatnonzero(mask[chosen]), ids[mask]
+            positions, ids_of_kind = np.flatnonzero(mask[changed]), ids[mask]
             for start in range(0, len(positions), _ROWS):
                 part = slice(start, start + _ROWS)
-                taken = [columns[column.name].take(positions[part]) for column in changes.table.columns]
-                yield _batch(changes, taken, kind, ids_of_kind[part])
+                arrays = [columns[column.name].take(positions[part]) for column in changes.table.columns]
+                yield _batch(changes, arrays, kind, ids_of_kind[part])
 
 
 def _row_keys(changes: FileChanges, rows: OrcRows, stripe: int) -> tuple[Keys | None, Any]:

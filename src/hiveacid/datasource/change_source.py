@@ -154,19 +154,19 @@ class ChangeSource:
             for write_id in (*begin.open, *range(begin.high_watermark + 1, end.high_watermark + 1))
             if span.is_new(write_id)
         ]
-        taken = new[: self.options.max_write_ids or len(new)]
-        if self.options.max_bytes and taken:
-            taken = taken[: self._count_within_bytes(table, taken, self.options.max_bytes)]
-        if len(taken) == len(new):
+        write_ids = new[: self.options.max_write_ids or len(new)]
+        if self.options.max_bytes and write_ids:
+            write_ids = write_ids[: self._count_within_bytes(table, write_ids, self.options.max_bytes)]
+        if len(write_ids) == len(new):
             return end
-        top = max(int(begin.high_watermark), taken[-1])
-        chosen = set(taken)
+        top = max(int(begin.high_watermark), write_ids[-1])
+        included = set(write_ids)
         aborted = {*begin.aborted, *end.aborted}
         later = range(begin.high_watermark + 1, top + 1)
         waiting = [
             write_id
             for write_id in (*begin.open, *later)
-            if write_id not in aborted and write_id not in chosen
+            if write_id not in aborted and write_id not in included
         ]
         return ValidWriteIdList(
             table.name,

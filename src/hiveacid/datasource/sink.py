@@ -47,8 +47,8 @@ def from_rows(rows: Iterable[Any], schema: StructType) -> Iterator[Any]:
     from pyspark.sql.conversion import LocalDataToArrowConversion  # noqa: PLC0415 - Spark 4.0 and later
 
     source = iter(rows)
-    while some := list(islice(source, _BATCH_ROWS)):
-        yield from LocalDataToArrowConversion.convert(some, schema, use_large_var_types=False).to_batches()
+    while batch := list(islice(source, _BATCH_ROWS)):
+        yield from LocalDataToArrowConversion.convert(batch, schema, use_large_var_types=False).to_batches()
 
 
 def wall_clock(batch: Any) -> Any:
@@ -207,8 +207,8 @@ def require_fit(address: TableAddress, schema: StructType) -> TableDefinition:
     """Return the table. Raises SchemaMismatchError if the rows do not have its columns, in any order."""
     with Connection(**asdict(address)) as connection:
         table = connection.definition
-    wanted = table.column_names
-    require_columns(table.name, [name.lower() for name in schema.fieldNames()], wanted, wanted)
+    names = table.column_names
+    require_columns(table.name, [name.lower() for name in schema.fieldNames()], names, names)
     return table
 
 

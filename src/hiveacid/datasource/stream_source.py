@@ -68,9 +68,11 @@ def pair_updates(changes: Any, key: Sequence[str]) -> Any:
         .sort_by("at")
     )
     once = [pc.equal(met.column(name), 1).fill_null(False) for name in ("inserts_sum", "deletes_sum")]  # noqa: FBT003
-    named = pc.if_else(inserted, "update_after", "update_before")
+    change_types = pc.if_else(inserted, "update_after", "update_before")
     return changes.set_column(
-        changes.schema.get_field_index(CHANGE_TYPE), CHANGE_TYPE, pc.if_else(pc.and_(*once), named, kinds)
+        changes.schema.get_field_index(CHANGE_TYPE),
+        CHANGE_TYPE,
+        pc.if_else(pc.and_(*once), change_types, kinds),
     )
 
 
@@ -117,10 +119,10 @@ def change_schema(options: Mapping[str, str]) -> T.StructType:
     fields = [T.StructField(name, kind) for name, kind in spark_columns(table)]
     _check_key(table, change_options.key)
     if change_options.changes:
-        taken = {CHANGE_TYPE, WRITE_ID}.intersection(name for name, _ in spark_columns(table))
-        if taken:
+        clashes = {CHANGE_TYPE, WRITE_ID}.intersection(name for name, _ in spark_columns(table))
+        if clashes:
             raise ConfigError(
-                f"{table.name} has a column {', '.join(sorted(taken))}: its changes can't be streamed"
+                f"{table.name} has a column {', '.join(sorted(clashes))}: its changes can't be streamed"
             )
         fields += [T.StructField(CHANGE_TYPE, T.StringType()), T.StructField(WRITE_ID, T.LongType())]
     return T.StructType(fields)

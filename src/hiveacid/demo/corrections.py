@@ -55,13 +55,13 @@ def planes(source: Source, hour: int) -> DataFrame:
     They add unknown planes, correct the engines of known ones, and set missing years. They delete planes built before
     1988.
     """
-    seen = (
+    flights = (
         source.flights.where((F.col("month") == 2) & (F.col("day") == 1) & (F.col("hour") == hour))  # noqa: PLR2004
         .where("tailnum IS NOT NULL")
         .select("tailnum")
         .distinct()
     )
-    matched = seen.join(source.planes, "tailnum", "left")
+    matched = flights.join(source.planes, "tailnum", "left")
     corrected = matched.withColumns(
         {
             "engine": F.coalesce(F.upper("engine"), F.lit("UNKNOWN")),

@@ -43,14 +43,14 @@ def require_equal(name: str, actual: DataFrame, expected: DataFrame) -> int:
     if sorted(actual.columns) != sorted(columns):
         message = f"{name} has columns {actual.columns}, plain Spark has {columns}"
         raise DifferenceError(message)
-    found, wanted = fingerprint(actual, columns), fingerprint(expected, columns)
-    if found == wanted:
-        return found[0]
-    left, right = actual.select(*columns), expected.select(*columns)
-    surplus = [str(row.asDict()) for row in left.exceptAll(right).take(SHOWN)]
-    missing = [str(row.asDict()) for row in right.exceptAll(left).take(SHOWN)]
+    actual_fingerprint, expected_fingerprint = fingerprint(actual, columns), fingerprint(expected, columns)
+    if actual_fingerprint == expected_fingerprint:
+        return actual_fingerprint[0]
+    actual_rows, expected_rows = actual.select(*columns), expected.select(*columns)
+    surplus = [str(row.asDict()) for row in actual_rows.exceptAll(expected_rows).take(SHOWN)]
+    missing = [str(row.asDict()) for row in expected_rows.exceptAll(actual_rows).take(SHOWN)]
     message = (
-        f"{name} has {found[0]} rows, plain Spark computes {wanted[0]}\n"
+        f"{name} has {actual_fingerprint[0]} rows, plain Spark computes {expected_fingerprint[0]}\n"
         f"  only in the table: {surplus}\n  missing in the table: {missing}"
     )
     raise DifferenceError(message)
@@ -89,7 +89,7 @@ class Model:
         target = self.tables[name]
         source = corrections.withColumnRenamed(key, "s_key")
         joined = target.alias("t").join(source.alias("s"), F.col(f"t.{key}") == F.col("s_key"), "full_outer")
-        kept = joined.where(F.coalesce(F.col("op"), F.lit("u")) != "d")
+        remaining = joined.where(F.coalesce(F.col("op"), F.lit("u")) != "d")
         columns = [
             F.coalesce(F.col("t." + key), F.col("s_key")).alias(key)
             if column == key
@@ -98,7 +98,7 @@ class Model:
             .alias(column)
             for column in target.columns
         ]
-        return self.with_table(name, kept.select(*columns))
+        return self.with_table(name, remaining.select(*columns))
 
     def updated(self, where: Column, changes: Mapping[str, Column]) -> Model:
         """Return a copy in which columns of some flights have new values."""

@@ -57,12 +57,12 @@ class Cleaner:
                 errors.append(f"compaction {job.id} of {job.request.table}: {error}")
                 self._postpone(job, error)
 
-        def attempt(what: str, work: Callable[[], list[str]]) -> None:
+        def attempt(task: str, work: Callable[[], list[str]]) -> None:
             try:
                 removed.extend(work())
             except HiveAcidError as error:
-                errors.append(f"{what}: {error}")
-                logger.warning("cleaning of %s: %s", what, error)
+                errors.append(f"{task}: {error}")
+                logger.warning("cleaning of %s: %s", task, error)
 
         self._overwritten.step(attempt)
         for name in self._tables_with_aborts():

@@ -106,9 +106,9 @@ class Endpoint:
         """Report about these services from now on."""
         self._attached = services, runner
 
-    def add_metrics(self, more: Callable[[], Iterable[Metric]]) -> None:
+    def add_metrics(self, source: Callable[[], Iterable[Metric]]) -> None:
         """Add the metrics of a server, which runs from now on, with or without services."""
-        self._more = more
+        self._more = source
 
     def _page(self, path: str) -> Page:
         attached = self._attached
@@ -138,13 +138,13 @@ class Endpoint:
 
 
 def _probe(path: str, attached: tuple[Services, Runner] | None, *, serving: bool) -> Page:
-    word, good = ("ok", True) if serving else ("starting", path == "/live")
+    word, is_healthy = ("ok", True) if serving else ("starting", path == "/live")
     if attached is not None:
         services, runner = attached
         loops, now = runner.loops, services.context.clock.now()
-        good = is_live(loops, now) if path == "/live" else health(loops, now)[0]
-        word = "ok" if good else "failing"
-    status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+        is_healthy = is_live(loops, now) if path == "/live" else health(loops, now)[0]
+        word = "ok" if is_healthy else "failing"
+    status = HTTPStatus.OK if is_healthy else HTTPStatus.SERVICE_UNAVAILABLE
     return Page(status, "text/plain", f"{word}\n".encode())
 
 

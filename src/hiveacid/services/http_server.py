@@ -100,8 +100,8 @@ class Access:
             return HTTPStatus.BAD_REQUEST
         if name not in self.names | _LOCAL_NAMES | {self.address.lower()}:
             return HTTPStatus.MISDIRECTED_REQUEST
-        given = (authorization or "").encode("utf-8", "replace")
-        if self.token is not None and not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
+        credentials = (authorization or "").encode("utf-8", "replace")
+        if self.token is not None and not hmac.compare_digest(credentials, f"Bearer {self.token}".encode()):
             return HTTPStatus.UNAUTHORIZED
         return HTTPStatus.FORBIDDEN if self.probes_only else None
 

@@ -95,11 +95,14 @@ class Initiator:
         store = self.context.store
         now = store.now()
         attempts = self._attempts()
-        places = {(one.table, one.partition): one for one in store.changed_partitions(self._seen)}
+        places = {
+            (partition.table, partition.partition): partition
+            for partition in store.changed_partitions(self._seen)
+        }
         for key, jobs in attempts.items():
             if jobs[-1].state in _ENDED_BADLY:  # it is tried again even without new writes
                 places.setdefault(key, ChangedPartition(*key))
-        findings = [one for one in self._findings(places, attempts, now) if one is not None]
+        findings = [finding for finding in self._findings(places, attempts, now) if finding is not None]
         self._seen = max(0, now - _OVERLAP)
         return findings
 

@@ -222,12 +222,12 @@ class AcidSession(WarehouseConnection):
 
         The services keep the settings from the time of their start.
         """
-        wanted = self.context.settings.get(keys.AUTO_COMPACT)
-        if wanted and self.runner is None and self.joined is None:
+        setting = self.context.settings.get(keys.AUTO_COMPACT)
+        if setting and self.runner is None and self.joined is None:
             self.runner = Runner(Services(self))
             self.context.transactions.heartbeats.on_commit(self.runner.wake_up_services)
             self.runner.start()
-        elif not wanted and self.runner is not None:
+        elif not setting and self.runner is not None:
             self.runner.stop()
             self.runner = None
 

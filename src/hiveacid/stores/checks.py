@@ -30,14 +30,14 @@ LONGEST_WRITER = 256
 COMPACTION_KINDS = ("minor", "major", "rebalance")
 
 
-def require_storable(what: str, value: str) -> str:
+def require_storable(subject: str, value: str) -> str:
     """Return a text that every database can keep; CatalogError for NUL and lone surrogates."""
     if "\0" in value:
-        raise CatalogError(f"{what} holds a NUL character: {value!r}")
+        raise CatalogError(f"{subject} holds a NUL character: {value!r}")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise CatalogError(f"{what} is not valid Unicode: {value!r}") from error
+        raise CatalogError(f"{subject} is not valid Unicode: {value!r}") from error
     return value
 
 
@@ -52,9 +52,10 @@ def storable_operations(deeds: Sequence[TableOperation]) -> tuple[TableOperation
     """Return operation summaries with texts that every database can keep."""
     return tuple(
         TableOperation(
-            table_name(one.table), replace(one.summary, statement=storable_text(one.summary.statement))
+            table_name(operation.table),
+            replace(operation.summary, statement=storable_text(operation.summary.statement)),
         )
-        for one in deeds
+        for operation in deeds
     )
 
 
@@ -70,12 +71,12 @@ def table_name(name: TableName) -> TableName:
     return name
 
 
-def _name(what: str, value: str, longest: int) -> str:
+def _name(subject: str, value: str, longest: int) -> str:
     if not value:
-        raise CatalogError(f"{what} is empty")
+        raise CatalogError(f"{subject} is empty")
     if len(value) > longest:
-        raise CatalogError(f"{what} has {len(value)} characters, more than {longest}: {value[:40]!r}...")
-    return require_storable(what, value)
+        raise CatalogError(f"{subject} has {len(value)} characters, more than {longest}: {value[:40]!r}...")
+    return require_storable(subject, value)
 
 
 def partition_name(name: str | None) -> str | None:
@@ -89,8 +90,8 @@ def partition_name(name: str | None) -> str | None:
 
 def client(one: Client) -> Client:
     """Return a client whose texts can be kept."""
-    for what, value in (("user", one.user), ("host", one.host), ("agent", one.agent)):
-        require_storable(f"the client's {what}", value)
+    for field, value in (("user", one.user), ("host", one.host), ("agent", one.agent)):
+        require_storable(f"the client's {field}", value)
     return one
 
 
@@ -106,13 +107,13 @@ def components(request: Sequence[LockComponent]) -> tuple[LockComponent, ...]:
     """Return the components of a lock request; ConfigError if there is none or one makes no sense."""
     if not request:
         raise ConfigError("a lock request names at least one database, table or partition")
-    for one in request:
-        database_name(one.database)
-        if one.table is not None:
-            _name("the name of the table", one.table, LONGEST_TABLE)
-        elif one.partition is not None:
-            raise ConfigError(f"a lock on partition {one.partition!r} names no table")
-        partition_name(one.partition)
+    for component in request:
+        database_name(component.database)
+        if component.table is not None:
+            _name("the name of the table", component.table, LONGEST_TABLE)
+        elif component.partition is not None:
+            raise ConfigError(f"a lock on partition {component.partition!r} names no table")
+        partition_name(component.partition)
     return tuple(request)
 
 
@@ -129,9 +130,9 @@ def start(wanted: Start, kind: TxnKind) -> Start:
 
 def written(changes: Sequence[Written]) -> tuple[Written, ...]:
     """Return the writes without duplicates. Raises CatalogError for impossible names."""
-    for one in changes:
-        table_name(one.table)
-        partition_name(one.partition)
+    for write in changes:
+        table_name(write.table)
+        partition_name(write.partition)
     return tuple(dict.fromkeys(changes))
 
 
@@ -206,9 +207,9 @@ def table(definition: TableDefinition) -> TableDefinition:
 
 def partitions(ones: Sequence[Partition]) -> tuple[Partition, ...]:
     """Return partitions; CatalogError for impossible values or locations."""
-    for one in ones:
-        require_storable("the location of the partition", one.location)
-        for value in one.values:
+    for partition in ones:
+        require_storable("the location of the partition", partition.location)
+        for value in partition.values:
             require_storable("a partition value", value or "")
     return tuple(ones)
 

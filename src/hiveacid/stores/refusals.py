@@ -39,8 +39,8 @@ def not_open(txn_id: TxnId, state: str, reason: str | None = None, code: str | N
     for kind in (WriteConflictError, StreamFencedError, StreamReplayedError):
         if code == kind.code and reason is not None:
             return kind(reason)
-    why = "" if not reason else f": {reason}"
-    return TransactionAbortedError(f"transaction {txn_id} was aborted{why}; open a new one and start over")
+    suffix = "" if not reason else f": {reason}"
+    return TransactionAbortedError(f"transaction {txn_id} was aborted{suffix}; open a new one and start over")
 
 
 def read_only(txn_id: TxnId) -> HiveAcidError:
@@ -138,15 +138,15 @@ def view_exists(name: TableName) -> HiveAcidError:
     return AlreadyExistsError(f"view '{name}' exists already")
 
 
-def location_taken(location: str, name: TableName, taken: str) -> HiveAcidError:
+def location_taken(location: str, name: TableName, other_location: str) -> HiveAcidError:
     """Return the error for a table whose location overlaps that of another table."""
-    return CatalogError(f"the location {location} is not free: table {name} {taken} is there")
+    return CatalogError(f"the location {location} is not free: table {name} {other_location} is there")
 
 
-def misplaced_partition(table: TableName, new: Partition, there: Partition | None) -> str:
+def misplaced_partition(table: TableName, new: Partition, existing: Partition | None) -> str:
     """Return the reason why a commit fails if another client created the same new partition at another location."""
     values = ", ".join(value or DEFAULT_PARTITION for value in new.values)
-    now = "was dropped again" if there is None else f"lies in {there.location}"
+    now = "was dropped again" if existing is None else f"lies in {existing.location}"
     return (
         f"another client made partition ({values}) of {table} meanwhile, and it {now}: rows written to {new.location} "
         "would not be seen; nothing was changed, run the statement again"

@@ -16,13 +16,13 @@ from hiveacid.orc.stored_values import arrow_schema, without_offset
 _TEXTS = frozenset({"string", "varchar", "char"})
 
 
-def cast_columns(given: Any, columns: tuple[Column, ...]) -> Any:
+def cast_columns(data: Any, columns: tuple[Column, ...]) -> Any:
     """Select the columns of a batch or table by name (compared without case) and cast them to their types.
 
     Raises SchemaMismatchError for missing, unknown or duplicate columns and for types that can never be cast, and
     Arrow's ArrowInvalid for a value that does not fit.
     """
-    names = [name.lower() for name in given.schema.names]
+    names = [name.lower() for name in data.schema.names]
     wanted = [column.name for column in columns]
     if sorted(names) != sorted(wanted):
         missing = [name for name in wanted if name not in names]
@@ -31,7 +31,7 @@ def cast_columns(given: Any, columns: tuple[Column, ...]) -> Any:
             f"the records' columns are not the table's: missing {', '.join(missing) or 'none'}, "
             f"unknown or double {', '.join(dict.fromkeys(extra)) or 'none'}{did_you_mean_any(extra, missing)}"
         )
-    batch = single_batch(given) if isinstance(given, pa.Table) else given
+    batch = single_batch(data) if isinstance(data, pa.Table) else data
     schema = arrow_schema(columns)
     arrays = [_cast(batch.column(names.index(field.name)), field) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -66,8 +66,8 @@ def _hash(values: Any, hive: HiveType, version: int) -> Any:
         return high ^ low if version == 1 else _murmur([high, low], 8)
     coded = pc.dictionary_encode(values, null_encoding="encode")
     hashes = [
-        0 if one is None else bucket_hash([one], [hive], version) & 0xFFFFFFFF
-        for one in coded.dictionary.to_pylist()
+        0 if value is None else bucket_hash([value], [hive], version) & 0xFFFFFFFF
+        for value in coded.dictionary.to_pylist()
     ]
     return np.array(hashes, np.uint32)[coded.indices.to_numpy()]
 
@@ -124,17 +124,17 @@ def split_by_bucket(table: TableDefinition, dynamic: Sequence[Column], batch: An
     if table.bucketing:
         codes = pc.add(pc.multiply(codes, count), bucket_numbers(table, batch).cast(pa.int64()))
     for code, part in _rows_by_code(codes, rows):
-        rest, bucket = divmod(code, count)
+        quotient, bucket = divmod(code, count)
         values: list[str | None] = []
         for known in reversed(texts):
-            rest, at = divmod(rest, len(known))
-            values.insert(0, known[at])
+            quotient, index = divmod(quotient, len(known))
+            values.insert(0, known[index])
         yield BucketRows(tuple(values), bucket, part)
 
 
 def _rows_by_code(codes: Any, rows: Any) -> Iterator[tuple[int, Any]]:
     """Yield the rows of each code."""
-    counts = {one["values"]: one["counts"] for one in pc.value_counts(codes).to_pylist()}
+    counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(codes).to_pylist()}
     if len(counts) == 1:
         yield next(iter(counts)), rows
         return

@@ -60,11 +60,11 @@ class Feeder:
             room = self.rows - self._taken
             if lines.count(b"\n") > room:
                 *head, lines = lines.split(b"\n", room)
-                some = b"\n".join(head) + b"\n"
+                block = b"\n".join(head) + b"\n"
             else:
-                some, lines = lines, b""
-            self.connection.write(some)
-            self._taken += some.count(b"\n")
+                block, lines = lines, b""
+            self.connection.write(block)
+            self._taken += block.count(b"\n")
             self._commit_if_due()
 
     def _commit_if_due(self) -> None:

@@ -68,7 +68,7 @@ class GrowingFile:
         """
         body, pending = self._encode(write_id)
         pending = [*self._pending_stripes, *pending]
-        rows = sum(one.tail.number_of_rows for one in pending)
+        rows = sum(piece.tail.number_of_rows for piece in pending)
         if rows != self._transaction_rows:
             raise StorageError(
                 f"{self._transaction_rows} rows were written to {self.path}, but its stripes hold {rows}; nothing was committed"
@@ -103,14 +103,14 @@ class GrowingFile:
 
     def _encode(self, write_id: WriteId) -> tuple[bytes, list[PlacedStripes]]:
         """Encode the rows in memory as stripes for the end of the file."""
-        at = self.written or len(HEADER)
+        offset = self.written or len(HEADER)
         bodies: list[bytes] = []
         pending = []
         for batch in _join_batches(self._rows):
             piece = self._encode_batch(batch, write_id)
-            pending.append(place_stripes(piece, at))
+            pending.append(place_stripes(piece, offset))
             bodies.append(piece.body)
-            at += len(piece.body)
+            offset += len(piece.body)
             self._next_row_id += piece.rows
         self._rows, self.buffered = [], 0
         return b"".join(bodies), pending
@@ -157,4 +157,4 @@ def _join_batches(batches: list[Any]) -> list[Any]:
     if len(batches) < 2:  # noqa: PLR2004 - nothing to join
         return batches
     table = pa.Table.from_batches(batches)
-    return [single_batch(table.slice(at, _ROWS)) for at in range(0, table.num_rows, _ROWS)]
+    return [single_batch(table.slice(offset, _ROWS)) for offset in range(0, table.num_rows, _ROWS)]

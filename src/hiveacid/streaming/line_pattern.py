@@ -40,7 +40,7 @@ class LinePattern:
                     f"{', '.join(columns)}"
                 )
             pattern, names = _numbered(pattern), tuple(columns)
-            groups = tuple(f"g{at}" for at in range(len(columns)))
+            groups = tuple(f"g{index}" for index in range(len(columns)))
         else:
             groups = names
             names = tuple(name.lower() for name in names)
@@ -50,12 +50,12 @@ class LinePattern:
                     f"name every group after a column ({', '.join(columns)}), each once"
                     + (f", not {wrong[0]}" if wrong else "")
                 )
-        made = cls(rf"\A(?:{pattern})\z", groups, names, tuple(columns))
+        parser = cls(rf"\A(?:{pattern})\z", groups, names, tuple(columns))
         try:
-            made.extract("")
+            parser.extract("")
         except pa.ArrowInvalid as error:
             raise ConfigError(f"not an expression of RE2 ({error}): {pattern}") from error
-        return made
+        return parser
 
     def extract(self, text: str) -> Any:
         """Match every non-blank line; return text columns. Raises ValueError if a line does not match."""

@@ -159,7 +159,7 @@ class _LineWriter:
             batches += _parse_by_bisection(
                 lines[start:end],
                 first + start,
-                lambda some: self._parse_checked(b"\n".join(some) + b"\n", columns),
+                lambda batch: self._parse_checked(b"\n".join(batch) + b"\n", columns),
                 lambda line: line.decode(errors="replace"),
                 refusals,
             )
@@ -305,10 +305,10 @@ def _require_objects(data: bytes) -> None:
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    found = json.loads(line, parse_float=Decimal)
-    if not isinstance(found, dict):
+    value = json.loads(line, parse_float=Decimal)
+    if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - bad data, not a wrong call
-    return found
+    return value
 
 
 def _json_type(of: Any) -> Any:
@@ -371,15 +371,15 @@ class DictWriter:
         names = set(schema.names)
         naive = [one.name for one in schema if pa.types.is_timestamp(one.type) and one.type.tz is None]
 
-        def parse(some: Sequence[Mapping[str, object]]) -> Any:
-            unknown = set().union(*some) - names
+        def parse(batch: Sequence[Mapping[str, object]]) -> Any:
+            unknown = set().union(*batch) - names
             if unknown:
                 raise ValueError(f"unexpected field {min(map(str, unknown))}")
             for name in naive:
-                values = (row.get(name) for row in some)
+                values = (row.get(name) for row in batch)
                 if any(isinstance(value, datetime) and value.tzinfo is not None for value in values):
                     raise ValueError(f"{name}: a time with a zone, in a column without one")
-            return pa.RecordBatch.from_pylist(list(some), schema)
+            return pa.RecordBatch.from_pylist(list(batch), schema)
 
         refusals = _Refusals(rejects)
         return ParsedRecords(
@@ -403,10 +403,10 @@ class ArrowWriter:
         """Cast batches to the table's types."""
         refusals = _Refusals(rejects)
         done: list[Any] = []
-        seen = 0
+        offset = 0
         for batch in self._batches(records):
-            start = first + seen
-            seen += batch.num_rows
+            start = first + offset
+            offset += batch.num_rows
             try:
                 done.append(cast_columns(batch, columns))
                 continue
@@ -418,17 +418,17 @@ class ArrowWriter:
                 rows,
                 start,
                 lambda some, batch=batch: cast_columns(batch.slice(some[0], len(some)), columns),  # type: ignore[misc]
-                lambda at, batch=batch: repr(batch.slice(at, 1).to_pylist()[0]),  # type: ignore[misc]
+                lambda row, batch=batch: repr(batch.slice(row, 1).to_pylist()[0]),  # type: ignore[misc]
                 refusals,
             )
-        return ParsedRecords(done, seen, refusals.count)
+        return ParsedRecords(done, offset, refusals.count)
 
     def _batches(self, records: Any) -> Iterable[Any]:
         if isinstance(records, pa.RecordBatch):
             yield records
         elif isinstance(records, pa.Table):
-            for at in range(0, records.num_rows, self.rows):
-                yield records.slice(at, self.rows)
+            for offset in range(0, records.num_rows, self.rows):
+                yield records.slice(offset, self.rows)
         elif isinstance(records, pa.RecordBatchReader):
             yield from records
         else:

@@ -115,28 +115,28 @@ class StreamTarget:
 
 def _static(table: TableDefinition, partition: Mapping[str, object]) -> Values:
     columns = table.partition_columns
-    given = {name.lower(): value for name, value in partition.items()}
+    spec = {name.lower(): value for name, value in partition.items()}
     names = [column.name for column in columns]
-    unknown = [name for name in given if name not in names]
+    unknown = [name for name in spec if name not in names]
     if unknown:
         near = did_you_mean(unknown[0], names)
         raise NoSuchColumnError(f"{table.name} has no partition column {unknown[0]}{near}")
-    named = [column for column in columns if column.name in given]
-    if named != list(columns[: len(named)]):
+    columns_in_spec = [column for column in columns if column.name in spec]
+    if columns_in_spec != list(columns[: len(columns_in_spec)]):
         raise ConfigError("static partition columns come before the dynamic ones (Hive's rule)")
-    return tuple(_static_text(column, given[column.name]) for column in named)
+    return tuple(_static_text(column, spec[column.name]) for column in columns_in_spec)
 
 
 def _static_text(column: Column, value: object) -> str | None:
     """Format a static partition value as in a partition name: '01' in an INT column becomes '1'."""
     of = arrow_type(parse_type(column.type))
     try:
-        typed = cast(pa.array([value], pa.string()), of) if isinstance(value, str) else pa.array([value], of)
+        array = cast(pa.array([value], pa.string()), of) if isinstance(value, str) else pa.array([value], of)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SchemaMismatchError(
             f"{value!r} is no {column.type} (partition column {column.name})"
         ) from error
-    text: str | None = partition_texts(typed, column)[0].as_py()
+    text: str | None = partition_texts(array, column)[0].as_py()
     return text
 
 

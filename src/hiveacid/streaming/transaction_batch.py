@@ -76,13 +76,13 @@ class TransactionBatch:
         except BaseException:
             work.store.abort_txns(ids, "no write ids")
             raise
-        made = []
+        transactions = []
         for txn_id, write_id in zip(ids, write_ids, strict=True):
             work.heartbeats.track(txn_id)
             txn = Transaction(work.store, work.heartbeats, context.settings, work.clock, txn_id)
             txn.adopt_start(Begun(txn_id, allocated={target.table.name: write_id}))
-            made.append(txn)
-        return cls(context, target, made, write_ids, overwrite=overwrite)
+            transactions.append(txn)
+        return cls(context, target, transactions, write_ids, overwrite=overwrite)
 
     @property
     def txn(self) -> Transaction:
@@ -206,15 +206,15 @@ class TransactionBatch:
         """Abort the remaining transactions and seal the files; return the number of aborted transactions."""
         self.closed = True
         work = self.context.transactions
-        left = [txn for txn in self.transactions if not txn.ended]
-        if left and self.index >= 0 and not self.txn.ended:
+        open_txns = [txn for txn in self.transactions if not txn.ended]
+        if open_txns and self.index >= 0 and not self.txn.ended:
             self.abort(reason)
-        rest = [txn for txn in left if not txn.ended]
+        still_open = [txn for txn in open_txns if not txn.ended]
         try:
-            work.store.abort_txns([txn.txn_id for txn in rest], reason)
+            work.store.abort_txns([txn.txn_id for txn in still_open], reason)
         except StoreError as error:
-            logger.warning("%d transactions are left to their time-out: %s", len(rest), error)
-        for txn in rest:
+            logger.warning("%d transactions are left to their time-out: %s", len(still_open), error)
+        for txn in still_open:
             txn.ended = True
             work.heartbeats.forget(txn.txn_id)
         for file in self._files.values():
@@ -224,7 +224,7 @@ class TransactionBatch:
                 logger.warning("%s keeps its side file: %s", file.path, error)
         self._files = {}
         self._clear_staging()
-        return len(left)
+        return len(open_txns)
 
     def _bytes_written(self) -> int:
         return sum(file.written for file in self._files.values())
@@ -280,7 +280,7 @@ class TransactionBatch:
     def _record_writes(self, rows: Mapping[Values, int]) -> None:
         """Record the written and the new partitions in the transaction; ``rows``: new rows of each."""
         assert self._partition_locations is not None or not self._written_locations  # noqa: S101 - `_location`
-        known = self._partition_locations or {}
+        locations = self._partition_locations or {}
         name = self.target.table.name
         self.txn.add_written(
             [
@@ -290,7 +290,7 @@ class TransactionBatch:
             [
                 NewPartition(name, Partition(values, location))
                 for values, location in self._written_locations.items()
-                if values not in known
+                if values not in locations
             ],
             files=[
                 NewFiles(name, values, self._paths(values), self.overwrite)
@@ -309,8 +309,8 @@ class TransactionBatch:
         now = self.context.catalog.get_table(self.target.table.name)
         # not another table of the same name
         if now is None or now.created_at == self.target.table.created_at:
-            for place in self._written_locations.values():
-                self.context.fs.delete_tree(f"{place}/{self._directory}")
+            for location in self._written_locations.values():
+                self.context.fs.delete_tree(f"{location}/{self._directory}")
 
     def _clear_staging(self) -> None:
         if self._staging:

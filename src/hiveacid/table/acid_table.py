@@ -176,8 +176,8 @@ class AcidTable(Displayed):
             raise ConfigError(
                 f"scan(where=...) takes a text of SQL, not {where!r}: filter the DataFrame by a Column"
             )
-        chosen = None if columns is None else _names(columns)
-        return Scan(self.context, self.name, self.joined, where, chosen, row_ids, self.snapshot_at)
+        column_names = None if columns is None else _names(columns)
+        return Scan(self.context, self.name, self.joined, where, column_names, row_ids, self.snapshot_at)
 
     def as_of(self, write_id: int | None = None, *, timestamp: datetime | str | None = None) -> AcidTable:
         """Return the table as it was after ``write_id`` or at ``timestamp``, with its present columns.
@@ -310,12 +310,12 @@ class AcidTable(Displayed):
         options = StreamOptions(columns, change_type, sequence_by, merge_schema, restart, checkpoint)
         return StreamWriter(self.context, StreamKey(self.name, query), options)
 
-    def _require_writable(self, what: str) -> None:
+    def _require_writable(self, verb: str) -> None:
         """Refuse to write inside of ``acid.snapshot()`` and through a table of the past (``as_of``)."""
         if self.snapshot_at is not None:
-            raise TransactionStateError(f"{what}: as_of() only reads")
+            raise TransactionStateError(f"{verb}: as_of() only reads")
         if self.joined is not None and self.context.read_leases.holds(self.joined):
-            raise TransactionStateError(f"{what} is not possible inside of acid.snapshot(): it only reads")
+            raise TransactionStateError(f"{verb} is not possible inside of acid.snapshot(): it only reads")
 
     # maintenance
 
@@ -343,16 +343,16 @@ class AcidTable(Displayed):
         return compact(self.context, self.name, kind, partition, options, wait=wait)
 
 
-def _names(given: Sequence[str]) -> tuple[str, ...]:
+def _names(columns: Sequence[str]) -> tuple[str, ...]:
     """Return the names of columns as a tuple; a single name may be given as a string."""
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
-def _require_frame(what: str, frame: object) -> None:
+def _require_frame(argument: str, frame: object) -> None:
     """Raise ConfigError for rows that are not a Spark DataFrame (classic or Connect), such as lists or pandas."""
     if not hasattr(frame, "createOrReplaceTempView"):
         raise ConfigError(
-            f"{what} takes a DataFrame of Spark, not {type(frame).__name__}: spark.createDataFrame(...)"
+            f"{argument} takes a DataFrame of Spark, not {type(frame).__name__}: spark.createDataFrame(...)"
         )
 
 

@@ -95,16 +95,18 @@ class Transaction(Displayed):
         request would queue behind transactions that wait for the first.
         """
         self._require_open()
-        wanted = [one for one in components if not any(covers(held, one) for held in self._held)]
-        if not wanted:
+        uncovered = [
+            component for component in components if not any(covers(held, component) for held in self._held)
+        ]
+        if not uncovered:
             return
-        answer = self.store.lock(self.txn_id, wanted, zero_wait=zero_wait)
+        answer = self.store.lock(self.txn_id, uncovered, zero_wait=zero_wait)
         if answer.state is LockState.NOT_ACQUIRED:
             raise LockTimeoutError(
-                f"no lock on {_format_resources(wanted)}, which is not waited for; blocked by {answer.blocked_by}"
+                f"no lock on {_format_resources(uncovered)}, which is not waited for; blocked by {answer.blocked_by}"
             )
         self._write_ids.update(answer.allocated)
-        self.wait_for(answer, wanted)
+        self.wait_for(answer, uncovered)
 
     def wait_for(self, answer: LockAnswer, components: Sequence[LockComponent]) -> None:
         """Wait until a lock request is granted, as :meth:`lock` does."""
@@ -187,19 +189,19 @@ class Transaction(Displayed):
         if begun.lock is not None:
             self._write_ids.update(begun.lock.allocated)
         self._write_ids.update(begun.allocated)
-        for table, seen in begun.write_ids.items():
-            self._set_valid_write_ids(table, seen)
+        for table, write_ids in begun.write_ids.items():
+            self._set_valid_write_ids(table, write_ids)
 
-    def _set_valid_write_ids(self, table: TableName, seen: ValidWriteIdList) -> None:
+    def _set_valid_write_ids(self, table: TableName, write_ids: ValidWriteIdList) -> None:
         """Set the valid write ids of a table, without those above the transaction's own write id.
 
         A metastore allocates the own write id before it grants the lock. Another transaction may commit with a higher one
         meanwhile. Its rows could not be changed: a delete event or a base affects lower write ids only.
         """
         own = self._write_ids.get(table)
-        if own is not None and seen.count_valid(own + 1, seen.high_watermark):
+        if own is not None and write_ids.count_valid(own + 1, write_ids.high_watermark):
             self._overtaken.add(table)
-        self._valid_write_ids[table] = seen if own is None else seen.below(own)
+        self._valid_write_ids[table] = write_ids if own is None else write_ids.below(own)
 
     def was_overtaken(self, table: TableName) -> bool:
         """Tell whether a higher write id had committed before this transaction took its snapshot."""
@@ -263,7 +265,7 @@ class Transaction(Displayed):
 
     def creates_table(self, table: TableName) -> bool:
         """Tell whether a table is created by this transaction's commit."""
-        return any(made.name == table for made in self._tables)
+        return any(definition.name == table for definition in self._tables)
 
     def new_partitions(self, table: TableName) -> list[NewPartition]:
         """Return the partitions of a table that this transaction creates."""
@@ -362,8 +364,8 @@ class Transaction(Displayed):
 
 def _has_new_commits(now: ValidWriteIdList, before: ValidWriteIdList) -> bool:
     """Tell whether ``now`` has a committed write id that ``before`` has not."""
-    fresh = range(int(before.high_watermark) + 1, int(now.high_watermark) + 1)
-    return any(now.is_valid(one) for one in (*before.open, *fresh))
+    new_ids = range(int(before.high_watermark) + 1, int(now.high_watermark) + 1)
+    return any(now.is_valid(write_id) for write_id in (*before.open, *new_ids))
 
 
 def _format_resources(components: Sequence[LockComponent]) -> str:

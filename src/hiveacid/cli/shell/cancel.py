@@ -64,18 +64,18 @@ def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator
 class ProgressLine:
     """A line at the bottom of a terminal with the progress of the running stages."""
 
-    def __init__(self, facts: SparkFacts, write: Callable[[str], object], *, wanted: bool) -> None:
-        """``write``: writes to the terminal. ``wanted``: False if nothing may be written."""
+    def __init__(self, facts: SparkFacts, write: Callable[[str], object], *, enabled: bool) -> None:
+        """``write``: writes to the terminal. ``enabled``: False if nothing may be written."""
         self._facts = facts
         self._write = write
-        self._wanted = wanted
+        self._enabled = enabled
         self._started = time.monotonic()
         self._shown = False
 
     def watch(self) -> None:
         """Show the progress of the running stages, from half a second on."""
         seconds = time.monotonic() - self._started
-        if self._wanted and seconds > 0.5:  # noqa: PLR2004 - shorter statements need no line
+        if self._enabled and seconds > 0.5:  # noqa: PLR2004 - shorter statements need no line
             self._write("\r" + progress_text(progress(self._facts), seconds) + "\x1b[K")
             self._shown = True
 

@@ -88,28 +88,33 @@ def candidates(text: str, cursor: int, names: CatalogNames, commands: Sequence[s
         tokens = tokenize(before)[:-1]
     except ParseError:
         return []
-    typed, qualifier, rest = _at_cursor(tokens, cursor)
-    if typed == "" and before and not before[-1].isspace() and before[-1] not in ".,(=<>":
+    prefix, qualifier, preceding = _at_cursor(tokens, cursor)
+    if prefix == "" and before and not before[-1].isspace() and before[-1] not in ".,(=<>":
         return []
     if _in_comment(before, tokens):
         return []
-    matches = list(_matching(_choices(text, rest, qualifier, names), typed))
-    return matches if qualifier or not typed else [*matches, *_keywords(typed, rest)]
+    matches = list(_matching(_choices(text, preceding, qualifier, names), prefix))
+    return matches if qualifier or not prefix else [*matches, *_keywords(prefix, preceding)]
 
 
 def _at_cursor(tokens: list[Token], cursor: int) -> tuple[str, list[str], list[Token]]:
     """Return the word at the cursor, its qualifier (``db.`` or ``alias.``), and the tokens before both."""
-    rest = list(tokens)
-    typed = ""
-    if rest and rest[-1].end == cursor and rest[-1].kind is TokenKind.WORD:
-        typed = rest.pop().text
+    preceding = list(tokens)
+    prefix = ""
+    if preceding and preceding[-1].end == cursor and preceding[-1].kind is TokenKind.WORD:
+        prefix = preceding.pop().text
     qualifier: list[str] = []
-    edge = cursor - len(typed)
-    while len(rest) > 1 and rest[-1].text == "." and rest[-1].end == edge and rest[-2].is_name:
-        edge = rest[-2].start
-        qualifier.insert(0, rest[-2].name.lower())
-        rest = rest[:-2]
-    return typed, qualifier, rest
+    edge = cursor - len(prefix)
+    while (
+        len(preceding) > 1
+        and preceding[-1].text == "."
+        and preceding[-1].end == edge
+        and preceding[-2].is_name
+    ):
+        edge = preceding[-2].start
+        qualifier.insert(0, preceding[-2].name.lower())
+        preceding = preceding[:-2]
+    return prefix, qualifier, preceding
 
 
 def _in_comment(before: str, tokens: Sequence[Token]) -> bool:
@@ -117,9 +122,9 @@ def _in_comment(before: str, tokens: Sequence[Token]) -> bool:
 
 
 def _choices(
-    text: str, rest: Sequence[Token], qualifier: list[str], names: CatalogNames
+    text: str, preceding: Sequence[Token], qualifier: list[str], names: CatalogNames
 ) -> Iterator[tuple[str, str]]:
-    last = rest[-1].keyword if rest else ""
+    last = preceding[-1].keyword if preceding else ""
     wants_table = last in _BEFORE_TABLES
     if qualifier:
         yield from _qualified_names(text, qualifier, names, wants_table=wants_table)
@@ -171,27 +176,27 @@ def _mentioned_tables(text: str, names: CatalogNames) -> Mapping[str, TableName]
     return tables
 
 
-def _matching(choices: Iterable[tuple[str, str]], typed: str) -> Iterator[Candidate]:
+def _matching(choices: Iterable[tuple[str, str]], prefix: str) -> Iterator[Candidate]:
     for name, kind in choices:
-        if name.startswith(typed.lower()):
-            yield Candidate(name if _PLAIN_NAME.match(name) else quote_name(name), len(typed), kind)
+        if name.startswith(prefix.lower()):
+            yield Candidate(name if _PLAIN_NAME.match(name) else quote_name(name), len(prefix), kind)
 
 
-def _keywords(typed: str, rest: Sequence[Token]) -> Iterator[Candidate]:
+def _keywords(prefix: str, preceding: Sequence[Token]) -> Iterator[Candidate]:
     """Yield keywords, in lower case if the typed beginning is."""
-    if rest and rest[-1].keyword in _ALWAYS_A_NAME:
+    if preceding and preceding[-1].keyword in _ALWAYS_A_NAME:
         return
     for word in KEYWORDS:
-        if word.startswith(typed.upper()):
-            yield Candidate(word.lower() if typed.islower() else word, len(typed), "keyword")
+        if word.startswith(prefix.upper()):
+            yield Candidate(word.lower() if prefix.islower() else word, len(prefix), "keyword")
 
 
 def _command_candidates(text: str, names: CatalogNames, commands: Sequence[str]) -> list[Candidate]:
-    command, space, typed = text.partition(" ")
+    command, space, prefix = text.partition(" ")
     if not space:
         return [Candidate(name, len(command), "command") for name in commands if name.startswith(command)]
     if command not in _TABLE_COMMANDS:
         return []
-    database, dot, name = typed.rpartition(".")
+    database, dot, name = prefix.rpartition(".")
     tables = names.tables(database if dot else names.database)
     return list(_matching(((table, "table") for table in tables), name))

@@ -114,7 +114,7 @@ class Shell:
     def _statement(self, entry: Entry) -> bool:
         started = time.monotonic()
         progress = ProgressLine(
-            self.session.context.facts, self.screen.raw, wanted=self.screen.shows_progress
+            self.session.context.facts, self.screen.raw, enabled=self.screen.shows_progress
         )
         try:
             result = self.runner.run(lambda: self._result(entry), progress.watch)
@@ -146,10 +146,10 @@ class Shell:
         if result is not None and result.more:
             note = f"only the first {len(result.rows)} rows are shown: \\limit 0 shows all"
             click.echo(note, err=True)
-        said = "done"
+        summary = "done"
         if result is not None and result.columns:
-            said = f"{len(result.rows)} row{'' if len(result.rows) == 1 else 's'}"
+            summary = f"{len(result.rows)} row{'' if len(result.rows) == 1 else 's'}"
         if self.view.timing:
-            click.echo(f"{said} in {seconds:.2f} s", err=True)
+            click.echo(f"{summary} in {seconds:.2f} s", err=True)
         else:
-            self.screen.note(said)
+            self.screen.note(summary)

@@ -46,8 +46,10 @@ def fetch(frame: DataFrame, limit: int | None) -> Result:
     with translate_errors():
         texts = as_texts(frame)
         rows = texts.collect() if limit is None else texts.take(limit + 1)
-    kept = tuple(tuple(row) for row in rows[:limit])
-    return Result(tuple(frame.columns), tuple(aligned_right(frame)), kept, more=len(rows) > len(kept))
+    shown_rows = tuple(tuple(row) for row in rows[:limit])
+    return Result(
+        tuple(frame.columns), tuple(aligned_right(frame)), shown_rows, more=len(rows) > len(shown_rows)
+    )
 
 
 def _cells(result: Result) -> list[list[str]]:

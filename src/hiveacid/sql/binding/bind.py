@@ -90,50 +90,50 @@ class Binder:
         counted = before == QUERY and is_count_of_rows(piece, relations)
         edits = [Edit(call.start, call.end, self._changes(piece, call)) for call in calls]
         for relation in relations:
-            named = self._ours(piece, relation)
-            if named is None:
+            relation_source = self._ours(piece, relation)
+            if relation_source is None:
                 continue
-            if isinstance(named, ViewDefinition):
-                edits += self._view(piece, relation, named)
+            if isinstance(relation_source, ViewDefinition):
+                edits += self._view(piece, relation, relation_source)
                 continue
-            if named.metadata is not None:
-                edits += self._metadata_table(piece, relation, named)
+            if relation_source.metadata is not None:
+                edits += self._metadata_table(piece, relation, relation_source)
                 continue
             needs_them = virtual_columns.needed_at(relation.start)
             if needs_them:
                 virtual_columns.refuse_unseen_use()
             as_of = resolve_as_of(self.context, piece, relation)
-            source = TableSource(named.table, None, needs_them, as_of, predicate, counted)
+            source = TableSource(relation_source.table, None, needs_them, as_of, predicate, counted)
             edits += _edits(piece, relation, self._name(source))
         return EditedText(piece, tuple(edits))
 
-    def _metadata_table(self, piece: Slice, relation: Relation, named: TableSource) -> list[Edit]:
+    def _metadata_table(self, piece: Slice, relation: Relation, source: TableSource) -> list[Edit]:
         if relation.travel is not None:
             line, column = piece.position(relation.travel.start)
             raise UnsupportedFeatureError(
-                f"{named.table}.{named.metadata} shows the present: it cannot be read AS OF (line {line}, column {column})"
+                f"{source.table}.{source.metadata} shows the present: it cannot be read AS OF (line {line}, column {column})"
             )
-        return _edits(piece, relation, self._name(named))
+        return _edits(piece, relation, self._name(source))
 
-    def _view(self, piece: Slice, relation: Relation, seen: ViewDefinition) -> list[Edit]:
+    def _view(self, piece: Slice, relation: Relation, view: ViewDefinition) -> list[Edit]:
         """Return the edits that replace the name of a catalog view by its rows at this statement's snapshot."""
         line, column = piece.position(relation.start)
         where = f" (line {line}, column {column})"
         if relation.travel is not None:
             raise UnsupportedFeatureError(
-                f"{seen.name} is a view, which has no past of its own: AS OF belongs to the tables in its query{where}"
+                f"{view.name} is a view, which has no past of its own: AS OF belongs to the tables in its query{where}"
             )
-        source = TableSource(seen.name)
-        if seen.name in self.within:
-            raise UnsupportedFeatureError(f"view {seen.name} would read itself{where}")
+        source = TableSource(view.name)
+        if view.name in self.within:
+            raise UnsupportedFeatureError(f"view {view.name} would read itself{where}")
         if source not in self.views:
             before = self.context.database, self.context.in_view
-            self.context.database, self.context.in_view = seen.database, True
-            self.within.append(seen.name)
+            self.context.database, self.context.in_view = view.database, True
+            self.within.append(view.name)
             try:
-                with errors_of_view(seen.name, where):
-                    rows = without_virtual_columns(self.run(self.bind(Slice(seen.text)).text))
-                    frame = with_view_columns(seen, rows)
+                with errors_of_view(view.name, where):
+                    rows = without_virtual_columns(self.run(self.bind(Slice(view.text)).text))
+                    frame = with_view_columns(view, rows)
             finally:
                 self.within.pop()
                 self.context.database, self.context.in_view = before
@@ -151,9 +151,9 @@ class Binder:
         name = find_hiveacid_table(self.context, ref)
         if name is not None:
             return TableSource(name)
-        named = find_hiveacid_view(self.context, ref) or find_metadata_table(self.context, parts)
-        if named is not None:
-            return named
+        source = find_hiveacid_view(self.context, ref) or find_metadata_table(self.context, parts)
+        if source is not None:
+            return source
         if (parts[0] in _FILE_FORMATS and len(parts) > 1) or exists_in_spark(self.context.facts, parts):
             return None
         line, column = piece.position(relation.start)
@@ -250,8 +250,8 @@ def find_hiveacid_table(context: Context, ref: TableRef | None) -> TableName | N
 
 def is_spark_table(context: Context, table: TableDefinition) -> bool:
     """Tell whether Spark's own catalog created a table of the metastore, and this session can read it there."""
-    made = table.kind is TableKind.PLAIN and SPARK_PROVIDER.of(table) is not None
-    return made and context.facts.hive_support
+    is_provider_table = table.kind is TableKind.PLAIN and SPARK_PROVIDER.of(table) is not None
+    return is_provider_table and context.facts.hive_support
 
 
 def find_hiveacid_relation(context: Context, ref: TableRef | None) -> TableName | None:
@@ -303,12 +303,12 @@ def unqualified(bound: EditedText, table: TableName) -> EditedText:
 
 def _qualifiers(tokens: Sequence[Token], parts: Sequence[str]) -> list[Edit]:
     """Return edits that remove ``[catalog.]database.`` before ``table.column``, because a temporary view has no database."""
-    whole = tuple(parts) if len(parts) > _IN_DATABASE else (_CATALOG, *parts)
+    full_name = tuple(parts) if len(parts) > _IN_DATABASE else (_CATALOG, *parts)
     edits = []
     for index, token in enumerate(tokens):
         if index and tokens[index - 1].keyword == ".":
             continue
-        for names in (whole[first:] for first in range(len(whole) - 1)):
+        for names in (full_name[first:] for first in range(len(full_name) - 1)):
             window = tokens[index : index + 2 * len(names) + 1]
             if _is_column_of(window, names):
                 edits.append(Edit(token.start, window[-3].start, ""))

@@ -147,10 +147,10 @@ def _owner(context: Context, source: Slice, statement: values.Statement) -> Owne
     if isinstance(statement, _ALWAYS_OURS):
         return Owner.OURS
     if isinstance(statement, queries.ShowTableExtended) and statement.partition:
-        ours = find_hiveacid_relation(
+        relation = find_hiveacid_relation(
             context, values.TableRef(statement.database, (statement.pattern or "").lower())
         )
-        return Owner.SPARK if ours is None else Owner.OURS
+        return Owner.SPARK if relation is None else Owner.OURS
     if isinstance(statement, _OF_BOTH):
         return Owner.BOTH
     if isinstance(statement, administration.SetOption | administration.ResetOption | queries.ShowConf):
@@ -249,9 +249,9 @@ def _calls_read_hiveacid(context: Context, piece: Slice) -> Iterator[bool]:
 
 def _find_named_table(context: Context, parts: Sequence[str]) -> TableName | None:
     """Return the table of the hiveacid catalog that a name refers to, directly or by one of its metadata tables."""
-    ours = find_hiveacid_relation(context, table_ref(parts))
-    metadata = None if ours is not None else find_metadata_table(context, parts)
-    return metadata.table if metadata is not None else ours
+    relation = find_hiveacid_relation(context, table_ref(parts))
+    metadata = None if relation is not None else find_metadata_table(context, parts)
+    return metadata.table if metadata is not None else relation
 
 
 def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidError) -> Ownership:
@@ -259,19 +259,19 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
     tokens = source.tokens
     if _makes_transactional(context, tokens):
         raise error  # Spark would create a table that is transactional by its properties only
-    meant = (_find_named_table(context, parts) for parts in _names(context.facts, source))
-    ours = [name for name in meant if name is not None]
-    if not ours:
+    tables = (_find_named_table(context, parts) for parts in _names(context.facts, source))
+    owned = [name for name in tables if name is not None]
+    if not owned:
         return Ownership(Owner.SPARK)
     words = [token.keyword for token in tokens]
     if words[0] == "CACHE":
         raise UnsupportedFeatureError(
-            f"{ours[0]} is cached by CACHE [LAZY] TABLE and its name only: for a query, or OPTIONS, CREATE TEMPORARY VIEW v AS SELECT ..., "
+            f"{owned[0]} is cached by CACHE [LAZY] TABLE and its name only: for a query, or OPTIONS, CREATE TEMPORARY VIEW v AS SELECT ..., "
             "then CACHE TABLE v"
         )
     if _makes_function(tokens):
         raise UnsupportedFeatureError(
-            f"a function of Spark's own cannot read {ours[0]}: CREATE VIEW v AS SELECT ..., and query that"
+            f"a function of Spark's own cannot read {owned[0]}: CREATE VIEW v AS SELECT ..., and query that"
         )
     is_view = words[0] == "CREATE" and "VIEW" in words[:6]  # of which Spark would keep the text
     if words[0] in {"CREATE", "DECLARE", "SET"} and not is_view and _reads_hiveacid_table(context, source):
@@ -310,8 +310,8 @@ def _makes_transactional(context: Context, tokens: Sequence[Token]) -> bool:
     if words_of_hive.intersection(pairwise(texts)):
         return True
     settings = context.settings
-    chosen = settings.get(keys.CREATE_AS_ACID) or settings.get(keys.CREATE_AS_INSERT_ONLY)
-    return chosen and not {"USING", "EXTERNAL", "TEMPORARY"}.intersection(words)
+    setting = settings.get(keys.CREATE_AS_ACID) or settings.get(keys.CREATE_AS_INSERT_ONLY)
+    return setting and not {"USING", "EXTERNAL", "TEMPORARY"}.intersection(words)
 
 
 def _makes_function(tokens: Sequence[Token]) -> bool:

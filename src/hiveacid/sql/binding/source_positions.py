@@ -137,8 +137,8 @@ def _is_about(cause: BaseException, text: str, offset: int) -> bool:
     contexts: list[Any] = getattr(cause, "getQueryContext", list)()  # not there in PySpark 3.5
     if any(text.startswith(str(c.fragment()), offset) for c in contexts if c.fragment()):
         return True
-    said = str(cause)
-    if "== SQL" in said:
-        return text.split("\n", 1)[0] in said
+    message = str(cause)
+    if "== SQL" in message:
+        return text.split("\n", 1)[0] in message
     word = next((token.name for token in tokenize(text) if token.start == offset), None)
-    return word is not None and f"`{word}`" in said
+    return word is not None and f"`{word}`" in message

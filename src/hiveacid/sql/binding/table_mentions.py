@@ -58,18 +58,18 @@ def find_table_mentions(text: str, before: str = "") -> list[Relation]:
     source. Offsets count from the beginning of ``text``. Raises ParseError if sqlglot does not understand the text, or if
     a table's name is computed at run time (``IDENTIFIER(...)``).
     """
-    whole = before + text
-    tokens = tokenize(whole)
-    cursor = Cursor(whole, tokens=tokens)
+    statement = before + text
+    tokens = tokenize(statement)
+    cursor = Cursor(statement, tokens=tokens)
     if cursor.take("TABLE"):
         return [_table_statement(cursor)]
     if not cursor.sees_any(QUERY_WORDS):
         cursor.fail("a query")
-    tree = _parse(whole, len(before))
+    tree = _parse(statement, len(before))
     relations: list[Relation] = []
     for table in tree.find_all(exp.Table):
         if table.find_ancestor(exp.Hint) is None and not _is_cte(table):
-            relations += _relation(whole, table, tokens)
+            relations += _relation(statement, table, tokens)
     relations.sort(key=lambda relation: relation.start)
     return [shift_relation(relation, -len(before)) for relation in relations]
 

@@ -115,34 +115,34 @@ def change_frame(context: Context, piece: Slice, call: ChangeCall, txn: Transact
 
     Raises NoSuchTableError, StatementError, ConfigError and NotEnoughHistoryError.
     """
-    given = {name: _value(context, piece, one) for name, one in call.arguments.items()}
+    arguments = {name: _value(context, piece, one) for name, one in call.arguments.items()}
     line, column = piece.position(call.start)
-    if not isinstance(given["table"], str):
+    if not isinstance(arguments["table"], str):
         raise StatementError("the table's name is no string", line=line, column=column)
-    name = context.resolve(given["table"])
+    name = context.resolve(arguments["table"])
     first, last = ("after", "until") if call.function == HIVEACID_CHANGES else ("start", "end")
     with errors_at(line, column):
         if context.catalog.get_table(name) is None:
             raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES")
-        after: FeedPoint = _point(given[first], first)
-        until = _point(given.get(last), last)
+        after: FeedPoint = _point(arguments[first], first)
+        until = _point(arguments.get(last), last)
         if call.function != HIVEACID_CHANGES:
-            after = _before(context, _point(given[first], first))
+            after = _before(context, _point(arguments[first], first))
         key = tuple(one for part in call.key for one in _columns(_value(context, piece, part)))
-        flags = _flag(given, "net"), _flag(given, "row_ids")
+        flags = _flag(arguments, "net"), _flag(arguments, "row_ids")
         return Changes(context, name, txn, after, until, key, *flags).to_df()
 
 
-def _flag(given: Mapping[str, ConstantValue], which: str) -> bool:
-    value = given.get(which)
+def _flag(arguments: Mapping[str, ConstantValue], name: str) -> bool:
+    value = arguments.get(name)
     if value is not None and not isinstance(value, bool):
-        raise ConfigError(f"{which} is true or false, not {value!r}")
+        raise ConfigError(f"{name} is true or false, not {value!r}")
     return bool(value)
 
 
-def _point(value: ConstantValue, which: str) -> int | str | datetime | None:
+def _point(value: ConstantValue, name: str) -> int | str | datetime | None:
     if isinstance(value, bool) or not isinstance(value, int | str | datetime | None):
-        raise ConfigError(f"{which} is no write id, text or timestamp")
+        raise ConfigError(f"{name} is no write id, text or timestamp")
     return value
 
 
@@ -163,8 +163,8 @@ def _columns(value: ConstantValue) -> list[str]:
 
 def _value(context: Context, piece: Slice, argument: Argument) -> ConstantValue:
     """Return the value of an argument, a constant expression; literals need no Spark."""
-    first, *more = argument.tokens
-    if not more:
+    first, *others = argument.tokens
+    if not others:
         if first.kind is TokenKind.STRING:
             return string_value(first.text)
         if first.kind is TokenKind.NUMBER and first.text.isdecimal():

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hiveacid.table.context import Context
 
 
-def match_output_columns(outputs: Sequence[str], found: Sequence[str]) -> tuple[int, ...]:
+def match_output_columns(outputs: Sequence[str], columns: Sequence[str]) -> tuple[int, ...]:
     """Return the present position of each column that the query had when the view was created.
 
     Names are compared without case. Of several columns with one name, the n-th then is the n-th now; '' is the name of
@@ -36,23 +36,23 @@ def match_output_columns(outputs: Sequence[str], found: Sequence[str]) -> tuple[
     ``GetViewColumnByNameAndOrdinal``). Raises SchemaMismatchError if the number of columns with a name has changed.
     """
     now: dict[str, list[int]] = {}
-    for place, name in enumerate(found):
-        now.setdefault(name.lower(), []).append(place)
-    wanted: dict[str, int] = {}
+    for index, name in enumerate(columns):
+        now.setdefault(name.lower(), []).append(index)
+    counts: dict[str, int] = {}
     for name in outputs:
-        wanted[name.lower()] = wanted.get(name.lower(), 0) + 1
-    for name, count in wanted.items():
+        counts[name.lower()] = counts.get(name.lower(), 0) + 1
+    for name, count in counts.items():
         if len(now.get(name, ())) != count:
             shown = f"columns called {name}" if name else "columns without a name"
             raise SchemaMismatchError(
                 f"its query has {len(now.get(name, ()))} {shown}, and had {count} when it was made: CREATE OR REPLACE it"
             )
     used: dict[str, int] = {}
-    chosen = []
-    for name in (one.lower() for one in outputs):
-        chosen.append(now[name][used.get(name, 0)])
+    indexes = []
+    for name in (output.lower() for output in outputs):
+        indexes.append(now[name][used.get(name, 0)])
         used[name] = used.get(name, 0) + 1
-    return tuple(chosen)
+    return tuple(indexes)
 
 
 # Spark's mark on a column that the query gave no name; such a column is called _c0, _c1 ... in Hive.
@@ -100,8 +100,8 @@ def qualify_names(context: Context, piece: Slice, relations: Sequence[Relation],
         if ref is None or ref.database is not None:
             continue
         name = ref.resolve(context.database)
-        ours = context.catalog.get_table(name) is not None or context.catalog.get_view(name) is not None
-        database = name.database if ours else spark_database
+        exists = context.catalog.get_table(name) is not None or context.catalog.get_view(name) is not None
+        database = name.database if exists else spark_database
         edits.append(
             Edit(relation.start, relation.end, f"{quote_name(database)}.{quote_name(relation.name)}")
         )
@@ -112,18 +112,18 @@ def with_view_columns(view: ViewDefinition, frame: DataFrame) -> DataFrame:
     """Return the rows of a view's query under the view's column names. Raises SchemaMismatchError."""
     names = [column.name for column in view.columns]
     if view.outputs:
-        chosen = match_output_columns(view.outputs, output_names(frame))
+        indexes = match_output_columns(view.outputs, output_names(frame))
     else:
-        chosen = tuple(range(len(frame.columns)))
-        if len(chosen) != len(names):
+        indexes = tuple(range(len(frame.columns)))
+        if len(indexes) != len(names):
             raise SchemaMismatchError(
-                f"it has {len(names)} columns, and its query {len(chosen)}: create it again"
+                f"it has {len(names)} columns, and its query {len(indexes)}: create it again"
             )
-    if chosen == tuple(range(len(frame.columns))):
+    if indexes == tuple(range(len(frame.columns))):
         return frame.toDF(*names)
     plain = frame.toDF(*[f"c{index}" for index in range(len(frame.columns))])
     return plain.selectExpr(
-        *[f"c{index} AS {quote_name(name)}" for index, name in zip(chosen, names, strict=True)]
+        *[f"c{index} AS {quote_name(name)}" for index, name in zip(indexes, names, strict=True)]
     )
 
 
@@ -135,6 +135,6 @@ def errors_of_view(name: TableName, where: str) -> Iterator[None]:
             yield
     except (CatalogError, StatementError, UnsupportedFeatureError) as error:
         kind = CatalogError if isinstance(error, ParseError) else type(error)
-        said = _PLACE.sub("", str(error))
+        message = _PLACE.sub("", str(error))
         advice = ": its text is not Spark's SQL; query the tables below it" * isinstance(error, ParseError)
-        raise kind(f"view {name}: {said}{advice}{where}") from error
+        raise kind(f"view {name}: {message}{advice}{where}") from error

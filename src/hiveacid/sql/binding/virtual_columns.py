@@ -105,8 +105,8 @@ def without_virtual_columns(frame: DataFrame) -> DataFrame:
     if not drop:
         return frame
     numbered = frame.toDF(*[f"c{index}" for index in range(len(names))])
-    kept = [index for index in range(len(names)) if index not in drop]
-    return numbered.select(*[f"c{index}" for index in kept]).toDF(*[names[index] for index in kept])
+    indexes = [index for index in range(len(names)) if index not in drop]
+    return numbered.select(*[f"c{index}" for index in indexes]).toDF(*[names[index] for index in indexes])
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:

@@ -90,9 +90,9 @@ def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None
     context = execution.context
     source = context.require(execution.find(statement.source))
     own = {LAST_DDL_TIME.name.lower(), *RESERVED_PROPERTIES}
-    kept = {key: value for key, value in source.properties if key.lower() not in own}
+    properties = {key: value for key, value in source.properties if key.lower() not in own}
     if statement.external:
-        kept = {k: v for k, v in kept.items() if not k.lower().startswith(TRANSACTIONAL.name)}
+        properties = {k: v for k, v in properties.items() if not k.lower().startswith(TRANSACTIONAL.name)}
     table = TableDefinition(
         name=statement.table.resolve(context.database),
         columns=source.columns,
@@ -100,7 +100,7 @@ def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None
         location=statement.location or "",
         partition_columns=source.partition_columns,
         bucketing=source.bucketing,
-        properties=tuple(sorted((kept | dict(statement.properties)).items())),
+        properties=tuple(sorted((properties | dict(statement.properties)).items())),
         external=statement.external,
         comment=source.comment,
     )
@@ -151,15 +151,15 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
         operation = None if table.kind is TableKind.PLAIN else Operation.INSERT
         lock = replace(lock_of_new(context, table.name), operation=operation)
         txn.lock([lock], zero_wait=lock.type is LockType.EXCLUSIVE)
-        made = ddl.prepare_table(context, table)
-        if not context.fs.exists(made.location):
-            txn.on_abort(lambda: _remove_unowned(context, made))
-        txn.add_written([], tables=[made])
-        context.fs.make_directory(made.location)
+        created = ddl.prepare_table(context, table)
+        if not context.fs.exists(created.location):
+            txn.on_abort(lambda: _remove_unowned(context, created))
+        txn.add_written([], tables=[created])
+        context.fs.make_directory(created.location)
         options = InsertOptions(named="CREATE TABLE AS SELECT")
-        ordered = frame.select(*[quote_name(c.name) for c in (*made.columns, *made.partition_columns)])
+        ordered = frame.select(*[quote_name(c.name) for c in (*created.columns, *created.partition_columns)])
         return write_rows(
-            context, made, fit_columns(made, ordered, {}, None, by_name=False), {}, options, txn
+            context, created, fit_columns(created, ordered, {}, None, by_name=False), {}, options, txn
         )
 
 

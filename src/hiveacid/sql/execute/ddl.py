@@ -35,10 +35,10 @@ _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double",
 
 def create_database(execution: ExecutionContext, statement: definitions.CreateDatabase) -> None:
     """CREATE DATABASE."""
-    made = DatabaseDefinition(
+    database = DatabaseDefinition(
         statement.name, statement.location or "", statement.comment, statement.properties
     )
-    ddl.create_database(execution.context, made, if_not_exists=statement.if_not_exists)
+    ddl.create_database(execution.context, database, if_not_exists=statement.if_not_exists)
 
 
 def drop_database(execution: ExecutionContext, statement: definitions.DropDatabase) -> None:

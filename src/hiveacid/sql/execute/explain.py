@@ -100,12 +100,12 @@ def _change(execution: ExecutionContext, statement: changes.Update | changes.Del
     verb = "UPDATE" if assignments else "DELETE"
     table = execution.context.require_full_acid(execution.find(statement.table), verb)
     lines = _head(execution, verb, table, change_lock(execution.context, table.name))
-    chosen = ", ".join(f"{a.expression.text} AS {quote_name(a.column)}" for a in assignments) or "*"
+    assigned = ", ".join(f"{a.expression.text} AS {quote_name(a.column)}" for a in assignments) or "*"
     where = f" WHERE {statement.where.text}" if statement.where else ""
     target = _target(statement.table, statement.alias)
     pieces = [a.expression for a in assignments] + ([statement.where] if statement.where else [])
     with _in_user_text(execution, pieces, target):
-        rows = _plan(execution, Slice(f"SELECT {chosen} FROM {target}{where}"), mode)
+        rows = _plan(execution, Slice(f"SELECT {assigned} FROM {target}{where}"), mode)
     return [*lines, "Rows:", *rows]
 
 

@@ -98,7 +98,7 @@ def _locks(
     execution: ExecutionContext, statement: MultiInsert, names: list[TableName]
 ) -> list[LockComponent]:
     """Return the legs' locks; refuse the same output twice."""
-    seen: set[tuple[TableName, str | None]] = set()
+    keys: set[tuple[TableName, str | None]] = set()
     locks = []
     for name, leg in zip(names, statement.legs, strict=True):
         table = execution.context.require(name)
@@ -107,14 +107,14 @@ def _locks(
         if len(static) < len(table.partition_columns):
             continue  # dynamic partitions are known only when it runs
         output = (name, partition_name(table, tuple(static[c.name] for c in table.partition_columns)))
-        if output in seen:
+        if output in keys:
             shown = str(name) if output[1] is None else f"{name}@{output[1]}"
             raise OutputTwiceError(
                 f"the same output stands twice in one statement: {shown}",
                 line=leg.table.line,
                 column=leg.table.column,
             )
-        seen.add(output)
+        keys.add(output)
     return locks
 
 

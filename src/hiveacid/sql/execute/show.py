@@ -107,14 +107,14 @@ def transactions(execution: ExecutionContext, _: queries.ShowTransactions) -> Da
 
 def locks(execution: ExecutionContext, statement: queries.ShowLocks) -> DataFrame:
     """SHOW LOCKS, in Hive's new format."""
-    wanted = statement.table.resolve(execution.context.database) if statement.table else None
-    partition = named_partition(execution, wanted, statement.partition) if wanted else None
+    name = statement.table.resolve(execution.context.database) if statement.table else None
+    partition = named_partition(execution, name, statement.partition) if name else None
     execution.context.store.abort_timed_out()
     matches = [
         lock
         for lock in execution.context.store.show_locks()
         if statement.database in (None, lock.database)
-        and (wanted is None or (lock.database, lock.table) == (wanted.database, wanted.name))
+        and (name is None or (lock.database, lock.table) == (name.database, name.name))
         and partition in (None, lock.partition)
     ]
     return string_rows(execution.context.facts, store_rows.LOCK_COLUMNS, store_rows.lock_rows(matches))
@@ -171,8 +171,8 @@ def table_extended(execution: ExecutionContext, statement: ShowTableExtended) ->
 
 def extended_rows(context: Context, database: str, names: Sequence[str]) -> DataFrame:
     """Return a row for each of the tables and views; one that was dropped meanwhile has none."""
-    found = [TableName(database, name) for name in names]
-    relations = [context.catalog.get_view(name) or context.catalog.get_table(name) for name in found]
+    table_names = [TableName(database, name) for name in names]
+    relations = [context.catalog.get_view(name) or context.catalog.get_table(name) for name in table_names]
     rows = [
         (database, relation.name.name, False, _lines(_of_relation(relation)))
         for relation in relations

@@ -28,27 +28,27 @@ def create(execution: ExecutionContext, statement: definitions.CreateView) -> No
     """CREATE VIEW: analyses the query and qualifies its table names, without running it."""
     context, ref = execution.context, statement.view
     name = ref.resolve(context.database)
-    there = context.catalog.get_view(name) is not None
-    if statement.if_not_exists and (there or context.catalog.get_table(name) is not None):
+    exists = context.catalog.get_view(name) is not None
+    if statement.if_not_exists and (exists or context.catalog.get_table(name) is not None):
         return
     with errors_at(ref.line, ref.column):
         views.require_free_view_name(context, name, replaces=statement.replace)
-        if not there:
+        if not exists:
             _require_free_in_spark(context, name)
     view = _view(execution, name, ref, statement.query, statement.columns)
-    made = replace(view, comment=statement.comment, properties=statement.properties)
-    views.create_view(context, made, replaces=statement.replace)
+    definition = replace(view, comment=statement.comment, properties=statement.properties)
+    views.create_view(context, definition, replaces=statement.replace)
 
 
 def alter(execution: ExecutionContext, statement: definitions.AlterView) -> None:
     """ALTER VIEW AS: replaces the query; comment, properties and owner stay."""
     context = execution.context
     name = _find(execution, statement.view)
-    made = _view(execution, name, statement.view, statement.query)
+    definition = _view(execution, name, statement.view, statement.query)
 
     def edit(old: ViewDefinition) -> ViewDefinition:
         return replace(
-            made,
+            definition,
             comment=old.comment,
             properties=old.properties,
             owner=old.owner,
@@ -81,8 +81,8 @@ def unset_properties(execution: ExecutionContext, statement: definitions.UnsetVi
 def drop(execution: ExecutionContext, statement: definitions.DropView) -> None:
     """DROP VIEW of a view in the catalog."""
     context, name = execution.context, statement.name.resolve(execution.context.database)
-    gone = context.catalog.get_view(name) is None and context.catalog.get_table(name) is None
-    if not (gone and statement.if_exists):
+    is_missing = context.catalog.get_view(name) is None and context.catalog.get_table(name) is None
+    if not (is_missing and statement.if_exists):
         views.drop_view(context, _find(execution, statement.name))
 
 
@@ -132,14 +132,14 @@ def _view(
         )
     columns = (
         tuple(
-            Column(one.name, column.type, one.comment)
-            for one, column in zip(named, query_columns, strict=True)
+            Column(output.name, column.type, output.comment)
+            for output, column in zip(named, query_columns, strict=True)
         )
         if named
         else query_columns
     )
     names = [column.name for column in columns]
-    double = next((one for one in names if names.count(one) > 1), None)
+    double = next((column_name for column_name in names if names.count(column_name) > 1), None)
     if double is not None:
         raise StatementError(
             f"view {name} would have two columns called {double}: name them", line=ref.line, column=ref.column

@@ -52,11 +52,11 @@ def take_column_constraint(cursor: Cursor, enforced: Enforced) -> bool:
 def take_table_constraint(cursor: Cursor, enforced: Enforced) -> bool:
     """Take one constraint among the columns; False if a column comes next."""
     token = cursor.next
-    named = 2 if cursor.sees("CONSTRAINT") else 0
-    word, behind = cursor.ahead(named).keyword, cursor.ahead(named + 1).keyword
+    offset = 2 if cursor.sees("CONSTRAINT") else 0
+    word, behind = cursor.ahead(offset).keyword, cursor.ahead(offset + 1).keyword
     if (word, behind) not in {("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("UNIQUE", "("), ("CHECK", "(")}:
         return False
-    for _ in range(named + 1):
+    for _ in range(offset + 1):
         cursor.advance()
     if cursor.take("KEY") or word == "UNIQUE":
         cursor.names("a column name")

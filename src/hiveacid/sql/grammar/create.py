@@ -79,10 +79,10 @@ def _make_transactional(cursor: Cursor, draft: _Draft, start: Token) -> None:
 
     A 'transactional' property in the statement stays (``SemanticAnalyzer.validateAndAddDefaultProperties``, Hive 4).
     """
-    named = {key.lower() for key in draft.properties}
-    if TRANSACTIONAL.name in named:
+    keys = {key.lower() for key in draft.properties}
+    if TRANSACTIONAL.name in keys:
         return
-    if TRANSACTIONAL_PROPERTIES.name in named:
+    if TRANSACTIONAL_PROPERTIES.name in keys:
         cursor.refuse("'transactional_properties' needs 'transactional'='true' beside it", start)
     draft.properties[TRANSACTIONAL.name] = "true"
     storage = draft.storage.resolve() if draft.like is None else None
@@ -130,13 +130,13 @@ def _add(cursor: Cursor, columns: dict[str, tuple[Column, Token]], new: tuple[Co
 
 
 def _clauses(cursor: Cursor, draft: _Draft) -> None:
-    seen: set[str] = set()
+    clauses: set[str] = set()
     while not cursor.at_end:
         token = cursor.next
         clause = _clause(cursor, draft)
-        if clause in seen:
+        if clause in clauses:
             cursor.refuse(f"{clause} stands twice", token)
-        seen.add(clause)
+        clauses.add(clause)
 
 
 def _clause(cursor: Cursor, draft: _Draft) -> str:

@@ -155,22 +155,22 @@ class Cursor:
 
     # ---- names and constants
 
-    def name(self, what: str) -> str:
+    def name(self, subject: str) -> str:
         """Take a name; return it in lower case."""
         if not self.next.is_name:
-            self.fail(what)
+            self.fail(subject)
         return self.advance().name.lower()
 
-    def flexible_name(self, what: str) -> str:
+    def flexible_name(self, subject: str) -> str:
         """Take a name that may also be in double quotes, as Trino prints odd ones."""
         if self.next.kind is TokenKind.STRING and self.next.text[0] == '"':
             return self.advance().text[1:-1].replace('""', '"').lower()
-        return self.name(what)
+        return self.name(subject)
 
-    def table(self, what: str = "a table name") -> TableRef:
+    def table(self, subject: str = "a table name") -> TableRef:
         """Take ``table`` or ``database.table``; ``spark_catalog.`` may precede both."""
         first = self.next
-        parts = self.dotted(what)
+        parts = self.dotted(subject)
         if len(parts) == 3 and parts[0] == SPARK_CATALOG:  # noqa: PLR2004 - catalog first
             del parts[0]
         if len(parts) > 2:  # noqa: PLR2004 - database and table
@@ -178,14 +178,14 @@ class Cursor:
         database = parts[0] if len(parts) > 1 else None
         return TableRef(database, parts[-1], first.line, first.column)
 
-    def dotted(self, what: str, *, flexible: bool = False) -> list[str]:
+    def dotted(self, subject: str, *, flexible: bool = False) -> list[str]:
         """Take a name of one or more parts; ``flexible`` as in :meth:`flexible_name`."""
         take_part = self.flexible_name if flexible else self.name
         if self.next.keyword in RESERVED:
-            self.fail(what)
-        parts = [take_part(what)]
+            self.fail(subject)
+        parts = [take_part(subject)]
         while self.take("."):
-            parts.append(take_part(f"the rest of {what}"))
+            parts.append(take_part(f"the rest of {subject}"))
         return parts
 
     def alias(self) -> str | None:
@@ -196,19 +196,19 @@ class Cursor:
             return self.name("an alias")
         return None
 
-    def string(self, what: str) -> str:
+    def string(self, subject: str) -> str:
         """Take a string (adjacent strings are joined) and return its value."""
         parts: list[str] = []
         while self.next.kind is TokenKind.STRING:
             parts.append(string_value(self.advance().text))
         if not parts:
-            self.fail(what)
+            self.fail(subject)
         return "".join(parts)
 
-    def integer(self, what: str) -> int:
+    def integer(self, subject: str) -> int:
         """Take a whole number."""
         if self.next.kind is not TokenKind.NUMBER or not _is_whole(self.next.text):
-            self.fail(what)
+            self.fail(subject)
         return int(self.advance().text)
 
     # ---- lists
@@ -234,9 +234,9 @@ class Cursor:
             self.fail("',' or ')'")
         return tuple(members)
 
-    def names(self, what: str) -> tuple[str, ...]:
+    def names(self, subject: str) -> tuple[str, ...]:
         """Take ``(name, ...)``; the same name twice is refused."""
-        return self.list_of(lambda: self.name(what), str)
+        return self.list_of(lambda: self.name(subject), str)
 
     def properties(self) -> Properties:
         """Take ``('key'='value', ...)``; sorted by key, the last of equal keys wins."""
@@ -265,9 +265,9 @@ class Cursor:
 
     # ---- pieces of text
 
-    def rest(self, what: str) -> Slice:
+    def rest(self, subject: str) -> Slice:
         """Take everything up to the end; parentheses must match."""
-        return self.until(frozenset(), what)
+        return self.until(frozenset(), subject)
 
     def raw_rest(self) -> str:
         """Take everything up to the end unchecked, and return it as written."""
@@ -275,7 +275,7 @@ class Cursor:
         self._at = len(self._tokens)
         return text
 
-    def until(self, stops: frozenset[str], what: str) -> Slice:
+    def until(self, stops: frozenset[str], subject: str) -> Slice:
         """Take everything up to one of the words or symbols, a closing parenthesis, or the end.
 
         Only words outside of parentheses and of CASE ... END count, and not behind a dot. At least one token
@@ -293,7 +293,7 @@ class Cursor:
             else:
                 self._at += 1
         if self.next is first:
-            self.fail(what)
+            self.fail(subject)
         if not stops:
             self.expect_end()
         return self.slice(first, last)

@@ -173,12 +173,12 @@ def _compact(cursor: Cursor, table: TableRef, partition: PartitionSpec) -> admin
     if kind not in COMPACTIONS:
         cursor.refuse(f"unknown compaction '{kind}': use 'minor', 'major' or 'rebalance'", token)
     statement = administration.Compact(table, kind, partition)
-    seen: set[str] = set()
+    clauses: set[str] = set()
     while not cursor.at_end:
         token = cursor.next
-        if token.keyword in seen:
+        if token.keyword in clauses:
             cursor.refuse(f"{token.keyword} stands twice", token)
-        seen.add(token.keyword)
+        clauses.add(token.keyword)
         statement = _compact_clause(cursor, statement)
     return statement
 

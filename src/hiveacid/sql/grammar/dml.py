@@ -18,7 +18,7 @@ _INSERTS = frozenset({"INSERT"})
 
 def query(cursor: Cursor) -> Statement:
     """Parse a statement that begins like a query; one with FROM or WITH may turn out to be an INSERT."""
-    whole = cursor.next
+    start = cursor.next
     ctes = _ctes(cursor) if cursor.take("WITH") else None
     if cursor.take("INSERT"):
         return insert(cursor, ctes)
@@ -31,7 +31,7 @@ def query(cursor: Cursor) -> Statement:
     else:
         cursor.rest("a query")
     cursor.expect_end()
-    return queries.Query(cursor.slice(whole, cursor.last))
+    return queries.Query(cursor.slice(start, cursor.last))
 
 
 def _ctes(cursor: Cursor) -> Slice:

@@ -54,8 +54,8 @@ class CreateTable(Statement):
         by_name = {column.name: column for column in columns}
         partitions = tuple(by_name.get(column.name, column) for column in self.partition_columns)
         names = {column.name for column in partitions}
-        kept = tuple(column for column in columns if column.name not in names)
-        return replace(self, columns=kept, partition_columns=partitions)
+        remaining = tuple(column for column in columns if column.name not in names)
+        return replace(self, columns=remaining, partition_columns=partitions)
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ class Slice:
     def of_tokens(cls, text: str, tokens: Sequence[Token]) -> Slice:
         """Return the piece of a statement's ``text`` that its ``tokens`` (at least one) make up."""
         first = tokens[0]
-        made = cls(text[first.start : tokens[-1].end], first.start, first.line, first.column)
-        object.__setattr__(made, "_source", tokens)
-        return made
+        piece = cls(text[first.start : tokens[-1].end], first.start, first.line, first.column)
+        object.__setattr__(piece, "_source", tokens)
+        return piece
 
     @cached_property
     def tokens(self) -> Sequence[Token]:

@@ -55,40 +55,42 @@ def parse_metastore_url(url: str) -> MetastoreAddress:
     ``auth=kerberos&principal=hive/_HOST@REALM`` (also as ``hive.metastore.sasl.enabled=true`` and
     ``hive.metastore.kerberos.principal``). Raises ConfigError; UnsupportedFeatureError for passwords.
     """
-    places, _, query = url.strip().partition("?")
-    servers = tuple(_server(place.strip()) for place in places.split(",") if place.strip())
+    addresses, _, query = url.strip().partition("?")
+    servers = tuple(_server(server.strip()) for server in addresses.split(",") if server.strip())
     if not servers:
         raise ConfigError(f"{url!r} names no metastore; it looks like thrift://host:{DEFAULT_PORT}")
-    given = parse_qsl(query, keep_blank_values=True)
-    options = dict(given)
-    if len(options) != len(given):
+    parameters = parse_qsl(query, keep_blank_values=True)
+    options = dict(parameters)
+    if len(options) != len(parameters):
         raise ConfigError("an option stands twice in the metastore's URL")
     return _with_options(servers, options)
 
 
-def _server(place: str) -> tuple[str, int]:
-    scheme, separator, rest = place.partition("://")
+def _server(address: str) -> tuple[str, int]:
+    scheme, separator, port_text = address.partition("://")
     if separator and scheme.lower() != SCHEME:
-        raise ConfigError(f"{place!r} is no metastore's URL; it looks like thrift://host:{DEFAULT_PORT}")
-    rest = (rest if separator else place).rstrip("/")
-    if "@" in rest:
+        raise ConfigError(f"{address!r} is no metastore's URL; it looks like thrift://host:{DEFAULT_PORT}")
+    port_text = (port_text if separator else address).rstrip("/")
+    if "@" in port_text:
         raise UnsupportedFeatureError(
             "a user or password in a metastore's URL: passwords are not supported; auth=kerberos is"
         )
-    if "/" in rest:
-        raise ConfigError(f"{place!r}: a metastore's URL has no path; the warehouse is a setting of its own")
-    if rest.startswith("["):
-        host, _, port = rest[1:].partition("]")
+    if "/" in port_text:
+        raise ConfigError(
+            f"{address!r}: a metastore's URL has no path; the warehouse is a setting of its own"
+        )
+    if port_text.startswith("["):
+        host, _, port = port_text[1:].partition("]")
         port = port.removeprefix(":")
     else:
-        host, _, port = rest.partition(":")
+        host, _, port = port_text.partition(":")
     if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) <= _HIGHEST_PORT)):
-        raise ConfigError(f"{place!r} is no metastore's URL; it looks like thrift://host:{DEFAULT_PORT}")
+        raise ConfigError(f"{address!r} is no metastore's URL; it looks like thrift://host:{DEFAULT_PORT}")
     return host, int(port or DEFAULT_PORT)
 
 
-def _with_options(servers: tuple[tuple[str, int], ...], given: Mapping[str, str]) -> MetastoreAddress:
-    options = {_HIVES.get(key, key): value for key, value in given.items()}
+def _with_options(servers: tuple[tuple[str, int], ...], parameters: Mapping[str, str]) -> MetastoreAddress:
+    options = {_HIVES.get(key, key): value for key, value in parameters.items()}
     if "sasl" in options:
         options.setdefault("auth", "kerberos" if _flag(options.pop("sasl"), "sasl") else "none")
     unknown = sorted(set(options) - set(_OPTIONS))

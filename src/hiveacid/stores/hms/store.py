@@ -114,19 +114,21 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         try:
             answer = self.lock(txn_id, start.locks) if start.locks else None
             if answer is not None and answer.state is LockState.WAITING:
-                changing = any(one.operation in CONFLICTING_OPERATIONS for one in start.locks)
+                changing = any(lock.operation in CONFLICTING_OPERATIONS for lock in start.locks)
                 if not (changing and start.tables):
                     return Begun(txn_id, answer)
                 return Begun(txn_id, answer, before=self.valid_write_ids(self.valid_txns(), start.tables))
             snapshot = self.take_snapshot(txn_id)
             lists = dict(self.valid_write_ids(snapshot, start.tables)) if start.tables else {}
             self.record_read_write_ids(txn_id, list(lists.values()))
-            given = {table: self.allocate_write_ids([txn_id], table)[0] for table in start.writes}
+            allocated = {table: self.allocate_write_ids([txn_id], table)[0] for table in start.writes}
         except BaseException:
             self.abort_txns([txn_id], "it could not begin")
             raise
-        own = {name: _without_own_id(lists[name], one) for name, one in given.items() if name in lists}
-        return Begun(txn_id, answer, snapshot, lists | own, given)
+        own = {
+            name: _without_own_id(lists[name], own_id) for name, own_id in allocated.items() if name in lists
+        }
+        return Begun(txn_id, answer, snapshot, lists | own, allocated)
 
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises UnsupportedFeatureError for too many ids (``seeding``)."""
@@ -142,21 +144,21 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         """See :class:`hiveacid.ports.locks.LockPort`; write ids come first, as Hive does it."""
         checks.components(components)
         tables: dict[TableName, TableDefinition | None] = {}
-        given: dict[TableName, WriteId] = {}
+        allocated: dict[TableName, WriteId] = {}
         for component in components:
             if component.operation is not None and component.table is not None:
                 name = TableName(component.database, component.table)
                 if name not in tables:
-                    tables[name] = self._prepare_write(txn_id, name, given)
+                    tables[name] = self._prepare_write(txn_id, name, allocated)
         answer = self._queue_request(txn_id, components, tables.get)
         self._remember_writes(txn_id, components, tables)
         if zero_wait and answer.state is LockState.WAITING:
             self.unlock(answer.lock_id)
             return LockAnswer(answer.lock_id, LockState.NOT_ACQUIRED, answer.blocked_by)
-        return replace(answer, allocated=given)
+        return replace(answer, allocated=allocated)
 
     def _prepare_write(
-        self, txn_id: TxnId, name: TableName, given: dict[TableName, WriteId]
+        self, txn_id: TxnId, name: TableName, allocated: dict[TableName, WriteId]
     ) -> TableDefinition | None:
         table = self.get_table(name)
         if table is not None and table.kind is TableKind.PLAIN:
@@ -164,7 +166,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             with self._guard:
                 self._plain_tables.setdefault(txn_id, set()).add(name)
         else:
-            (given[name],) = self.allocate_write_ids([txn_id], name)
+            (allocated[name],) = self.allocate_write_ids([txn_id], name)
         return table
 
     def _remember_writes(
@@ -194,14 +196,14 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             strongest[key] = _stronger_operation(strongest.get(key), write.operation)
         with self._guard:
             recorded = dict(self._recorded_writes.get(txn_id, {}))
-        fresh = [
+        unsent = [
             (table, operation, partition)
             for (table, partition), operation in strongest.items()
             if _stronger_operation(recorded.get((table, partition)), operation)
             != recorded.get((table, partition))
         ]
         for (table, operation), rows in groupby(
-            sorted(fresh, key=lambda row: (row[0], row[1], row[2] or "")), key=lambda row: (row[0], row[1])
+            sorted(unsent, key=lambda row: (row[0], row[1], row[2] or "")), key=lambda row: (row[0], row[1])
         ):
             names = [partition for _, _, partition in rows]
             self._send_written(
@@ -258,16 +260,16 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         checks.changes(changes)
         if batch is not None:
             raise _streams_refused(batch.stream)
-        made: list[TableDefinition] = []
+        new_tables: list[TableDefinition] = []
         counted: list[CountedWrites] = []
         try:
-            self._before_commit(txn_id, changes, written, made, counted)
+            self._before_commit(txn_id, changes, written, new_tables, counted)
             wrote = bool(written) or bool(self._recorded_writes.get(txn_id))
             commit_txn(self.client, txn_id, wrote=wrote)
         except CommitStateUnknownError:
             raise  # the new tables may be in use by now
         except HiveAcidError:
-            retry.drop_created_tables(self, made)
+            retry.drop_created_tables(self, new_tables)
             self._take_back(counted)
             raise
         self._forget_txn(txn_id)
@@ -277,14 +279,14 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         txn_id: TxnId,
         changes: CatalogChanges,
         written: Sequence[Written],
-        made: list[TableDefinition],
+        new_tables: list[TableDefinition],
         counted: list[CountedWrites],
     ) -> None:
         """Do the steps before the commit; a lost answer here leaves no doubt about the commit itself."""
         for table in changes.altered:
             retry.retry_lost_answer(partial(self.alter_table, table.name, table))
         for table in changes.tables:
-            retry.create_table(self, table, made)
+            retry.create_table(self, table, new_tables)
         self._add_new_partitions(txn_id, changes)
         self.add_written(txn_id, written)
         self._send_file_events(txn_id, changes)
@@ -308,18 +310,18 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         """Send the new files to the metastore's listeners, if there are any, before the commit, as Hive does."""
         if not changes.files or not self._has_listeners():
             return
-        tables = {one.table: self.get_table(one.table) for one in changes.files}
+        tables = {table_files.table: self.get_table(table_files.table) for table_files in changes.files}
         fresh = {(new.table, new.partition.values) for new in changes.partitions}
         for table, values, files in file_events.group_by_partition(changes.files):
-            found = tables[table]
-            if found is None:
+            definition = tables[table]
+            if definition is None:
                 continue
-            if found.kind is not TableKind.PLAIN and self.capabilities.write_notifications:
+            if definition.kind is not TableKind.PLAIN and self.capabilities.write_notifications:
                 (write_id,) = self.allocate_write_ids([txn_id], table)
                 file_events.send_write_notification(self.client, txn_id, write_id, table, values, files)
-            elif found.kind is not TableKind.INSERT_ONLY and (table, values) not in fresh:
+            elif definition.kind is not TableKind.INSERT_ONLY and (table, values) not in fresh:
                 # Of a new partition the metastore itself tells; with Hive 3 it fails for insert-only tables.
-                replaced = files.replaced and found.kind is TableKind.PLAIN
+                replaced = files.replaced and definition.kind is TableKind.PLAIN
                 file_events.send_insert_event(self.client, table, values, replace(files, replaced=replaced))
 
     def _has_listeners(self) -> bool:
@@ -408,9 +410,9 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
 
     def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
         """Raise UnsupportedFeatureError: the metastore's own cleaner does this."""
-        place = f"{table}{f'/{partition}' if partition else ''} up to {up_to}"
+        subject = f"{table}{f'/{partition}' if partition else ''} up to {up_to}"
         raise UnsupportedFeatureError(
-            f"cleaning {place}: tables of a Hive Metastore are cleaned by its own cleaner"
+            f"cleaning {subject}: tables of a Hive Metastore are cleaned by its own cleaner"
         )
 
     def housekeep(self) -> None:
@@ -426,11 +428,11 @@ def _stronger_operation(one: str | None, other: str) -> str:
     return other if one is None or _STRENGTH[str(other)] > _STRENGTH[str(one)] else one
 
 
-def _without_own_id(found: ValidWriteIdList, own: WriteId) -> ValidWriteIdList:
+def _without_own_id(write_ids: ValidWriteIdList, own: WriteId) -> ValidWriteIdList:
     """Return a list in which a transaction's own write id is not open."""
-    top = WriteId(own - 1) if found.high_watermark == own else found.high_watermark
-    still_open = tuple(one for one in found.open if one != own)
-    return ValidWriteIdList(found.table, top, still_open, found.aborted)
+    top = WriteId(own - 1) if write_ids.high_watermark == own else write_ids.high_watermark
+    still_open = tuple(write_id for write_id in write_ids.open if write_id != own)
+    return ValidWriteIdList(write_ids.table, top, still_open, write_ids.aborted)
 
 
 def _streams_refused(stream: StreamKey) -> UnsupportedFeatureError:

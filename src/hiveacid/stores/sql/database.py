@@ -217,10 +217,10 @@ class Database:
 
     def _store_error(self, kind: type[StoreError], error: BaseException, advice: str = "") -> StoreError:
         original = getattr(error, "orig", None) or error
-        said = " ".join(str(original).split())
+        message = " ".join(str(original).split())
         return kind(
             self._address.masked(
-                f"the transaction store {self} failed: {type(original).__name__}: {said}{advice}"
+                f"the transaction store {self} failed: {type(original).__name__}: {message}{advice}"
             )
         )
 
@@ -247,19 +247,19 @@ class Lifetimes:
         self._timeouts: dict[TxnId, int] = {}  # ms
         self._ends: dict[TxnId, int] = {}  # ms since the epoch
 
-    def opened(self, txn_ids: Iterable[TxnId], timeout: float, at: int) -> None:
-        """Record transactions with a ``timeout`` (seconds). ``at``: time in ms just before the call that opened them."""
+    def opened(self, txn_ids: Iterable[TxnId], timeout: float, moment: int) -> None:
+        """Record transactions with a ``timeout`` (seconds). ``moment``: time in ms just before the call that opened them."""
         with self._lock:
             for txn_id in txn_ids:
                 self._timeouts[txn_id] = int(timeout * 1000)
-                self._ends[txn_id] = at + int(timeout * 1000 * _SHARE)
+                self._ends[txn_id] = moment + int(timeout * 1000 * _SHARE)
 
-    def beaten(self, txn_ids: Iterable[TxnId], at: int) -> None:
-        """Record that the store has received a heartbeat sent at the time ``at`` (ms)."""
+    def beaten(self, txn_ids: Iterable[TxnId], moment: int) -> None:
+        """Record that the store has received a heartbeat sent at the time ``moment`` (ms)."""
         with self._lock:
             for txn_id in txn_ids:
                 if txn_id in self._timeouts:
-                    self._ends[txn_id] = at + int(self._timeouts[txn_id] * _SHARE)
+                    self._ends[txn_id] = moment + int(self._timeouts[txn_id] * _SHARE)
 
     def ended(self, txn_ids: Iterable[TxnId]) -> None:
         """Forget transactions."""

@@ -121,8 +121,8 @@ class Services(SqlBase):
         now = {"now": self._database.now()}
 
         def work(connection: Connection) -> None:
-            seen = update(services).where(services.c.name == service.name).values(values)
-            if not connection.execute(seen, now).rowcount:
+            statement = update(services).where(services.c.name == service.name).values(values)
+            if not connection.execute(statement, now).rowcount:
                 new = {**values, "name": service.name, "started": NOW}
                 connection.execute(insert(services).values(new), now)
 
@@ -130,8 +130,8 @@ class Services(SqlBase):
 
     def withdraw_service(self, name: str) -> None:
         """Delete a service."""
-        gone = delete(services).where(services.c.name == name)
-        self._database.write(lambda connection: connection.execute(gone), Durability.WITH_CLIENT)
+        statement = delete(services).where(services.c.name == name)
+        self._database.write(lambda connection: connection.execute(statement), Durability.WITH_CLIENT)
 
     def show_services(self, within: float) -> tuple[Service, ...]:
         """List the services announced in the last ``within`` seconds."""

@@ -52,14 +52,14 @@ def _is_shared(directory: Path) -> bool:
 
 def _restrict(path: Path, is_kind: Callable[[int], bool], *, shared: bool) -> None:
     with suppress(OSError):
-        found = path.lstat()
-        if found.st_uid != os.geteuid() or not is_kind(found.st_mode):
+        status = path.lstat()
+        if status.st_uid != os.geteuid() or not is_kind(status.st_mode):
             return
-        is_group_s = shared and found.st_mode & stat.S_IWGRP
-        mode = stat.S_IMODE(found.st_mode)
-        wanted = mode & ~(_OTHERS if is_group_s else _GROUP_AND_OTHERS)
-        if wanted != mode:
-            path.chmod(wanted)
+        is_group_s = shared and status.st_mode & stat.S_IWGRP
+        mode = stat.S_IMODE(status.st_mode)
+        restricted_mode = mode & ~(_OTHERS if is_group_s else _GROUP_AND_OTHERS)
+        if restricted_mode != mode:
+            path.chmod(restricted_mode)
 
 
 def sqlite_url(file: Path) -> URL:
@@ -94,7 +94,7 @@ def require_well_placed(file: Path) -> None:
     locations = _locations(old)
     warehouse = file.parent.parent
     if locations is None or not (
-        file.parent.is_dir() or any(Path(one).is_relative_to(warehouse) for one in locations)
+        file.parent.is_dir() or any(Path(location).is_relative_to(warehouse) for location in locations)
     ):
         return
     raise MisplacedStoreError(

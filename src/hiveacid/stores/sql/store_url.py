@@ -59,10 +59,10 @@ def parse_store_url(text: str | URL, environment: Mapping[str, str]) -> StoreUrl
     others = _OTHERS.get(backend, ())
     if others and url.password is None and not any(key in url.query for key in _IN_QUERY[:2]):
         own = environment.get(PASSWORD_VARIABLE)
-        found = own or next(
+        password = own or next(
             (environment[name] for name in others if name == "MYSQL_PWD" and name in environment), None
         )
-        url = url.set(password=found) if found else url
+        url = url.set(password=password) if password else url
     secrets = {str(url.password or ""), *(environment.get(name, "") for name in others)}
     secrets |= {str(url.query[key]) for key in _IN_QUERY if key in url.query}
     return StoreUrl(url, frozenset(secrets - {""}))

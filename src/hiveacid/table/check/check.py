@@ -32,14 +32,14 @@ T = TypeVar("T")
 _MOST_BAD_FILES = 20  # unreadable files after which the check gives up reading rows
 
 
-def check_table(context: Context, found: TableInventory, txn: Transaction) -> tuple[Finding, ...]:
+def check_table(context: Context, inventory: TableInventory, txn: Transaction) -> tuple[Finding, ...]:
     """Run the checks of `check_quick`, and check every row of the files that can be opened.
 
     ``txn``: an open transaction, because of which the cleaner keeps the files.
     """
-    checks = check_files(context, found)
-    data = _Data(context, found, checks, txn)
-    if found.table.kind is TableKind.FULL_ACID:
+    checks = check_files(context, inventory)
+    data = _Data(context, inventory, checks, txn)
+    if inventory.table.kind is TableKind.FULL_ACID:
         data.check_events()
     data.check_rows()
     return sorted_findings(checks.findings)
@@ -67,8 +67,8 @@ class _Data:
         files = {used.path: used for used in self.checks.used if used.event and not used.limited}
 
         def look() -> dict[str, EventFacts]:
-            good = [self._uri(path) for path in files if path not in self.checks.bad]
-            return rows.event_facts(self.context.facts, good)
+            readable = [self._uri(path) for path in files if path not in self.checks.bad]
+            return rows.event_facts(self.context.facts, readable)
 
         for path, facts in (self._attempt(look) or {}).items():
             self.checks.findings += self._judge(files[plain_path(path)], facts)
@@ -128,8 +128,8 @@ class _Data:
             return
         deletes = places.of(rows.valid_delete_events(self.context.facts, files, self.write_ids))
         for path, count in rows.count_orphan_deletes(inserts, deletes).items():
-            place = self._place(plain_path(path))
-            state = place.inventory.state if place and place.inventory else None
+            location = self._place(plain_path(path))
+            state = location.inventory.state if location and location.inventory else None
             kind = (
                 FindingKind.OLD_DELETE
                 if state is not None and state.base is not None
@@ -138,9 +138,9 @@ class _Data:
             self._add(kind, plain_path(path), f"{count} events")
         self._add_doubled(FindingKind.DOUBLE_DELETE, rows.find_duplicate_row_ids(deletes))
 
-    def _add_doubled(self, kind: FindingKind, found: Sequence[rows.DuplicateRowIds]) -> None:
-        names = {place.root: place.name for place in self.found.locations}
-        for duplicate in found:
+    def _add_doubled(self, kind: FindingKind, duplicates: Sequence[rows.DuplicateRowIds]) -> None:
+        names = {location.root: location.name for location in self.found.locations}
+        for duplicate in duplicates:
             message = (
                 f"{duplicate.ids} ids; one is (write id {duplicate.sample[0]}, {duplicate.sample[1]}, "
                 f"{duplicate.sample[2]})"
@@ -153,21 +153,21 @@ class _Data:
         """Yield the locations without their delete events and without unreadable files."""
         partitions = {partition.location.rstrip("/"): partition for partition in self.found.partitions or ()}
         skipped = {used.path for used in self.checks.used if used.limited} | self.checks.bad
-        for place in self.found.locations:
-            if place.inventory is None:
+        for location in self.found.locations:
+            if location.inventory is None:
                 continue
             if self.table.kind is TableKind.PLAIN:
-                mine = [
+                files = [
                     entry.file
                     for entry in self.checks.used
-                    if entry.place is place and entry.path not in skipped
+                    if entry.place is location and entry.path not in skipped
                 ]
-                state = AcidState(None, (), (), tuple(mine))
-            elif place.inventory.state is None:
+                state = AcidState(None, (), (), tuple(files))
+            elif location.inventory.state is None:
                 continue
             else:
-                state = _without(place.inventory.state, place.root, skipped)
-            yield Location(place.root, state, partitions.get(place.root.rstrip("/")))
+                state = _without(location.inventory.state, location.root, skipped)
+            yield Location(location.root, state, partitions.get(location.root.rstrip("/")))
 
     def _uri(self, path: str) -> str:
         return self.context.fs.spark_path(path)
@@ -198,8 +198,8 @@ class _Data:
         self.checks.findings.append(Finding(FindingKind.NOT_CHECKED, self.table.location, str(error)))
 
     def _add(self, kind: FindingKind, path: str, message: str) -> None:
-        place = self._place(path)
-        self.checks.findings.append(Finding(kind, path, message, place.name if place else None))
+        location = self._place(path)
+        self.checks.findings.append(Finding(kind, path, message, location.name if location else None))
 
     def _place(self, path: str) -> LocationInventory | None:
         return next((p for p in self.found.locations if path.startswith(p.root.rstrip("/") + "/")), None)

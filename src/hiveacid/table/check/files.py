@@ -58,27 +58,31 @@ class FileChecks:
     used: list[UsedFile] = field(default_factory=list)
 
 
-def check_files(access: TableAccess, found: TableInventory) -> FileChecks:
+def check_files(access: TableAccess, inventory: TableInventory) -> FileChecks:
     """Check every location of a table, and the footer of every file of the snapshot."""
     checks = FileChecks()
-    table = found.table
-    for path in found.unknown:
+    table = inventory.table
+    for path in inventory.unknown:
         message = "readers ignore it"
         checks.findings.append(Finding(FindingKind.UNKNOWN_PARTITION, f"{table.location}/{path}", message))
-    for place in found.locations:
-        if place.inventory is None:
+    for location in inventory.locations:
+        if location.inventory is None:
             message = "the directory does not exist"
-            checks.findings.append(Finding(FindingKind.MISSING_DIRECTORY, place.root, message, place.name))
+            checks.findings.append(
+                Finding(FindingKind.MISSING_DIRECTORY, location.root, message, location.name)
+            )
             continue
-        write_ids = found.snapshot.write_ids
-        checks.findings += check_layout(place.inventory, write_ids, table.kind, place.root, place.name)
-        checks.used += _used_files(access, table.kind, place, checks)
-    checks.findings += _check_outside_partitions(found)
+        write_ids = inventory.snapshot.write_ids
+        checks.findings += check_layout(
+            location.inventory, write_ids, table.kind, location.root, location.name
+        )
+        checks.used += _used_files(access, table.kind, location, checks)
+    checks.findings += _check_outside_partitions(inventory)
     with ThreadPoolExecutor(_THREADS) as pool:
         if table.kind is TableKind.FULL_ACID:
-            for texts in pool.map(lambda place: _version_files(access, place), found.locations):
+            for texts in pool.map(lambda location: _version_files(access, location), inventory.locations):
                 checks.findings += texts
-        for used, tail, findings in pool.map(lambda used: _check_file(access, found, used), checks.used):
+        for used, tail, findings in pool.map(lambda used: _check_file(access, inventory, used), checks.used):
             checks.findings += findings
             if tail is not None:
                 checks.tails[used.path] = tail
@@ -91,14 +95,14 @@ def check_quick(
     access: TableAccess,
     table: TableDefinition,
     partitions: Sequence[Partition] | None,
-    wanted: Mapping[str, str | None] | None = None,
+    partition: Mapping[str, str | None] | None = None,
 ) -> tuple[Finding, ...]:
     """Check names, side files and footers; no row is read, no Spark is needed.
 
-    ``wanted``: a (partial) partition spec, as for `inventory_of_partitions`.
+    ``partition``: a (partial) partition spec, as for `inventory_of_partitions`.
     """
     return sorted_findings(
-        check_files(access, inventory_of_partitions(access, table, partitions, wanted)).findings
+        check_files(access, inventory_of_partitions(access, table, partitions, partition)).findings
     )
 
 
@@ -106,12 +110,12 @@ def inventory_of_partitions(
     access: TableAccess,
     table: TableDefinition,
     partitions: Sequence[Partition] | None,
-    wanted: Mapping[str, str | None] | None = None,
+    partition: Mapping[str, str | None] | None = None,
 ) -> TableInventory:
     """Return the inventory of all partitions, or of those of a (partial) spec. Raises NoSuchPartitionError."""
-    if not wanted:
+    if not partition:
         return inventory_of(access, table, partitions)
-    return inventory_of(access, table, require_partitions(table, partitions or (), wanted), whole=False)
+    return inventory_of(access, table, require_partitions(table, partitions or (), partition), whole=False)
 
 
 _UNREADABLE = (
@@ -122,45 +126,47 @@ _UNREADABLE = (
 )
 
 
-def _check_outside_partitions(found: TableInventory) -> Iterator[Finding]:
+def _check_outside_partitions(inventory: TableInventory) -> Iterator[Finding]:
     folders: dict[str, FileItem] = {}
-    for item in found.beside:
-        if not any(item.path.startswith(f"{path}/") for path in found.unknown):
+    for item in inventory.beside:
+        if not any(item.path.startswith(f"{path}/") for path in inventory.unknown):
             folders.setdefault(item.directory or item.path, item)
     kinds = {ItemState.STAGING: FindingKind.STAGING, ItemState.FOREIGN: FindingKind.FOREIGN_FILE}
     for folder, item in folders.items():
         kind = kinds.get(item.state, FindingKind.LEFTOVER if item.directory else None)
         if kind is not None:
-            yield Finding(kind, f"{found.table.location}/{folder}", item.reason)
+            yield Finding(kind, f"{inventory.table.location}/{folder}", item.reason)
 
 
 def _used_files(
-    access: TableAccess, kind: TableKind, place: LocationInventory, checks: FileChecks
+    access: TableAccess, kind: TableKind, location: LocationInventory, checks: FileChecks
 ) -> Iterator[UsedFile]:
-    state = place.inventory.state if place.inventory else None
+    state = location.inventory.state if location.inventory else None
     if kind is TableKind.PLAIN:
-        for item in place.files:
+        for item in location.files:
             if item.state is ItemState.USED:
                 yield UsedFile(
-                    f"{place.root}/{item.path}", place, DataFile(item.path, item.bytes), item.bytes
+                    f"{location.root}/{item.path}", location, DataFile(item.path, item.bytes), item.bytes
                 )
         return
     for directory, file in read_files(state, kind):
-        path = f"{place.root}/{file.path}"
+        path = f"{location.root}/{file.path}"
         limit = file.size
         if file.flush_length_path is not None:
             flush_length = read_flush_length(
-                access.fs, path, f"{place.root}/{file.flush_length_path}", file.size
+                access.fs, path, f"{location.root}/{file.flush_length_path}", file.size
             )
             if flush_length.side is not None:
-                checks.findings += check_flush_length(path, flush_length.size, flush_length.side, place.name)
+                checks.findings += check_flush_length(
+                    path, flush_length.size, flush_length.side, location.name
+                )
             limit = min(flush_length.size, flush_length.length)
         event = None
         bucket = parse_bucket_file(file.name)
         if directory is not None and bucket is not None and kind is TableKind.FULL_ACID:
-            event = EventFile(path, directory.name, bucket.bucket, place.name)
+            event = EventFile(path, directory.name, bucket.bucket, location.name)
         if limit > 0:
-            yield UsedFile(path, place, file, limit, event, file.flush_length_path is not None)
+            yield UsedFile(path, location, file, limit, event, file.flush_length_path is not None)
 
 
 def read_files(state: AcidState | None, kind: TableKind) -> Iterator[tuple[AcidDirectory | None, DataFile]]:
@@ -177,33 +183,33 @@ def read_files(state: AcidState | None, kind: TableKind) -> Iterator[tuple[AcidD
         yield from ((directory, file) for file in files)
 
 
-def _version_files(access: TableAccess, place: LocationInventory) -> list[Finding]:
-    state = place.inventory.state if place.inventory else None
+def _version_files(access: TableAccess, location: LocationInventory) -> list[Finding]:
+    state = location.inventory.state if location.inventory else None
     if state is None:
         return []
-    present = {entry.path for entry in place.entries}
+    present = {entry.path for entry in location.entries}
     texts: dict[str, bytes | None] = {}
     for directory in state.read_directories:
         path = f"{directory.path}/{ACID_VERSION_FILE}"
         if path in present:
-            texts[directory.path] = access.fs.read_bytes(f"{place.root}/{path}", 0, 64)
+            texts[directory.path] = access.fs.read_bytes(f"{location.root}/{path}", 0, 64)
         elif directory.acid_files:
             texts[directory.path] = None
-    return list(check_version_files(texts, place.root, place.name))
+    return list(check_version_files(texts, location.root, location.name))
 
 
 def _check_file(
-    access: TableAccess, found: TableInventory, used: UsedFile
+    access: TableAccess, inventory: TableInventory, used: UsedFile
 ) -> tuple[UsedFile, OrcTail | None, list[Finding]]:
     """Check a file by its footer or its first and last bytes, without reading its rows."""
-    kind = file_kind(found.table.storage)
+    kind = file_kind(inventory.table.storage)
     name = used.place.name
     try:
         if kind in _MAGIC:
             first, last = _MAGIC[kind]
             start, end = access.fs.read_bytes(used.path, 0, 4), access.fs.read_bytes(used.path, -4)
-            good = start == first and (not last or end == last)
-            text = f"it does not begin and end like a file of the format {kind}" if not good else ""
+            is_valid = start == first and (not last or end == last)
+            text = f"it does not begin and end like a file of the format {kind}" if not is_valid else ""
             return used, None, [Finding(FindingKind.UNREADABLE_FILE, used.path, text, name)] if text else []
         if kind is not FileKind.ORC:
             return used, None, []
@@ -212,11 +218,11 @@ def _check_file(
         return used, None, [Finding(FindingKind.UNREADABLE_FILE, used.path, str(error), name)]
     except UnsupportedFeatureError as error:
         return used, None, [Finding(FindingKind.NOT_CHECKED, used.path, str(error), name)]
-    return used, tail, list(_footer(found, used, tail))
+    return used, tail, list(_footer(inventory, used, tail))
 
 
-def _footer(found: TableInventory, used: UsedFile, tail: OrcTail) -> Iterator[Finding]:
-    if found.table.kind is not TableKind.FULL_ACID:
+def _footer(inventory: TableInventory, used: UsedFile, tail: OrcTail) -> Iterator[Finding]:
+    if inventory.table.kind is not TableKind.FULL_ACID:
         return
     if used.event is None:
         if has_acid_columns(tail):
@@ -228,7 +234,7 @@ def _footer(found: TableInventory, used: UsedFile, tail: OrcTail) -> Iterator[Fi
         yield used.event.finding(FindingKind.NOT_ACID, f"its columns are {columns or 'none'}")
         return
     yield from check_footer(tail, used.event)
-    yield from check_events(used.event, event_facts_of_footer(tail), found.snapshot.write_ids)
+    yield from check_events(used.event, event_facts_of_footer(tail), inventory.snapshot.write_ids)
 
 
 _SCHEME = re.compile(r"^file:/+")

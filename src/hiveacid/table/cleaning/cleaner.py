@@ -56,11 +56,11 @@ def clean(context: Context) -> list[str]:
     removed: list[str] = []
     errors: list[HiveAcidError] = []
 
-    def attempt(what: str, work: Callable[[], list[str]]) -> None:
+    def attempt(task: str, work: Callable[[], list[str]]) -> None:
         try:
             removed.extend(work())
         except HiveAcidError as error:
-            logger.warning("cleaning of %s: %s", what, error)
+            logger.warning("cleaning of %s: %s", task, error)
             errors.append(error)
 
     for job in ready_jobs(context):

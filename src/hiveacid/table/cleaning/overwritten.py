@@ -87,11 +87,11 @@ class OverwrittenCleaner:
             if change.changed is not None
         }
         self._since = max(0, now - _OVERLAP)
-        self._listed_at = {place: time for place, time in self._listed_at.items() if now - time < _PAUSE}
+        self._listed_at = {key: time for key, time in self._listed_at.items() if now - time < _PAUSE}
         due = self._changed.keys() - self._obsolete_files.keys() - self._listed_at.keys()
         if due:  # the cleaning after a compaction comes first
             due -= {(job.request.table, job.request.partition) for job in ready_jobs(self.context)}
-        written = {place: self._changed.pop(place) for place in due}
+        written = {key: self._changed.pop(key) for key in due}
         self._listed_at.update(dict.fromkeys(due, now))
         for name, partitions in _by_table(due).items():
             attempt(
@@ -108,8 +108,8 @@ class OverwrittenCleaner:
         min_open = store.min_open_txn_id()
         now, delay = store.now(), cleaning_delay(self.context)
         ripe = [
-            place
-            for place, sighting in self._obsolete_files.items()
+            key
+            for key, sighting in self._obsolete_files.items()
             if sighting.txn_id < min_open and not sighting.is_kept(now, max(delay, sighting.retention))
         ]
         for name, partitions in _by_table(ripe).items():
@@ -168,7 +168,7 @@ class OverwrittenCleaner:
 
 def _by_table(places: Iterable[_Place]) -> Mapping[TableName, list[str | None]]:
     partitions: dict[TableName, list[str | None]] = defaultdict(list)
-    for name, partition in sorted(places, key=lambda place: (place[0], place[1] or "")):
+    for name, partition in sorted(places, key=lambda key: (key[0], key[1] or "")):
         partitions[name].append(partition)
     return partitions
 

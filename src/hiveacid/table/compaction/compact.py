@@ -302,17 +302,15 @@ def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
     except CompactionRefusedError:
         if not store.maintained_by_hiveacid():
             raise
-        place = (request.table, request.partition)
-        queue = [
-            job for job in store.show_compactions() if (job.request.table, job.request.partition) == place
-        ]
+        key = (request.table, request.partition)
+        queue = [job for job in store.show_compactions() if (job.request.table, job.request.partition) == key]
         silent_since = store.now() - 1000 * context.settings.get(keys.TXN_TIMEOUT)
         for job in queue:
             _end_stale_job(context, job, request, silent_since)
         waiting = [
             job
             for job in store.show_compactions()
-            if (job.request.table, job.request.partition, job.request.kind) == (*place, request.kind)
+            if (job.request.table, job.request.partition, job.request.kind) == (*key, request.kind)
             and job.state == CompactionState.INITIATED
         ]
         if waiting:
@@ -332,11 +330,11 @@ def _with_expiry(
 ) -> CompactionRefusedError:
     """Add to a refusal the time at which the running job expires if its worker has crashed."""
     store = context.store
-    place = (request.table, request.partition, CompactionState.WORKING)
+    key = (request.table, request.partition, CompactionState.WORKING)
     jobs = [
         job
         for job in store.show_compactions()
-        if (job.request.table, job.request.partition, job.state) == place
+        if (job.request.table, job.request.partition, job.state) == key
     ]
     if not jobs:
         return error
@@ -364,9 +362,11 @@ def _expiry(context: Context, job: Compaction) -> tuple[int, bool]:
     return heard + timeout, store.now() - heard > timeout * _MISSED
 
 
-def _end_stale_job(context: Context, job: Compaction, wanted: CompactionRequest, silent_since: float) -> None:
+def _end_stale_job(
+    context: Context, job: Compaction, request: CompactionRequest, silent_since: float
+) -> None:
     """End a job that blocks another one, if its worker seems dead or only its cleaning is left."""
-    covered = (job.request.kind, wanted.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
+    covered = (job.request.kind, request.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
     with suppress(TransactionStateError, CompactionError):  # another client has ended the job meanwhile
         if (
             job.state == CompactionState.WORKING
@@ -377,8 +377,8 @@ def _end_stale_job(context: Context, job: Compaction, wanted: CompactionRequest,
                 job.id, CompactionState.FAILED, "its worker has not been heard of any more"
             )
         if job.state == CompactionState.INITIATED and covered and (job.enqueued or 0) < silent_since:
-            why = "a major compaction was asked for meanwhile"
-            context.store.end_compaction(job.id, CompactionState.DID_NOT_INITIATE, why)
+            reason = "a major compaction was asked for meanwhile"
+            context.store.end_compaction(job.id, CompactionState.DID_NOT_INITIATE, reason)
         if job.state == CompactionState.READY_FOR_CLEANING:
             clean_job(context, job.id)
 

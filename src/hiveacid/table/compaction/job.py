@@ -103,11 +103,13 @@ def run_job(
     True, because the worker was told to stop. ``writing``: functions that write the files; default: Spark.
     """
     began = context.clock.now()
-    place = f"{job.request.table}{f' {job.request.partition}' if job.request.partition else ''}"
+    subject = f"{job.request.table}{f' {job.request.partition}' if job.request.partition else ''}"
     try:
         naming: AbstractContextManager[None] = nullcontext()
         if writing is None:
-            naming = named_jobs(context.facts, job_group(job.id), f"{job.request.kind} compaction of {place}")
+            naming = named_jobs(
+                context.facts, job_group(job.id), f"{job.request.kind} compaction of {subject}"
+            )
         with naming:
             report = _run(context, job, worker, writing or spark_writer())
     except _RefusedError as refused:
@@ -118,7 +120,7 @@ def run_job(
             with suppress(HiveAcidError):
                 context.store.release_compaction(job.id, worker)
             raise
-        logger.warning("compaction %s of %s failed: %s", job.id, place, error)
+        logger.warning("compaction %s of %s failed: %s", job.id, subject, error)
         with suppress(TransactionStateError, CompactionError):  # another worker has it, or the table is gone
             context.store.end_compaction(job.id, CompactionState.FAILED, str(error)[:500], worker=worker)
         raise
@@ -127,7 +129,7 @@ def run_job(
         context.store.note_compaction(job.id, report.details())
     logger.info(
         "compaction %s (%s of %s): %s files, %s bytes -> %s files, %s bytes in %.1f s",
-        *(job.id, job.request.kind, place),
+        *(job.id, job.request.kind, subject),
         *(report.before.files, report.before.bytes, report.after.files, report.after.bytes, report.seconds),
     )
     return report
@@ -196,13 +198,13 @@ def _in_transaction(
     txn: Transaction,
     writing: CompactionWriter,
 ) -> CompactionReport:
-    name, place = job.request.table, job.request.partition
+    name, partition_name = job.request.table, job.request.partition
     lock = LockType.EXCL_WRITE if kind is CompactionKind.REBALANCE else LockType.SHARED_READ
-    txn.lock([LockComponent(lock, name.database, name.name, place)])
+    txn.lock([LockComponent(lock, name.database, name.name, partition_name)])
     table = context.catalog.get_table(name)  # as of now: it may have a new column, which must not get lost
     if table is None:
         raise _RefusedError(f"Unable to find table {name}, assuming it was dropped and moving on.")
-    work = _Job(context, job, worker, table, _partition(context, table, place), kind, txn, writing)
+    work = _Job(context, job, worker, table, _partition(context, table, partition_name), kind, txn, writing)
     write_ids = txn.valid_write_ids(name).compactor()
     _record_transaction(work, write_ids)
     partitions = None if work.partition is None else [work.partition]
@@ -221,12 +223,12 @@ def _record_transaction(work: _Job, write_ids: ValidCompactorWriteIdList) -> Non
         ) from error
 
 
-def _partition(context: Context, table: TableDefinition, place: str | None) -> Partition | None:
-    if place is None and not table.partition_columns:
+def _partition(context: Context, table: TableDefinition, name: str | None) -> Partition | None:
+    if name is None and not table.partition_columns:
         return None
-    partition = find_partition(context, table, place)
+    partition = find_partition(context, table, name)
     if partition is None:
-        reason = f"Unable to find partition {table.name}.{place}, assuming it was dropped and moving on."
+        reason = f"Unable to find partition {table.name}.{name}, assuming it was dropped and moving on."
         raise _RefusedError(reason)
     return partition
 
@@ -248,14 +250,14 @@ def _plan(work: _Job, location: Location, write_ids: ValidCompactorWriteIdList) 
 
 
 def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> CompactionReport:
-    context, place = work.context, work.job.request.partition
+    context, partition_name = work.context, work.job.request.partition
     before = measure_input(context, work.table, location, plan, counted=work.writing.counts)
     _record_progress(work, "writing", before)
     if work.kind is CompactionKind.REBALANCE:
         # later changes refer to the new row ids, so the replaced directories cannot explain them
         _record_history_start(context, work.table.name, plan.high_watermark)
         # a concurrent update by the old row ids then fails at its commit with a write conflict
-        work.txn.add_written([Written(work.table.name, place, Operation.UPDATE, 0)])
+        work.txn.add_written([Written(work.table.name, partition_name, Operation.UPDATE, 0)])
     directories, after = rewrite(
         RewriteTask(context, work.table, location, plan, work.txn, work.job.request, work.level),
         work.writing,
@@ -266,7 +268,7 @@ def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> Compaction
     return CompactionReport(
         work.job.id,
         plan.kind.value,
-        place,
+        partition_name,
         CompactionState.READY_FOR_CLEANING,
         read=tuple(directory.path for directory in read),
         written=directories,

@@ -41,7 +41,7 @@ def stage_in_order(
     target: StagingTarget,
     location: Location,
     write_ids: ValidWriteIdList,
-    found: Footers,
+    footers: Footers,
     directory: str,
 ) -> tuple[list[StagedFile], TaskReport] | None:
     """Stage the live rows of a location below ``directory`` and return one file for each bucket, in key order.
@@ -50,36 +50,36 @@ def stage_in_order(
     have no row ids in the files, or if delete events are so many that they are joined by a shuffle.
     """
     large = context.settings.get(keys.UNSORTED_FILE_SIZE)
-    chosen = _files_without_sorting(location, found, large)
+    chosen = _files_without_sorting(location, footers, large)
     facts = context.facts.apart(_split_size(context.facts, list(chosen.values()))) if chosen else None
     if facts is None:
         return None
-    source = ScanSource(context.facts, context.fs, target.table, write_ids, found.files)
-    selection, rest = (_filter_files(location, chosen, inside=inside) for inside in (True, False))
-    read = scan(replace(source, facts=facts), [selection], found.bounds, current=True)
+    source = ScanSource(context.facts, context.fs, target.table, write_ids, footers.files)
+    selection, others = (_filter_files(location, chosen, inside=inside) for inside in (True, False))
+    read = scan(replace(source, facts=facts), [selection], footers.bounds, current=True)
     reports = [stage_in_read_order(replace(target, facts=facts), read, f"{directory}/read")]
     files = list_staged_files(context.fs, f"{directory}/read", StagedKind.INSERTED, reports[0])
-    if any(directory.files for directory in rest.state.row_directories):
-        read = scan(source, [rest], found.bounds, current=True)
+    if any(directory.files for directory in others.state.row_directories):
+        read = scan(source, [others], footers.bounds, current=True)
         reports.append(stage_rows_with_ids(target, read, f"{directory}/sorted"))
         files += list_staged_files(context.fs, f"{directory}/sorted", StagedKind.INSERTED, reports[1])
     result = splice_by_bucket(context.fs, files)
-    how = "are not in key order, and are sorted" if result is None else "are written as they are read"
-    logger.info("%s: the rows of %d files %s", target.table.name, len(chosen), how)
+    outcome = "are not in key order, and are sorted" if result is None else "are written as they are read"
+    logger.info("%s: the rows of %d files %s", target.table.name, len(chosen), outcome)
     return None if result is None else (result, add_reports(reports))
 
 
-def _files_without_sorting(location: Location, found: Footers, large: int) -> dict[str, int]:
+def _files_without_sorting(location: Location, footers: Footers, large: int) -> dict[str, int]:
     """Return the files to be read without sorting, with their sizes."""
     if (
-        found.has_acid_v1_events
-        or found.numbered
-        or (found.bounds is not None and not found.bounds.fits_memory)
+        footers.has_acid_v1_events
+        or footers.numbered
+        or (footers.bounds is not None and not footers.bounds.fits_memory)
     ):
         return {}
     files = []
     for file in (file for directory in data_directories(location) for file in directory.acid_files):
-        footer = found.files[f"{location.root}/{file.path}"]
+        footer = footers.files[f"{location.root}/{file.path}"]
         if footer.rows and footer.keys is None:
             return {}
         if footer.rows and footer.keys is not None:
@@ -88,12 +88,12 @@ def _files_without_sorting(location: Location, found: Footers, large: int) -> di
     return {file.path: file.size for file in files if file.path in chosen}
 
 
-def _filter_files(location: Location, chosen: Collection[str], *, inside: bool) -> Location:
+def _filter_files(location: Location, names: Collection[str], *, inside: bool) -> Location:
     """Return the location with only the chosen files, or only the others (``inside``); delete events stay."""
 
     def filtered(directory: AcidDirectory) -> AcidDirectory:
         return replace(
-            directory, files=tuple(file for file in directory.files if (file.path in chosen) == inside)
+            directory, files=tuple(file for file in directory.files if (file.path in names) == inside)
         )
 
     state = location.state

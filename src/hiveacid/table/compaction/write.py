@@ -153,15 +153,15 @@ def rewrite(
     scratch = job.scratch
     # renaming protects readers only if it is one step; otherwise the suffix does, and each file is written once
     direct = not fs.renames_directories(root)
-    place = root if direct else scratch
+    directory = root if direct else scratch
     if direct:
         job.txn.on_abort(lambda: _remove(job, [name for name in (plan.output, plan.delete_output) if name]))
     try:
         outputs: dict[str, PublishedFiles] = {}
         if plan.output:
-            outputs[plan.output] = writing.rows(job, f"{place}/{plan.output}")
+            outputs[plan.output] = writing.rows(job, f"{directory}/{plan.output}")
         if plan.delete_output:
-            outputs[plan.delete_output] = writing.events(job, f"{place}/{plan.delete_output}")
+            outputs[plan.delete_output] = writing.events(job, f"{directory}/{plan.delete_output}")
         _require_balance(job, before, outputs.values())
         publishing()
         if direct:
@@ -214,9 +214,9 @@ def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[Publis
         )
 
 
-def _unbalanced(job: RewriteTask, what: str) -> StorageError:
+def _unbalanced(job: RewriteTask, message: str) -> StorageError:
     return StorageError(
-        f"compaction of {job.location.root}: {what}; nothing was committed. Likely cause: executors that read or write "
+        f"compaction of {job.location.root}: {message}; nothing was committed. Likely cause: executors that read or write "
         "other files under this path than the driver does, or a file that was changed meanwhile"
     )
 

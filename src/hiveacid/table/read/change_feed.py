@@ -145,27 +145,27 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
 
 
 def resolve_point(
-    context: Context, given: int | str | datetime | Instant, table: TableDefinition, present: ValidWriteIdList
+    context: Context, point: int | str | datetime | Instant, table: TableDefinition, present: ValidWriteIdList
 ) -> ValidWriteIdList:
     """Return the valid write-id list of a point in time.
 
     A write id means itself and all smaller ones that are committed by now. A timestamp means all commits up to it.
     Raises ConfigError, NotEnoughHistoryError.
     """
-    if isinstance(given, bool) or not isinstance(given, int | str | datetime | Instant):
-        raise ConfigError(f"{given!r} is not a write id, a valid write-id list or a timestamp")
-    if isinstance(given, int):
-        return present.at(WriteId(given))
-    if (isinstance(given, str) and given.count(":") < _COLONS) or isinstance(given, datetime):
+    if isinstance(point, bool) or not isinstance(point, int | str | datetime | Instant):
+        raise ConfigError(f"{point!r} is not a write id, a valid write-id list or a timestamp")
+    if isinstance(point, int):
+        return present.at(WriteId(point))
+    if (isinstance(point, str) and point.count(":") < _COLONS) or isinstance(point, datetime):
         try:
-            given = Instant(epoch_millis(context.facts, given))
+            point = Instant(epoch_millis(context.facts, point))
         except ConfigError as error:
-            raise ConfigError(f"{given!r} is not a valid write-id list, nor a timestamp") from error
-    if isinstance(given, Instant):
-        return write_ids_at_instant(context, table, present, given)
-    parsed = parse_write_id_list(given)
+            raise ConfigError(f"{point!r} is not a valid write-id list, nor a timestamp") from error
+    if isinstance(point, Instant):
+        return write_ids_at_instant(context, table, present, point)
+    parsed = parse_write_id_list(point)
     if parsed.table not in (None, table.name):
-        raise ConfigError(f"the valid write-id list is of {parsed.table}, not of {table.name}: {given}")
+        raise ConfigError(f"the valid write-id list is of {parsed.table}, not of {table.name}: {point}")
     return parsed
 
 
@@ -223,9 +223,9 @@ def locate_changes(
     ]
 
 
-def _without_unaffected(one: ChangedLocation, span: ChangeSpan, low: int, high: int) -> ChangedLocation:
-    changes = prune_unaffected(one.changes, span, low, high)
-    return ChangedLocation(replace(one.location, state=changes.state), changes)
+def _without_unaffected(changed: ChangedLocation, span: ChangeSpan, low: int, high: int) -> ChangedLocation:
+    changes = prune_unaffected(changed.changes, span, low, high)
+    return ChangedLocation(replace(changed.location, state=changes.state), changes)
 
 
 def _numbers_of_read_files(numbered: OriginalsByRoot, changed: Sequence[ChangedLocation]) -> OriginalsByRoot:

@@ -59,7 +59,7 @@ def load_delete_bitmap(
     if len(places) < len(locations):
         return None
     cache = context.delete_cache
-    key = tuple((place, tuple(event_file.key for event_file in files)) for place, files in places.items())
+    key = tuple((root, tuple(event_file.key for event_file in files)) for root, files in places.items())
     cacheable = all(
         _is_cacheable(context, event_file.file) for files in places.values() for event_file in files
     )
@@ -121,10 +121,10 @@ def _read(context: Context, places: Sequence[Sequence[_EventFile]]) -> list[Any]
             cache.put(event_file.key, delete_keys, delete_keys.num_rows)
         return delete_keys
 
-    files = [event_file for place in places for event_file in place]
+    files = [event_file for group in places for event_file in group]
     if len(files) == 1:
         tables = iter([read(files[0])])
     else:
         with ThreadPoolExecutor(min(_THREADS, len(files) or 1)) as pool:
             tables = iter(list(pool.map(read, files)))
-    return [pa.concat_tables([NO_DELETE_KEYS, *islice(tables, len(place))]) for place in places]
+    return [pa.concat_tables([NO_DELETE_KEYS, *islice(tables, len(group))]) for group in places]

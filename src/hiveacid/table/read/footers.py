@@ -143,14 +143,14 @@ def read_summaries(context: Context, paths: Sequence[_Path]) -> dict[str, FileSu
 
 
 def _facts(
-    context: Context, table: TableDefinition, paths: Sequence[_Path], found: Mapping[str, FileSummary]
+    context: Context, table: TableDefinition, paths: Sequence[_Path], summaries: Mapping[str, FileSummary]
 ) -> dict[str, FileFooter]:
-    how = matching(table, context.layout_level(table))
+    rule = matching(table, context.layout_level(table))
     recipes: dict[int, Recipe] = {}  # by identity: equal schemas are one object (`SummaryCache`)
 
     def recipe_of(schema: Struct) -> Recipe:
         if id(schema) not in recipes:
-            recipes[id(schema)] = recipe(table.columns, schema, how)
+            recipes[id(schema)] = recipe(table.columns, schema, rule)
         return recipes[id(schema)]
 
     return {
@@ -158,28 +158,28 @@ def _facts(
             summary.rows, recipe_of(summary.schema), summary.has_events, path.copy, summary.keys
         )
         for path in paths
-        for summary in [found[path.own]]
+        for summary in [summaries[path.own]]
     }
 
 
-def _require_kinds(found: Mapping[str, FileSummary], *, acid: Iterable[str], raw: Iterable[str]) -> None:
+def _require_kinds(summaries: Mapping[str, FileSummary], *, acid: Iterable[str], raw: Iterable[str]) -> None:
     for path in raw:
-        if found[path].is_acid:
+        if summaries[path].is_acid:
             raise BadFileError("a file with row ids under the name of one without", path=path)
     for path in acid:
-        if found[path].rows and not found[path].is_acid:
+        if summaries[path].rows and not summaries[path].is_acid:
             raise BadFileError("a file without row ids under the name of one with them", path=path)
 
 
 def _number_original_rows(
     raw: Mapping[str, Sequence[tuple[AcidDirectory | None, Sequence[DataFile]]]],
-    found: Mapping[str, FileSummary],
+    summaries: Mapping[str, FileSummary],
 ) -> OriginalsByRoot:
     numbered: OriginalsByRoot = {}
     for root, directories in raw.items():
         rows: list[OriginalRows] = []
         for directory, files in directories:
-            counts = {file.path: found[f"{root}/{file.path}"].rows for file in files}
+            counts = {file.path: summaries[f"{root}/{file.path}"].rows for file in files}
             try:
                 rows += number_originals(files, counts, directory)
             except FormatError as error:

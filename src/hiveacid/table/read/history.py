@@ -78,17 +78,17 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else -1
 
 
-def _commit_row(one: CommitRecord) -> HistoryRow:
-    summary = one.summary
+def _commit_row(commit: CommitRecord) -> HistoryRow:
+    summary = commit.summary
     return (
-        int(one.write_id),
-        utc_datetime(one.committed),
+        int(commit.write_id),
+        utc_datetime(commit.committed),
         summary.operation,
         summary.statement,
-        one.user,
-        one.host,
-        one.agent,
-        None if one.txn_id is None else int(one.txn_id),
+        commit.user,
+        commit.host,
+        commit.agent,
+        None if commit.txn_id is None else int(commit.txn_id),
         summary.inserted,
         summary.updated,
         summary.deleted,
@@ -104,27 +104,27 @@ def _compaction_row(job: Compaction) -> HistoryRow:
     operation = f"COMPACT {request.kind.upper()}"
     txn_id = None if job.txn_id is None else int(job.txn_id)
     numbers = (None, None, None, written.get("files"), written.get("bytes"))
-    who = (None, None, job.worker)
+    actor = (None, None, job.worker)
     return (
         None,
         utc_datetime(job.commit_time or 0),
         operation,
         None,
-        *who,
+        *actor,
         txn_id,
         *numbers,
         request.partition,
     )
 
 
-def _rows_on_disk(found: TableInventory) -> Iterator[tuple[int, HistoryRow]]:
+def _rows_on_disk(inventory: TableInventory) -> Iterator[tuple[int, HistoryRow]]:
     sizes: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    for location in found.locations:
+    for location in inventory.locations:
         for directory in location.directories:
             name = directory.name
             if not isinstance(name, DeltaName) or name.min_write_id != name.max_write_id:
                 continue
-            if found.snapshot.write_ids.is_valid(name.min_write_id):
+            if inventory.snapshot.write_ids.is_valid(name.min_write_id):
                 sizes[int(name.min_write_id)][0] += directory.files
                 sizes[int(name.min_write_id)][1] += directory.bytes
     for write_id, (files, size) in sizes.items():
@@ -140,7 +140,7 @@ def snapshot_rows(access: TableAccess, table: TableDefinition) -> list[HistoryRo
     commits = access.store.commits(table.name)
     write_ids = now = current_snapshot(access, table).write_ids
     earliest = id_property(table, HISTORY_FROM)
-    whole = now.count_valid(1, earliest)
+    total = now.count_valid(1, earliest)
     rows: list[HistoryRow] = []
     later: list[CommitRecord] = []
     for index in range(len(commits) - 1, -1, -1):
@@ -149,7 +149,7 @@ def snapshot_rows(access: TableAccess, table: TableDefinition) -> list[HistoryRo
             write_ids = write_ids_before(write_ids, later)
             later = []
         if not later:
-            readable = write_ids.count_valid(1, earliest) >= whole
+            readable = write_ids.count_valid(1, earliest) >= total
             rows.append(
                 (
                     int(last_committed(write_ids)),

@@ -175,7 +175,9 @@ class _TableListing:
             yield replace(entry, path=entry.path.removeprefix(prefix))
 
 
-def _unknown(table: TableDefinition, entries: Sequence[FileEntry], known: Collection[str]) -> Iterator[str]:
+def _unknown(
+    table: TableDefinition, entries: Sequence[FileEntry], locations: Collection[str]
+) -> Iterator[str]:
     names = [c.name for c in table.partition_columns]
     for entry in entries:
         parts = entry.path.split("/")
@@ -185,16 +187,16 @@ def _unknown(table: TableDefinition, entries: Sequence[FileEntry], known: Collec
             parse_partition_values(names, entry.path)
         except BadDirectoryNameError:
             continue
-        if f"{table.location.rstrip('/')}/{entry.path}" not in known:
+        if f"{table.location.rstrip('/')}/{entry.path}" not in locations:
             yield entry.path
 
 
 def _beside(
-    table: TableDefinition, entries: Sequence[FileEntry], known: Collection[str], unknown: Collection[str]
+    table: TableDefinition, entries: Sequence[FileEntry], locations: Collection[str], unknown: Collection[str]
 ) -> Iterator[FileItem]:
     """Yield the files that lie in no known partition."""
     base = table.location.rstrip("/")
-    roots = {path.removeprefix(f"{base}/") for path in known if path.startswith(f"{base}/")}
+    roots = {path.removeprefix(f"{base}/") for path in locations if path.startswith(f"{base}/")}
     for entry in entries:
         folders = _parents(entry.path)
         if entry.is_dir or any(folder in roots for folder in folders):
@@ -240,22 +242,22 @@ DELTAS = (
 Row: TypeAlias = tuple[str | int | None, ...]
 
 
-def file_rows(found: TableInventory) -> Iterator[Row]:
+def file_rows(inventory: TableInventory) -> Iterator[Row]:
     """Yield a row for every file of every location (`FILES`); the path is absolute."""
-    for location in found.locations:
+    for location in inventory.locations:
         for file in location.files:
             yield _file_row(location.name, location.root, file)
-    for file in found.beside:
-        yield _file_row(None, found.table.location, file)
+    for file in inventory.beside:
+        yield _file_row(None, inventory.table.location, file)
 
 
 def _file_row(name: str | None, root: str, file: FileItem) -> Row:
     return name, file.directory, f"{root}/{file.path}", file.kind, file.bytes, file.state.value, file.reason
 
 
-def delta_rows(found: TableInventory) -> Iterator[Row]:
+def delta_rows(inventory: TableInventory) -> Iterator[Row]:
     """Yield a row for every directory of every location (`DELTAS`); the root's own files are the directory ''."""
-    for location in found.locations:
+    for location in inventory.locations:
         if location.inventory is None:
             yield (
                 location.name,
@@ -279,7 +281,7 @@ def delta_rows(found: TableInventory) -> Iterator[Row]:
                 directory.bytes,
             )
     beside: dict[str, list[FileItem]] = {}
-    for file in found.beside:
+    for file in inventory.beside:
         beside.setdefault(file.directory, []).append(file)
     for path, files in sorted(beside.items()):
         size = sum(file.bytes for file in files)

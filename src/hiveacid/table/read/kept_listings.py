@@ -70,8 +70,8 @@ def list_kept(
         cached = cache.get((table_key, root))
         # LruCache.get returns a value in a tuple of one, because a value may be None
         if cached is not None and cached[0].holds(partition, ids):
-            kept: _KeptListing = cached[0]
-            return kept.location
+            listing: _KeptListing = cached[0]
+            return listing.location
         entries, stamp = listings.list(root)
         location = select_location(context.fs, table, root, partition, entries, ids.write_ids, ids.txns)
         if stamp is not None and is_final(location.state):

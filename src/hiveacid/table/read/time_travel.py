@@ -40,9 +40,9 @@ def utc_datetime(millis: int) -> datetime:
     return datetime.fromtimestamp(millis / 1000, UTC)
 
 
-def format_datetime(at: datetime) -> str:
+def format_datetime(moment: datetime) -> str:
     """Return a moment as a text that Spark reads as a timestamp."""
-    return at.isoformat(sep=" ", timespec="milliseconds")
+    return moment.isoformat(sep=" ", timespec="milliseconds")
 
 
 def format_millis(millis: int) -> str:
@@ -84,7 +84,7 @@ def require_history(
     table: TableDefinition,
     txn: Transaction,
     past: PointInTime,
-    wanted: ValidWriteIdList,
+    write_ids: ValidWriteIdList,
 ) -> None:
     """Raise NotEnoughHistoryError if the cleaner may have removed files of a point in time."""
     earliest = id_property(table, HISTORY_FROM)
@@ -92,11 +92,11 @@ def require_history(
         return
     if isinstance(past, Instant):
         present = txn.committed_write_ids(table.name)
-        whole = present.count_valid(1, earliest) <= wanted.count_valid(1, earliest)
+        is_complete = present.count_valid(1, earliest) <= write_ids.count_valid(1, earliest)
     else:
         present = txn.valid_write_ids(table.name)
-        whole = past >= earliest
-    if whole:
+        is_complete = past >= earliest
+    if is_complete:
         return
     try:
         commits = context.store.commits(table.name)
@@ -106,7 +106,7 @@ def require_history(
 
 
 def _too_early(
-    table: TableDefinition, past: PointInTime, present: ValidWriteIdList, known: Sequence[CommitRecord]
+    table: TableDefinition, past: PointInTime, present: ValidWriteIdList, commits: Sequence[CommitRecord]
 ) -> NotEnoughHistoryError:
     """Return the error with the earliest readable point, at which all cleaned write ids were committed."""
     earliest = id_property(table, HISTORY_FROM)
@@ -116,12 +116,14 @@ def _too_early(
     else:
         subject = f"{table.name} as of write id {past}"
         reason = "what it held then was compacted or overwritten, and cleaned"
-    if not known:
+    if not commits:
         return NotEnoughHistoryError.before(
             f"{subject}: {reason}; the earliest state that is whole is write id {earliest}", earliest
         )
-    since = max([known[0].committed, *(commit.committed for commit in known if commit.write_id <= earliest)])
-    write_ids = write_ids_before(present, [commit for commit in known if commit.committed > since])
+    since = max(
+        [commits[0].committed, *(commit.committed for commit in commits if commit.write_id <= earliest)]
+    )
+    write_ids = write_ids_before(present, [commit for commit in commits if commit.committed > since])
     first = max(earliest, int(last_committed(write_ids))) if isinstance(past, Instant) else earliest
     error = NotEnoughHistoryError.before(
         f"{subject}: {reason}; the earliest state that is whole is write id {first}, of {format_datetime(utc_datetime(since))}",

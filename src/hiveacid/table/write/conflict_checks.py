@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from hiveacid.core.format.names import BaseName, DeltaName, is_hidden, parse_directory
 from hiveacid.core.model import TableDefinition, WriteId
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.write_ids import present_write_ids
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
+from hiveacid.table.context import Context
+from hiveacid.transactions.transaction import Transaction
 
 
 def require_not_overtaken(
@@ -63,20 +60,20 @@ def require_no_silent_conflict(
             parse_directory(entry.path) for entry in entries if entry.is_dir and not is_hidden(entry.path)
         ]
         single = [name for name in names if isinstance(name, DeltaName) and name.statement_id is not None]
-        fresh = [
+        new_deltas = [
             name
             for name in single
             if now.is_valid(name.min_write_id) and not snapshot.is_valid(name.min_write_id)
         ]
-        inserts = {name.min_write_id for name in fresh if not name.is_delete}
-        theirs = [
+        inserts = {name.min_write_id for name in new_deltas if not name.is_delete}
+        conflicting = [
             name.min_write_id
-            for name in fresh
+            for name in new_deltas
             if name.is_delete and (updates or name.min_write_id in inserts)
         ]
-        if theirs:
+        if conflicting:
             reason = (
-                f"{table.name}: another engine changed rows of {location} (write id {min(theirs)}) after the "
+                f"{table.name}: another engine changed rows of {location} (write id {min(conflicting)}) after the "
                 f"snapshot of transaction {txn.txn_id} was taken; it is rolled back: run it again"
             )
             txn.abort(reason[:200])

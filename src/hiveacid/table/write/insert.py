@@ -212,14 +212,14 @@ def new_output_directories(
     context: Context,
     table: TableDefinition,
     txn: Transaction,
-    known: dict[tuple[str | None, ...], Partition],
+    partitions: dict[tuple[str | None, ...], Partition],
     *,
     overwrite: bool,
 ) -> OutputDirectories:
     """Return the output directories of one statement; an abort of the transaction removes them."""
     write_id = txn.write_id(table.name) if table.kind is not TableKind.PLAIN else WriteId(0)
     statements = {StagedKind.INSERTED: txn.next_statements(1)[0]}
-    outputs = OutputDirectories(context, table, txn, known, write_id, statements, overwrite=overwrite)
+    outputs = OutputDirectories(context, table, txn, partitions, write_id, statements, overwrite=overwrite)
     txn.on_abort(outputs.remove)
     return outputs
 

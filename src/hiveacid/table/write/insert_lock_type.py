@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from hiveacid.config import keys
+from hiveacid.config import Settings, keys
 from hiveacid.core.transactions.locks import LockType
-
-if TYPE_CHECKING:
-    from hiveacid.config import Settings
 
 
 def insert_lock_type(settings: Settings, *, overwrite: bool) -> LockType:

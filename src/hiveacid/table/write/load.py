@@ -12,7 +12,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName
@@ -43,7 +42,7 @@ from hiveacid.storage.load_paths import SourceFile, find_sources
 from hiveacid.storage.locations import Location
 from hiveacid.storage.paths import absolute, real_path
 from hiveacid.table.cleaning.removal import delete_plain_files
-from hiveacid.table.context import all_tables
+from hiveacid.table.context import Context, all_tables
 from hiveacid.table.partitions import static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
 from hiveacid.table.write.constraints import constrain_insert, limits_rows
@@ -56,11 +55,8 @@ from hiveacid.table.write.insert import (
     write_rows,
 )
 from hiveacid.table.write.output_directories import existing_names, free_name, known_partitions
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import Context
-    from hiveacid.table.write.report import WriteReport
-    from hiveacid.transactions.transaction import Transaction
+from hiveacid.table.write.report import WriteReport
+from hiveacid.transactions.transaction import Transaction
 
 _HEADS = {
     b"PAR1": FileKind.PARQUET,
@@ -138,9 +134,9 @@ def _check_format(
 def _require_columns(
     context: Context, table: TableDefinition, summaries: Mapping[str, FileSummary | None]
 ) -> None:
-    how = matching(table, context.layout_level(table))
+    rule = matching(table, context.layout_level(table))
     for path, summary in summaries.items():
-        sources = recipe(table.columns, summary.schema, how).columns if summary is not None else ()
+        sources = recipe(table.columns, summary.schema, rule).columns if summary is not None else ()
         problem = next((source.problem for source in sources if source.problem), None)
         if problem:
             raise SchemaMismatchError(f"{path}: {problem}")
@@ -247,13 +243,13 @@ def _load_files(
 
 
 def _targets(
-    table: TableDefinition, files: Sequence[SourceFile], directory: str, taken: set[str]
+    table: TableDefinition, files: Sequence[SourceFile], directory: str, names: set[str]
 ) -> Iterator[tuple[SourceFile, str]]:
     for number, file in enumerate(files):
         if table.kind is TableKind.FULL_ACID:
             yield file, f"{directory}/{number:06d}_0"
         else:
-            yield file, f"{directory}/{free_name(file.name, taken)}"
+            yield file, f"{directory}/{free_name(file.name, names)}"
 
 
 def _remove(context: Context, files: Sequence[SourceFile]) -> None:

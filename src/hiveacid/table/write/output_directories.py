@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel
 from hiveacid.core.model import Partition, TableDefinition, TxnId, WriteId
@@ -17,14 +16,12 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
 from hiveacid.spark.write.acid_events import StagedKind
+from hiveacid.spark.write.publish import PublishedFiles, StagedFile
 from hiveacid.storage.staging import delete_staging, new_staging_directory
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
 from hiveacid.table.write.conflict_checks import require_not_overtaken
-
-if TYPE_CHECKING:
-    from hiveacid.spark.write.publish import PublishedFiles, StagedFile
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
+from hiveacid.transactions.transaction import Transaction
 
 
 @contextmanager
@@ -154,13 +151,13 @@ def written_partitions(
     table: TableDefinition, published: PublishedFiles, operations: dict[StagedKind, Operation]
 ) -> list[Written]:
     """Return the written partitions with their operations and by how many rows they grew, for the store."""
-    grown: dict[tuple[PartitionValues, Operation], int] = defaultdict(int)
+    row_counts: dict[tuple[PartitionValues, Operation], int] = defaultdict(int)
     for (kind, values), rows in published.rows.items():
-        grown[values, operations[kind]] += -rows if kind.is_delete else rows
+        row_counts[values, operations[kind]] += -rows if kind.is_delete else rows
     return sorted(
         (
             Written(table.name, partition_name(table, values), operation, rows)
-            for (values, operation), rows in grown.items()
+            for (values, operation), rows in row_counts.items()
         ),
         key=str,
     )
@@ -201,12 +198,12 @@ def existing_names(context: Context, directory: str) -> set[str]:
     return {entry.path.partition("/")[0] for entry in context.fs.list_tree(directory)}
 
 
-def free_name(name: str, taken: set[str]) -> str:
+def free_name(name: str, names: set[str]) -> str:
     """Return a name, or the first ``_copy_N`` of it that is not taken (before the extension), and take it."""
     stem, dot, extension = name.rpartition(".") if "." in name else (name, "", "")
     copy, free = 0, name
-    while free in taken:
+    while free in names:
         copy += 1
         free = f"{stem}_copy_{copy}{dot}{extension}"
-    taken.add(free)
+    names.add(free)
     return free

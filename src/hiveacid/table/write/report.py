@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from hiveacid.core.model import WriteId
 from hiveacid.core.transactions.commits import LONGEST_STATEMENT, OperationSummary
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import WriteId
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,8 @@ class StreamWriter:
             self._busy.release()
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
-        mine = self._register(frame)
-        batch = StreamBatch(self.stream, mine.checkpoint, mine.epoch, batch_id)
+        registration = self._register(frame)
+        batch = StreamBatch(self.stream, registration.checkpoint, registration.epoch, batch_id)
         refused = batch_error(self.context.store.stream_progress(self.stream), batch)
         if refused is not None:
             raise refused

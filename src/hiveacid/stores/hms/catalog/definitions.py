@@ -100,7 +100,7 @@ def view_of(raw: Any) -> ViewDefinition:
         columns=tuple(_column(column) for column in raw.sd.cols or ()),
         text=text if wrapped is None else wrapped["query"],
         original=raw.viewOriginalText or "",
-        outputs=tuple(parameters[f"view.query.out.col.{place}"] for place in range(outputs)),
+        outputs=tuple(parameters[f"view.query.out.col.{index}"] for index in range(outputs)),
         database=parameters.get(_DATABASE, raw.dbName),
         properties=tuple((k, v) for k, v in _shown(parameters) if not k.startswith("view.")),
         comment=parameters.get("comment"),
@@ -115,29 +115,30 @@ def raw_view(view: ViewDefinition, old: Any = None) -> Any:
     Raises UnsupportedFeatureError for a query with columns that have no name, or the same one.
     """
     same = old is not None and view_of(old).text == view.text
-    kept = old.viewExpandedText if same else view.text  # Hive's names for its columns stay around its query
+    # Hive's names for its columns stay around its query.
+    expanded_text = old.viewExpandedText if same else view.text
     outputs = view.outputs or tuple(column.name for column in view.columns)
     if "" in outputs or len({name.lower() for name in outputs}) < len(outputs):
         raise UnsupportedFeatureError(
             f"view {view.name}: in a metastore each column of a view's query has a name of its own: say AS name"
         )
-    made = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=1)
-    made.dbName, made.tableName, made.tableType = view.name.database, view.name.name, VIRTUAL
-    made.owner, made.createTime, made.partitionKeys = view.owner or made.owner, view.created_at, []
-    made.parameters = dict(view.properties) | ({} if view.comment is None else {"comment": view.comment})
+    raw = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=1)
+    raw.dbName, raw.tableName, raw.tableType = view.name.database, view.name.name, VIRTUAL
+    raw.owner, raw.createTime, raw.partitionKeys = view.owner or raw.owner, view.created_at, []
+    raw.parameters = dict(view.properties) | ({} if view.comment is None else {"comment": view.comment})
     if (
         view.database != view.name.database
     ):  # t.history and table_changes('t', 1) are looked for where it was made
-        made.parameters |= {_NAMESPACE.format("numParts"): "2", _NAMESPACE.format("part.0"): "spark_catalog"}
-        made.parameters[_DATABASE] = view.database
-    made.viewOriginalText, made.viewExpandedText = view.original, kept
+        raw.parameters |= {_NAMESPACE.format("numParts"): "2", _NAMESPACE.format("part.0"): "spark_catalog"}
+        raw.parameters[_DATABASE] = view.database
+    raw.viewOriginalText, raw.viewExpandedText = view.original, expanded_text
     if view.outputs:
         named = ", ".join(
             f"{quote_name(own)} AS {quote_name(column.name)}"
             for own, column in zip(outputs, view.columns, strict=True)
         )
-        made.viewExpandedText = f"SELECT {named} FROM ({view.text}) `hiveacid_query`"
-    made.sd = protocol.StorageDescriptor(
+        raw.viewExpandedText = f"SELECT {named} FROM ({view.text}) `hiveacid_query`"
+    raw.sd = protocol.StorageDescriptor(
         cols=[_raw_column(column) for column in view.columns],
         inputFormat=TEXTFILE.input_format,
         outputFormat=TEXTFILE.output_format,
@@ -149,7 +150,7 @@ def raw_view(view: ViewDefinition, old: Any = None) -> Any:
         parameters={},
         storedAsSubDirectories=False,
     )
-    return made
+    return raw
 
 
 def _column(raw: Any) -> Column:
@@ -174,22 +175,22 @@ def _shown(parameters: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def raw_table(table: TableDefinition, old: Any = None) -> Any:
     """Convert a definition to a ``Table``; other fields are taken from ``old``."""
-    made = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=1)
-    made.dbName, made.tableName = table.name.database, table.name.name
-    made.owner, made.createTime = table.owner or made.owner, table.created_at
-    kept = {k: v for k, v in (made.parameters or {}).items() if k.lower() in _OF_METASTORE}
-    for gone in ("comment", "EXTERNAL", ACCURATE):  # a changed definition makes no statistics exact
-        kept.pop(gone, None)
-    made.parameters = kept | dict(table.properties)
+    raw = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=1)
+    raw.dbName, raw.tableName = table.name.database, table.name.name
+    raw.owner, raw.createTime = table.owner or raw.owner, table.created_at
+    metastore_parameters = {k: v for k, v in (raw.parameters or {}).items() if k.lower() in _OF_METASTORE}
+    for key in ("comment", "EXTERNAL", ACCURATE):  # a changed definition makes no statistics exact
+        metastore_parameters.pop(key, None)
+    raw.parameters = metastore_parameters | dict(table.properties)
     if table.comment is not None:
-        made.parameters["comment"] = table.comment
-    made.tableType = MANAGED
+        raw.parameters["comment"] = table.comment
+    raw.tableType = MANAGED
     if table.external:
-        made.tableType = EXTERNAL
-        made.parameters["EXTERNAL"] = "TRUE"
-    made.partitionKeys = [_raw_column(column) for column in table.partition_columns]
-    made.sd = _raw_storage(table, made.sd)
-    return made
+        raw.tableType = EXTERNAL
+        raw.parameters["EXTERNAL"] = "TRUE"
+    raw.partitionKeys = [_raw_column(column) for column in table.partition_columns]
+    raw.sd = _raw_storage(table, raw.sd)
+    return raw
 
 
 def _raw_storage(table: TableDefinition, old: Any) -> Any:

@@ -36,9 +36,9 @@ def plain_partition(name: str | None) -> str | None:
     return name
 
 
-def without_quotes(who: Client) -> Client:
+def without_quotes(client: Client) -> Client:
     """Return a client whose texts do no harm in the SQL of Hive 3, which they go into as they are."""
-    return Client(*(_QUOTES.sub("_", text) for text in (who.user, who.host, who.agent)))
+    return Client(*(_QUOTES.sub("_", text) for text in (client.user, client.host, client.agent)))
 
 
 def _plain(name: str) -> str:

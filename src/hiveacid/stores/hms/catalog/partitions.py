@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.core.model import Partition, TableName
 from hiveacid.core.schema.locations import is_same_location
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.errors import AlreadyExistsError, WriteConflictError
 from hiveacid.stores.hms.catalog import definitions
+from hiveacid.stores.hms.thrift.client import MetastoreClient
 from hiveacid.stores.refusals import misplaced_partition
-
-if TYPE_CHECKING:
-    from hiveacid.stores.hms.thrift.client import MetastoreClient
 
 _ALL = -1  # partitions
 _MOST_NAMES = 1000  # of one request
@@ -56,8 +54,8 @@ def add_missing_partitions(
         if not _add_all_or_none(client, table, chunk, now):
             for partition in chunk:
                 met = not _add_all_or_none(client, table, [partition], now) or met
-    mine = {_values(partition): partition for partition in fresh}
-    return _by_values(fetch_partitions(client, name)) if met else {**existing, **mine}
+    new_partitions = {_values(partition): partition for partition in fresh}
+    return _by_values(fetch_partitions(client, name)) if met else {**existing, **new_partitions}
 
 
 def _add_all_or_none(client: MetastoreClient, table: Any, partitions: Sequence[Partition], now: int) -> bool:

@@ -81,18 +81,22 @@ class CountedWrites:
 
 def counted_writes(written: Sequence[Written]) -> Iterator[CountedWrites]:
     """Yield the writes of a transaction by table."""
-    for name, writes in groupby(sorted(written, key=lambda one: one.table), key=lambda one: one.table):
+    for name, writes in groupby(
+        sorted(written, key=lambda write: write.table), key=lambda write: write.table
+    ):
         by_partition: dict[str | None, RowChange] = {}
-        for one in writes:
-            change = RowChange(one.rows, one.replaced)
-            before = by_partition.get(one.partition)
-            by_partition[one.partition] = change if before is None else before.then(change)
+        for write in writes:
+            change = RowChange(write.rows, write.replaced)
+            before = by_partition.get(write.partition)
+            by_partition[write.partition] = change if before is None else before.then(change)
         yield CountedWrites(name, by_partition)
 
 
 def counted_from_0(partitions: Sequence[Partition]) -> list[Partition]:
     """Return new partitions with a row count, to which writers can add."""
-    return [replace(one, properties=(*one.properties, *NO_ROWS.items())) for one in partitions]
+    return [
+        replace(partition, properties=(*partition.properties, *NO_ROWS.items())) for partition in partitions
+    ]
 
 
 def remove_counts(raw: Any, write_id: WriteId | None, rows: int | None = None) -> bool:
@@ -121,5 +125,5 @@ def own_write_id_list(name: TableName, write_id: WriteId | None) -> str | None:
 
 
 def _count(raw: Any) -> int | None:
-    said = (raw.parameters or {}).get(_ROWS, "")
-    return int(said) if said.isdecimal() else None
+    text = (raw.parameters or {}).get(_ROWS, "")
+    return int(text) if text.isdecimal() else None

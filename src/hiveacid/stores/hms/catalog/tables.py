@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.core.model import (
     DatabaseDefinition,
@@ -22,8 +22,9 @@ from hiveacid.errors import (
     NoSuchDatabaseError,
     UnsupportedFeatureError,
 )
+from hiveacid.ports.clock import Clock
 from hiveacid.stores import checks
-from hiveacid.stores.hms.capabilities import PROCESSOR
+from hiveacid.stores.hms.capabilities import PROCESSOR, Capabilities
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.catalog.definitions import CASCADE, EXTERNAL, MANAGED, QUIET, VIRTUAL, local
 from hiveacid.stores.hms.catalog.names import plain_database, plain_table
@@ -40,6 +41,7 @@ from hiveacid.stores.hms.catalog.statistics import (
     remove_counts,
 )
 from hiveacid.stores.hms.thrift import protocol
+from hiveacid.stores.hms.thrift.client import MetastoreClient
 from hiveacid.stores.refusals import (
     database_exists,
     database_not_empty,
@@ -48,11 +50,6 @@ from hiveacid.stores.refusals import (
     no_view,
     table_exists,
 )
-
-if TYPE_CHECKING:
-    from hiveacid.ports.clock import Clock
-    from hiveacid.stores.hms.capabilities import Capabilities
-    from hiveacid.stores.hms.thrift.client import MetastoreClient
 
 _INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables are hidden from us
 _WHO = "hiveacid"
@@ -105,8 +102,8 @@ class MetastoreCatalog:
             return None
         external = local(self._setting("metastore.warehouse.external.dir"))
         root = local(self._setting("metastore.warehouse.dir"))
-        place = local(raw.locationUri)
-        return root + place.removeprefix(external) if f"{place}/".startswith(f"{external}/") else None
+        location = local(raw.locationUri)
+        return root + location.removeprefix(external) if f"{location}/".startswith(f"{external}/") else None
 
     def _setting(self, name: str) -> str:
         return str(self.client.call("get_config_value", name, "") or "")
@@ -183,11 +180,11 @@ class MetastoreCatalog:
                 return ()
             raw = found.notNullConstraints, found.defaultConstraints, found.checkConstraints
         else:
-            asked = protocol.ConstraintsRequest(catName=_CATALOG, db_name=name.database, tbl_name=name.name)
+            names = protocol.ConstraintsRequest(catName=_CATALOG, db_name=name.database, tbl_name=name.name)
             raw = (
-                self.client.call("get_not_null_constraints", asked).notNullConstraints,
-                self.client.call("get_default_constraints", asked).defaultConstraints,
-                self.client.call("get_check_constraints", asked).checkConstraints,
+                self.client.call("get_not_null_constraints", names).notNullConstraints,
+                self.client.call("get_default_constraints", names).defaultConstraints,
+                self.client.call("get_check_constraints", names).checkConstraints,
             )
         return tuple(_enabled_constraints(*raw))
 
@@ -255,8 +252,8 @@ class MetastoreCatalog:
         if table.name != name and self._raw(table.name) is not None:
             raise table_exists(table.name)
         columns = _columns(raw)
-        made = definitions.raw_table(table, raw)
-        self._alter(name, made, CASCADE if made.partitionKeys and columns != _columns(made) else QUIET)
+        new = definitions.raw_table(table, raw)
+        self._alter(name, new, CASCADE if new.partitionKeys and columns != _columns(new) else QUIET)
 
     def _alter(
         self, name: TableName, raw: Any, environment: Mapping[str, str], write_id: WriteId | None = None
@@ -284,30 +281,30 @@ class MetastoreCatalog:
         """Add missing partitions; one that another client adds at the same time stays unchanged."""
         plain_table(name)
         checks.partitions(partitions)
-        made = counted_from_0(partitions) if empty else partitions
-        add_missing_partitions(self.client, self._require_raw(name), made, self.clock.now())
+        new_partitions = counted_from_0(partitions) if empty else partitions
+        add_missing_partitions(self.client, self._require_raw(name), new_partitions, self.clock.now())
 
     def add_written_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
         """Add missing partitions that hold rows. Raises WriteConflictError if one exists at another location meanwhile."""
         plain_table(name)
         checks.partitions(partitions)
-        made = counted_from_0(partitions)
-        there = add_missing_partitions(self.client, self._require_raw(name), made, self.clock.now())
-        require_in_place(name, partitions, there)
+        counted = counted_from_0(partitions)
+        existing = add_missing_partitions(self.client, self._require_raw(name), counted, self.clock.now())
+        require_in_place(name, partitions, existing)
 
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
         """Drop partitions by values; the caller deletes the files."""
         plain_table(name)
         self._require_raw(name)
-        wanted = {tuple(value or None for value in one.values) for one in partitions}
-        for one in self.list_partitions(name) if wanted else ():
-            if one.values not in wanted:
+        dropped = {tuple(value or None for value in partition.values) for partition in partitions}
+        for partition in self.list_partitions(name) if dropped else ():
+            if partition.values not in dropped:
                 continue
             self.client.call(
                 "drop_partition_with_environment_context",
                 name.database,
                 name.name,
-                list(one.key),
+                list(partition.key),
                 False,  # noqa: FBT003 - deleteData
                 _environment({}),
             )
@@ -316,8 +313,10 @@ class MetastoreCatalog:
         """Return all partitions, sorted by values."""
         plain_table(name)
         self._require_raw(name)
-        found = map(definitions.partition_of, fetch_partitions(self.client, name))
-        return tuple(sorted(found, key=lambda one: [(value is None, value or "") for value in one.values]))
+        partitions = map(definitions.partition_of, fetch_partitions(self.client, name))
+        return tuple(
+            sorted(partitions, key=lambda one: [(value is None, value or "") for value in one.values])
+        )
 
     def forget_statistics(self, name: TableName) -> None:
         """Remove the row counts of a plain table, from which Hive answers ``count(*)``, before its rows change."""
@@ -345,13 +344,17 @@ class MetastoreCatalog:
             self._alter(name, raw, QUIET, own)
         if raw.partitionKeys:
             columns = [column.name for column in raw.partitionKeys]
-            found = (
+            raw_partitions = (
                 fetch_partitions(self.client, name)
                 if partitions is None
                 else fetch_partitions_by_name(self.client, name, partitions)
             )
-            named = ((one, format_partition(columns, definitions.partition_of(one).values)) for one in found)
-            self._alter_partitions(name, [one for one, place in named if change(one, place, own)], own)
+            named = (
+                (raw, format_partition(columns, definitions.partition_of(raw).values))
+                for raw in raw_partitions
+            )
+            changed = [raw for raw, partition_name in named if change(raw, partition_name, own)]
+            self._alter_partitions(name, changed, own)
 
     def _alter_partitions(self, name: TableName, raws: Sequence[Any], write_id: WriteId | None) -> None:
         if not self.capabilities.requests:
@@ -405,7 +408,7 @@ def _require_table_kind(raw: Any) -> Any:
 
 
 def _columns(raw: Any) -> list[tuple[str, str, str | None]]:
-    return [(one.name, one.type, one.comment) for one in raw.sd.cols or ()]
+    return [(column.name, column.type, column.comment) for column in raw.sd.cols or ()]
 
 
 def _enabled_constraints(not_null: Any, default: Any, check: Any) -> Iterator[Constraint]:

@@ -132,12 +132,14 @@ class MetastoreCompactionQueue:
     def release_compaction(self, compaction_id: int, worker: str) -> None:
         """Queue the same job again. No call of the metastore returns a job, so this one counts as failed."""
         job = self._job_of_worker(compaction_id, worker)
-        asked = self._claimed.pop(compaction_id, job.request)
+        request = self._claimed.pop(compaction_id, job.request)
         queue.mark_job(
             self.client, "mark_failed", queue.job_struct(job), "its worker was stopped; queued again"
         )
-        pool = DEFAULT_POOL if asked.pool.startswith(PRIVATE_POOL_PREFIX) else asked.pool
-        queue.enqueue_job(self.client, self.capabilities, replace(asked, pool=pool), job.initiator or worker)
+        pool = DEFAULT_POOL if request.pool.startswith(PRIVATE_POOL_PREFIX) else request.pool
+        queue.enqueue_job(
+            self.client, self.capabilities, replace(request, pool=pool), job.initiator or worker
+        )
 
     def end_compaction(
         self,

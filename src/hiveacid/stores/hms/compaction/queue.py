@@ -39,7 +39,7 @@ def enqueue_job(
     """
     checks.compaction(request)
     plain_table(request.table)
-    asked = queue_protocol.CompactionRequest(
+    message = queue_protocol.CompactionRequest(
         dbname=request.table.database,
         tablename=request.table.name,
         partitionname=plain_partition(request.partition),
@@ -48,11 +48,11 @@ def enqueue_job(
         properties=dict(request.properties) or None,
     )
     if capabilities.remote_workers:
-        asked.poolName = None if request.pool == DEFAULT_POOL else request.pool
-        asked.numberOfBuckets, asked.orderByClause = request.buckets, request.order_by
+        message.poolName = None if request.pool == DEFAULT_POOL else request.pool
+        message.numberOfBuckets, message.orderByClause = request.buckets, request.order_by
     else:
         _refuse_hive4_options(request)
-    answer = client.call("compact2", asked)
+    answer = client.call("compact2", message)
     # Hive 3 says so only by the state of the request that was there before
     if answer.accepted is False:
         partition = "" if request.partition is None else f"/{request.partition}"
@@ -79,13 +79,13 @@ def _refuse_hive4_options(request: CompactionRequest) -> None:
 def list_jobs(client: MetastoreClient) -> tuple[Compaction, ...]:
     """List queue and history by id."""
     rows = client.call("show_compact", queue_protocol.ShowCompactRequest()).compacts or ()
-    found = [_job_from_row(one) for one in rows if one.type in _NAMES]
-    return tuple(sorted(found, key=lambda one: one.id))
+    found = [_job_from_row(row) for row in rows if row.type in _NAMES]
+    return tuple(sorted(found, key=lambda row: row.id))
 
 
 def find_job(client: MetastoreClient, compaction_id: int) -> Compaction | None:
     """Return a job of the queue or its history."""
-    return next((one for one in list_jobs(client) if one.id == compaction_id), None)
+    return next((job for job in list_jobs(client) if job.id == compaction_id), None)
 
 
 def abort_job(client: MetastoreClient, compaction_id: int) -> None:
@@ -93,9 +93,11 @@ def abort_job(client: MetastoreClient, compaction_id: int) -> None:
     answer = client.call(
         "abort_Compactions", queue_protocol.AbortCompactionRequest(compactionIds=[compaction_id])
     )
-    said = (answer.abortedcompacts or {}).get(compaction_id)
-    if said is None or said.status != "Success":
-        raise TransactionStateError(f"compaction {compaction_id}: {said.message if said else 'is not known'}")
+    result = (answer.abortedcompacts or {}).get(compaction_id)
+    if result is None or result.status != "Success":
+        raise TransactionStateError(
+            f"compaction {compaction_id}: {result.message if result else 'is not known'}"
+        )
 
 
 def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | None:
@@ -104,25 +106,25 @@ def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | No
         workerId=worker, workerVersion=_JOB_OF_OURS, poolName=None if pool == DEFAULT_POOL else pool
     )
     try:
-        found = client.call("find_next_compact2", request).ci
+        info = client.call("find_next_compact2", request).ci
     except CommitStateUnknownError:
         _fail_lost_job(client, worker)
         return None
-    if found is None or not found.id:
+    if info is None or not info.id:
         return None
-    if found.type not in _NAMES:
-        mark_job(client, "mark_failed", found, "not a compaction that hiveacid knows")
+    if info.type not in _NAMES:
+        mark_job(client, "mark_failed", info, "not a compaction that hiveacid knows")
         return None
     return Compaction(
-        id=found.id,
+        id=info.id,
         request=CompactionRequest(
-            TableName(found.dbname, found.tablename),
-            found.partitionname,
-            _NAMES[found.type],
-            pool=found.poolname or DEFAULT_POOL,
-            buckets=found.numberOfBuckets or None,
-            order_by=found.orderByClause or None,
-            properties=parse_properties(found.properties),
+            TableName(info.dbname, info.tablename),
+            info.partitionname,
+            _NAMES[info.type],
+            pool=info.poolname or DEFAULT_POOL,
+            buckets=info.numberOfBuckets or None,
+            order_by=info.orderByClause or None,
+            properties=parse_properties(info.properties),
         ),
         state=CompactionState.WORKING,
         worker=worker,
@@ -180,38 +182,38 @@ def parse_properties(text: str | None) -> tuple[tuple[str, str], ...]:
     if not text:
         return ()
     words: list[str] = []
-    place, wanted = 0, 1
-    while len(words) < wanted and (found := _LENGTH.match(text, place)):
-        place, length = found.end(), int(found.group(1))
-        if wanted == 1 and not words:
-            wanted = 1 + 2 * length
+    position, expected_count = 0, 1
+    while len(words) < expected_count and (length_match := _LENGTH.match(text, position)):
+        position, length = length_match.end(), int(length_match.group(1))
+        if expected_count == 1 and not words:
+            expected_count = 1 + 2 * length
             words.append("")
             continue
-        words.append(text[place : place + length])
-        place += length
+        words.append(text[position : position + length])
+        position += length
     pairs = words[1:]
     return tuple(sorted(zip(pairs[::2], pairs[1::2], strict=False)))
 
 
-def _job_from_row(one: Any) -> Compaction:
-    state = one.state or CompactionState.INITIATED
+def _job_from_row(row: Any) -> Compaction:
+    state = row.state or CompactionState.INITIATED
     return Compaction(
-        id=one.id or 0,
+        id=row.id or 0,
         request=CompactionRequest(
-            TableName(one.dbname, one.tablename),
-            one.partitionname,
-            _NAMES[one.type],
-            pool=one.poolName or DEFAULT_POOL,
+            TableName(row.dbname, row.tablename),
+            row.partitionname,
+            _NAMES[row.type],
+            pool=row.poolName or DEFAULT_POOL,
         ),
         state=CompactionState.DID_NOT_INITIATE if state == "attempted" else state,  # Hive 3's word
-        worker=one.workerid,
-        enqueued=one.enqueueTime or None,
-        started=one.start or None,
-        ended=one.endTime or None,
-        error=one.errorMessage or one.metaInfo or None,
-        initiator=one.initiatorId,
-        txn_id=TxnId(one.txnId) if one.txnId else None,
-        next_txn_id=TxnId(one.nextTxnId) if one.nextTxnId else None,
-        commit_time=one.commitTime or None,
-        high_watermark=WriteId(one.hightestWriteId) if one.hightestWriteId else None,
+        worker=row.workerid,
+        enqueued=row.enqueueTime or None,
+        started=row.start or None,
+        ended=row.endTime or None,
+        error=row.errorMessage or row.metaInfo or None,
+        initiator=row.initiatorId,
+        txn_id=TxnId(row.txnId) if row.txnId else None,
+        next_txn_id=TxnId(row.nextTxnId) if row.nextTxnId else None,
+        commit_time=row.commitTime or None,
+        high_watermark=WriteId(row.hightestWriteId) if row.hightestWriteId else None,
     )

@@ -145,12 +145,12 @@ class MetastoreClient:
     def _avoid_server(self, server: tuple[str, int]) -> None:
         """Close the idle connections to a server that did not answer, and try other servers first."""
         with self._lock:
-            left = [one for one in self._idle if one.server == server]
-            self._idle = [one for one in self._idle if one.server != server]
+            idle = [connection for connection in self._idle if connection.server == server]
+            self._idle = [connection for connection in self._idle if connection.server != server]
             if self._address.servers[self._first] == server:
                 self._first = (self._first + 1) % len(self._address.servers)
-        for one in left:
-            one.close()
+        for connection in idle:
+            connection.close()
 
     def _take_idle(self) -> ThriftConnection | None:
         with self._lock:
@@ -159,8 +159,8 @@ class MetastoreClient:
     def _connected(self) -> ThriftConnection:
         servers = self._address.servers
         failures: list[Unreachable | StoreError] = []
-        for place in range(len(servers)):
-            number = (self._first + place) % len(servers)
+        for index in range(len(servers)):
+            number = (self._first + index) % len(servers)
             try:
                 wire = ThriftConnection(servers[number], self._address)
             except (Unreachable, StoreError) as error:  # a refusal: another server may have another principal
@@ -168,7 +168,7 @@ class MetastoreClient:
                 continue
             self._first = number
             return wire
-        if all(isinstance(one, StoreError) for one in failures):  # then it is of no use to try again
+        if all(isinstance(failure, StoreError) for failure in failures):  # then it is of no use to try again
             raise failures[-1]
         raise Unreachable("; ".join(map(str, failures)))
 

@@ -195,11 +195,11 @@ def _connected(server: tuple[str, int], address: MetastoreAddress) -> socket.soc
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _keep_alive(plain)
-        made = _secured(plain, server, address) if address.tls else plain
+        transport = _secured(plain, server, address) if address.tls else plain
     except OSError as error:
         plain.close()
         raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error
-    return made
+    return transport
 
 
 def _keep_alive(plain: socket.socket) -> None:

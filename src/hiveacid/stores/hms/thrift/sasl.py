@@ -76,8 +76,8 @@ class SaslTransport:
                 self._in = frame if self.layer == _PLAIN else self._context.unwrap(frame).message
             except self._refused as error:
                 raise ConnectionError(f"the answer is not of our security context: {error}") from error
-        given, self._in = self._in[:size], self._in[size:]
-        return given
+        chunk, self._in = self._in[:size], self._in[size:]
+        return chunk
 
     def write(self, data: bytes) -> None:
         """Keep ``data`` until :meth:`flush`."""
@@ -115,7 +115,7 @@ class SaslTransport:
         """Choose the strongest security layer that the server offers; request no other authorisation identity."""
         offer = self._context.unwrap(self._heard()[1]).message
         offered = offer[0] if offer else 0
-        self.layer = next((one for one in (_PRIVACY, _INTEGRITY, _PLAIN) if offered & one), 0)
+        self.layer = next((layer for layer in (_PRIVACY, _INTEGRITY, _PLAIN) if offered & layer), 0)
         if not self.layer:
             raise StoreError(
                 f"the metastore offers no security layer that is known (its offer: {offer.hex()})"

@@ -111,10 +111,10 @@ def missing_required_field(value: ThriftStruct) -> str | None:
             return f"{type(value).__name__}.{name}"
     for name in value.nested:
         held = getattr(value, name)
-        for one in held if isinstance(held, (list, tuple)) else () if held is None else (held,):
-            found = missing_required_field(one)
-            if found is not None:
-                return found
+        for element in held if isinstance(held, (list, tuple)) else () if held is None else (held,):
+            field_name = missing_required_field(element)
+            if field_name is not None:
+                return field_name
     return None
 
 

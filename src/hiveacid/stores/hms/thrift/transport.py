@@ -74,10 +74,10 @@ class TimedSocket:
         self.plain.close()
 
     def _limit(self) -> None:
-        left = self._end - time.monotonic()
-        if left <= 0:
+        seconds = self._end - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError(f"timed out: no whole answer within {self._seconds:g} seconds")
-        self.plain.settimeout(left)
+        self.plain.settimeout(seconds)
 
 
 class Transport:

@@ -69,7 +69,7 @@ def _information(files: NewFiles, *, replaced: bool) -> Any:
         replace=replaced,
         filesAdded=[sent_location(path) for path in files.paths],
         filesAddedChecksum=[""] * len(files.paths),  # as Hive where a file system has none
-        subDirectoryList=[one for one in directories if one is not None] or None,
+        subDirectoryList=[directory for directory in directories if directory is not None] or None,
     )
 
 

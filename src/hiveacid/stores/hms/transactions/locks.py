@@ -38,47 +38,51 @@ class Requests:
     capabilities: Capabilities
     find: FindTable
 
-    def component(self, one: LockComponent) -> Any:
+    def component(self, component: LockComponent) -> Any:
         """Convert a component to the metastore's struct."""
-        plain_database(one.database)
-        if one.table is None:
+        plain_database(component.database)
+        if component.table is None:
             return protocol.LockComponent(
-                type=self.capabilities.locks[one.type],
+                type=self.capabilities.locks[component.type],
                 level=_DATABASE,
-                dbname=one.database,
+                dbname=component.database,
                 operationType=_NO_TXN,
                 isTransactional=False,
                 isDynamicPartitionWrite=False,
             )
-        name = plain_table(TableName(one.database, one.table))
-        made = protocol.LockComponent(
-            type=self.capabilities.locks[one.type],
-            level=_TABLE if one.partition is None else _PARTITION,
-            dbname=one.database,
-            tablename=one.table,
-            partitionname=plain_partition(one.partition),
-            operationType=_SELECT if one.type is LockType.SHARED_READ else _NO_TXN,
+        name = plain_table(TableName(component.database, component.table))
+        message = protocol.LockComponent(
+            type=self.capabilities.locks[component.type],
+            level=_TABLE if component.partition is None else _PARTITION,
+            dbname=component.database,
+            tablename=component.table,
+            partitionname=plain_partition(component.partition),
+            operationType=_SELECT if component.type is LockType.SHARED_READ else _NO_TXN,
             isTransactional=False,
             isDynamicPartitionWrite=False,
         )
-        if one.operation is not None:
-            self._writing(made, one, self.find(name))
-        return made
+        if component.operation is not None:
+            self._writing(message, component, self.find(name))
+        return message
 
-    def _writing(self, made: Any, one: LockComponent, table: TableDefinition | None) -> None:
+    def _writing(self, message: Any, component: LockComponent, table: TableDefinition | None) -> None:
         # A missing table is being created (CREATE TABLE AS); only transactional ones announce an operation.
         if table is not None and table.kind is TableKind.PLAIN:
             return
-        made.isTransactional = True
-        made.operationType = OPERATIONS[one.operation or "u"]
+        message.isTransactional = True
+        message.operationType = OPERATIONS[component.operation or "u"]
         partitioned = table is not None and bool(table.partition_columns)
-        if partitioned and one.partition is None:
+        if partitioned and component.partition is None:
             if self.capabilities.dynamic_rows:
-                made.isDynamicPartitionWrite = True
+                message.isDynamicPartitionWrite = True
             else:  # a record without conflicts; the records of the partitions follow before the commit
-                made.operationType = OPERATIONS["i"]
-        if self.capabilities.shared_inserts and one.operation == "i" and one.type is LockType.SHARED_WRITE:
-            made.type = self.capabilities.locks[LockType.SHARED_READ]
+                message.operationType = OPERATIONS["i"]
+        if (
+            self.capabilities.shared_inserts
+            and component.operation == "i"
+            and component.type is LockType.SHARED_WRITE
+        ):
+            message.type = self.capabilities.locks[LockType.SHARED_READ]
 
 
 class MetastoreLocks:
@@ -108,8 +112,8 @@ class MetastoreLocks:
     def show_locks(self) -> tuple[LockRow, ...]:
         """List locks by request."""
         answer = self.client.call("show_locks", protocol.ShowLocksRequest(isExtended=True))
-        rows = sorted(answer.locks or (), key=lambda one: (one.lockid, one.lockIdInternal or 0))
-        return tuple(_row(one) for one in rows)
+        rows = sorted(answer.locks or (), key=lambda row: (row.lockid, row.lockIdInternal or 0))
+        return tuple(_row(row) for row in rows)
 
     def _queue_request(
         self, txn_id: TxnId, components: Sequence[LockComponent], find: FindTable
@@ -117,7 +121,7 @@ class MetastoreLocks:
         """Queue a request and check it."""
         requests = Requests(self.capabilities, find)
         request = protocol.LockRequest(
-            component=[requests.component(one) for one in components],
+            component=[requests.component(component) for component in components],
             txnid=txn_id,
             user=self._txn_client.user,
             hostname=self._txn_client.host,
@@ -136,33 +140,35 @@ class MetastoreLocks:
     def _blocker(self, lock_id: LockId) -> str | None:
         """Name the lock that a request waits for."""
         rows = {row.lock_id: row for row in self.show_locks()}
-        mine = next(
+        own_lock = next(
             (row for key, row in rows.items() if key.startswith(f"{lock_id}.") and row.blocked_by), None
         )
-        if mine is None or mine.blocked_by is None:
+        if own_lock is None or own_lock.blocked_by is None:
             return None
-        other = rows.get(mine.blocked_by)
+        other = rows.get(own_lock.blocked_by)
         if other is None:
-            return f"lock {mine.blocked_by}"
-        place = ".".join(part for part in (other.database, other.table) if part)
+            return f"lock {own_lock.blocked_by}"
+        subject = ".".join(part for part in (other.database, other.table) if part)
         partition = f"/{other.partition}" if other.partition else ""
-        return f"lock {mine.blocked_by} ({other.type} on {place}{partition}, transaction {other.txn_id})"
+        return (
+            f"lock {own_lock.blocked_by} ({other.type} on {subject}{partition}, transaction {other.txn_id})"
+        )
 
 
-def _row(one: Any) -> LockRow:
-    blocked = f"{one.blockedByExtId}.{one.blockedByIntId}" if one.blockedByExtId else None
+def _row(lock: Any) -> LockRow:
+    blocked = f"{lock.blockedByExtId}.{lock.blockedByIntId}" if lock.blockedByExtId else None
     return LockRow(
-        lock_id=f"{one.lockid}.{one.lockIdInternal or 1}",
-        database=one.dbname,
-        table=one.tablename or None,
-        partition=one.partname or None,
-        state=_STATES.get(one.state, LockState.WAITING).value,
+        lock_id=f"{lock.lockid}.{lock.lockIdInternal or 1}",
+        database=lock.dbname,
+        table=lock.tablename or None,
+        partition=lock.partname or None,
+        state=_STATES.get(lock.state, LockState.WAITING).value,
         blocked_by=blocked,
-        type=_TYPE_NAMES.get(one.type, str(one.type)),
-        txn_id=TxnId(one.txnid) if one.txnid else None,
-        last_heartbeat=one.lastheartbeat or 0,
-        acquired_at=one.acquiredat or None,
-        user=one.user or "",
-        host=one.hostname or "",
-        agent=one.agentInfo or "",
+        type=_TYPE_NAMES.get(lock.type, str(lock.type)),
+        txn_id=TxnId(lock.txnid) if lock.txnid else None,
+        last_heartbeat=lock.lastheartbeat or 0,
+        acquired_at=lock.acquiredat or None,
+        user=lock.user or "",
+        host=lock.hostname or "",
+        agent=lock.agentInfo or "",
     )

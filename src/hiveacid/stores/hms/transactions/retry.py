@@ -22,29 +22,31 @@ def retry_lost_answer(step: Callable[[], object]) -> None:
             step()
         except CommitStateUnknownError as lost:
             if turn == ROUNDS:
-                said = str(lost).rpartition(";")[0] or str(lost)
-                raise StoreUnavailableError(f"{said}; nothing was committed: try again") from lost
+                message = str(lost).rpartition(";")[0] or str(lost)
+                raise StoreUnavailableError(f"{message}; nothing was committed: try again") from lost
         else:
             return
 
 
-def create_table(catalog: MetastoreCatalog, table: TableDefinition, made: list[TableDefinition]) -> None:
+def create_table(
+    catalog: MetastoreCatalog, table: TableDefinition, new_tables: list[TableDefinition]
+) -> None:
     """Create a table whose name is locked. A table that exists after a lost answer is therefore the same one.
 
-    The table is added to ``made`` as soon as it may exist, for :func:`drop_created_tables`.
+    The table is added to ``new_tables`` as soon as it may exist, for :func:`drop_created_tables`.
     """
 
     def create() -> None:
-        if table in made and _is_made(catalog, table):
+        if table in new_tables and _is_made(catalog, table):
             return
         try:
             catalog.create_table(table, empty=True)
         except CommitStateUnknownError:
-            made.append(table)
+            new_tables.append(table)
             raise
 
     retry_lost_answer(create)
-    made.append(table)
+    new_tables.append(table)
 
 
 def drop_created_tables(catalog: MetastoreCatalog, tables: list[TableDefinition]) -> None:
@@ -62,5 +64,5 @@ def _drop(catalog: MetastoreCatalog, table: TableDefinition) -> None:
 
 
 def _is_made(catalog: MetastoreCatalog, table: TableDefinition) -> bool:
-    found = catalog.get_table(table.name)
-    return found is not None and is_same_location(found.location, table.location)
+    existing = catalog.get_table(table.name)
+    return existing is not None and is_same_location(existing.location, table.location)

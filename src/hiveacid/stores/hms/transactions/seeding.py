@@ -39,7 +39,7 @@ class SeededStore(WarehouseStore, Protocol):
 
 
 def seed_write_ids(
-    store: SeededStore, who: Client, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]
+    store: SeededStore, client: Client, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]
 ) -> None:
     """Continue the write ids of another store.
 
@@ -61,15 +61,15 @@ def seed_write_ids(
     if first > 1:
         request = protocol.ReplTblWriteIdStateRequest(
             validWriteIdlist=f"{table}:{first - 1}:{NO_OPEN_ID}::",
-            user=who.user,
-            hostName=who.host,
+            user=client.user,
+            hostName=client.host,
             dbName=table.database,
             tableName=table.name,
         )
         store.client.call("repl_tbl_writeid_state", request)
     lost = set(ids)
     for start in range(first, int(high_watermark) + 1, _BATCH):
-        _spend(store, who, table, range(start, min(start + _BATCH, int(high_watermark) + 1)), lost)
+        _spend(store, client, table, range(start, min(start + _BATCH, int(high_watermark) + 1)), lost)
     if _top(store, table) != high_watermark:
         raise StoreError(
             f"the metastore gives write ids of {table} from {_top(store, table)} on, not {high_watermark}"
@@ -87,11 +87,11 @@ def restart_write_ids(store: SeededStore, table: TableDefinition, mark: tuple[st
     if _top(store, name) == 0:
         return
     database = store.get_database(name.database)
-    place = f"{database.location if database else table.location}/{STAND_IN_PREFIX}{secrets.token_hex(8)}"
+    location = f"{database.location if database else table.location}/{STAND_IN_PREFIX}{secrets.token_hex(8)}"
     store.create_table(
         replace(
             table,
-            location=place,
+            location=location,
             partition_columns=(),
             bucketing=None,
             properties=((TRANSACTIONAL.name, "true"), (TRANSACTIONAL_PROPERTIES.name, "insert_only"), mark),
@@ -108,13 +108,13 @@ def _top(store: SeededStore, table: TableName) -> int:
     return int(present_write_ids(store, table).high_watermark)
 
 
-def _spend(store: SeededStore, who: Client, table: TableName, ids: range, lost: set[WriteId]) -> None:
-    opened = store.open_txns(who, len(ids))
-    given = store.allocate_write_ids(opened, table)
-    if list(given) != list(ids):
+def _spend(store: SeededStore, client: Client, table: TableName, ids: range, lost: set[WriteId]) -> None:
+    opened = store.open_txns(client, len(ids))
+    allocated = store.allocate_write_ids(opened, table)
+    if list(allocated) != list(ids):
         store.abort_txns(opened, "write ids came from somewhere else")
         raise StoreError(f"write ids of {table} were taken by somebody else while they were seeded")
-    for txn_id, write_id in zip(opened, given, strict=True):
+    for txn_id, write_id in zip(opened, allocated, strict=True):
         if write_id not in lost:
             store.commit_txn(txn_id)
             continue
@@ -125,7 +125,7 @@ def _spend(store: SeededStore, who: Client, table: TableName, ids: range, lost: 
         store.abort_txns([txn_id], "aborted where the table comes from")
 
 
-def seed_txns(store: SeededStore, who: Client, high_watermark: TxnId) -> None:
+def seed_txns(store: SeededStore, client: Client, high_watermark: TxnId) -> None:
     """Make later transaction ids higher, and wait until those in between count as ended.
 
     A metastore of Hive 4 counts missing ids as open for a second, because they may still appear. Raises
@@ -139,9 +139,9 @@ def seed_txns(store: SeededStore, who: Client, high_watermark: TxnId) -> None:
             f"transaction ids up to {high_watermark} cannot be taken over by a Hive 3 metastore: it gives its own"
         )
     store.client.call("seed_txn_id", protocol.SeedTxnIdRequest(seedTxnId=high_watermark))
-    (first,) = store.open_txns(who)
+    (first,) = store.open_txns(client)
     transactions.commit_txn(store.client, first, wrote=False)
     for _ in range(_TURNS):
-        if not any(one <= high_watermark for one in store.valid_txns().open):
+        if not any(txn_id <= high_watermark for txn_id in store.valid_txns().open):
             return
         store.clock.sleep(_PAUSE)

@@ -118,7 +118,7 @@ class MetastoreTransactions:
             return ()
         distinct_ids = sorted(set(txn_ids))
         try:
-            given = _allocate(self.client, distinct_ids, table)
+            allocated = _allocate(self.client, distinct_ids, table)
         except (
             HiveAcidError
         ):  # for one that has ended, and for some that have their ids, no version has good words
@@ -129,10 +129,10 @@ class MetastoreTransactions:
                     raise not_open(txn_id, state) from None
             if len(distinct_ids) == 1:
                 raise
-            given = {}
+            allocated = {}
             for txn_id in distinct_ids:
-                given |= _allocate(self.client, [txn_id], table)
-        return tuple(given[txn_id] for txn_id in txn_ids)
+                allocated |= _allocate(self.client, [txn_id], table)
+        return tuple(allocated[txn_id] for txn_id in txn_ids)
 
     def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
         """Send a heartbeat, one call per run of consecutive ids, so that no other client's transactions are kept alive."""
@@ -205,14 +205,14 @@ def _allocate(client: MetastoreClient, txn_ids: Sequence[TxnId], table: TableNam
         dbName=table.database, tableName=table.name, txnIds=list(txn_ids)
     )
     answer = client.call("allocate_table_write_ids", request)
-    given = {
+    allocated = {
         int(allocation.txnId): WriteId(checked_id(allocation.writeId)) for allocation in answer.txnToWriteIds
     }
-    if not set(given).issuperset(txn_ids):
+    if not set(allocated).issuperset(txn_ids):
         raise StoreError(
-            f"the metastore gave write ids of {table} to {sorted(given)}, not to {list(txn_ids)}"
+            f"the metastore gave write ids of {table} to {sorted(allocated)}, not to {list(txn_ids)}"
         )
-    return given
+    return allocated
 
 
 def _runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -260,31 +260,33 @@ def commit_txn(client: MetastoreClient, txn_id: TxnId, *, wrote: bool) -> None:
 def abort_txns(client: MetastoreClient, txn_ids: Sequence[TxnId]) -> tuple[TxnId, ...]:
     """Abort the open transactions and return them, one call each, because an answer about many does not name them."""
     running = set(txn_list(client.call("get_open_txns")).open)
-    ended = []
+    ended_txns = []
     for txn_id in sorted(set(txn_ids) & running):
         try:
             client.call("abort_txn", protocol.AbortTxnRequest(txnid=txn_id))
         except (NoSuchTransactionError, TransactionAbortedError, TransactionStateError):
             continue  # it ended meanwhile
-        ended.append(txn_id)
-    return tuple(ended)
+        ended_txns.append(txn_id)
+    return tuple(ended_txns)
 
 
 def split_by_aborted_bits(ids: Sequence[int], bits: bytes | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Split ids into open and aborted ones: bit i of a Java ``BitSet`` marks the i-th as aborted."""
     marks = bits or b""
     aborted = tuple(
-        one for place, one in enumerate(ids) if place // 8 < len(marks) and marks[place // 8] >> place % 8 & 1
+        txn_id
+        for index, txn_id in enumerate(ids)
+        if index // 8 < len(marks) and marks[index // 8] >> index % 8 & 1
     )
-    gone = set(aborted)
-    return tuple(one for one in ids if one not in gone), aborted
+    aborted_ids = set(aborted)
+    return tuple(txn_id for txn_id in ids if txn_id not in aborted_ids), aborted
 
 
-def checked_id(one: int) -> int:
+def checked_id(number: int) -> int:
     """Return an id of a metastore's answer. Raises StoreError for an id that no metastore allocates."""
-    if not 0 <= one <= LAST_ID:
-        raise StoreError(f"the metastore answered with the id {one}, which is not between 0 and {LAST_ID}")
-    return one
+    if not 0 <= number <= LAST_ID:
+        raise StoreError(f"the metastore answered with the id {number}, which is not between 0 and {LAST_ID}")
+    return number
 
 
 def txn_list(answer: Any) -> ValidTxnList:

@@ -68,7 +68,7 @@ def _fields(text: str) -> dict[str, Any]:
 def _frozen(value: Any) -> Any:
     """Return a JSON value with tuples in place of its lists."""
     if isinstance(value, dict):
-        return {name: _frozen(one) for name, one in value.items()}
+        return {name: _frozen(element) for name, element in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 

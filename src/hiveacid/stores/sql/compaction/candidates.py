@@ -57,8 +57,8 @@ class ChangedPartitions(SqlBase):
             changed: dict[tuple[TableName, str | None], int] = {}
             for statement in (_FOLDED, _CHANGED):
                 for row in connection.execute(statement, {"since": since}):
-                    place = TableName(row.database_name, row.table_name), row.partition_name
-                    changed[place] = max(row.changed, changed.get(place, 0))
+                    key = TableName(row.database_name, row.table_name), row.partition_name
+                    changed[key] = max(row.changed, changed.get(key, 0))
             aborted: dict[tuple[TableName, str | None], list[int]] = defaultdict(list)
             for row in connection.execute(_ABORTS):
                 aborted[TableName(row.database_name, row.table_name), row.partition_name].append(row.ended)
@@ -83,8 +83,8 @@ def keep_changed_partitions(
             changed_partitions.c.table_name == row.table_name,
             changed_partitions.c.partition_name.is_not_distinct_from(row.partition_name),
         )
-        known = connection.scalar(select(func.max(changed_partitions.c.changed)).where(here))
-        if known is None:
+        newest = connection.scalar(select(func.max(changed_partitions.c.changed)).where(here))
+        if newest is None:
             connection.execute(insert(changed_partitions).values(row._asdict()))
-        elif known < row.changed:
+        elif newest < row.changed:
             connection.execute(update(changed_partitions).where(here).values(changed=row.changed))

@@ -91,8 +91,8 @@ def requeue_or_fail_lost_jobs(
     connection: Connection, limits: Limits, txn_ids: Sequence[TxnId], reason: str, now: int | None
 ) -> None:
     """Queue the jobs of timed-out transactions again, or fail those that lost too many workers."""
-    for some in chunks(txn_ids):
-        for row in connection.execute(_OF_TXNS, {"ids": some}).mappings().all():
+    for chunk in chunks(txn_ids):
+        for row in connection.execute(_OF_TXNS, {"ids": chunk}).mappings().all():
             job = compaction_from_row(row)
             if job.state == CompactionState.WORKING and job.claims < limits.max_lost_workers:
                 update_job(connection, job.id, requeued_columns(job) | {"error": reason}, now)
@@ -138,8 +138,8 @@ def prune_history(connection: Connection, limits: Limits, now: int | None) -> No
     oldest = int(connection.scalar(select(NOW), {"now": now}) or 0) - int(limits.history_timeout * 1000)
     rows = connection.execute(_ENDED, {"states": list(limits.history)}).mappings()
     surplus = list_surplus_jobs(map(compaction_from_row, rows), limits.history, oldest)
-    for some in chunks(surplus):
-        connection.execute(delete(compactions).where(compactions.c.id.in_(some)))
+    for chunk in chunks(surplus):
+        connection.execute(delete(compactions).where(compactions.c.id.in_(chunk)))
 
 
 _ENDED = (

@@ -40,9 +40,9 @@ class CompactionQueue(SqlBase):
 
         def work(connection: Connection) -> Compaction:
             self._database.dialect.serialise(connection, {"compactions": True})
-            place = table_parameters(request.table)
-            top = _compactor_high_watermark(connection, place)
-            for other in connection.execute(_IN_QUEUE, place):
+            table = table_parameters(request.table)
+            top = _compactor_high_watermark(connection, table)
+            for other in connection.execute(_IN_QUEUE, table):
                 covered = (
                     other.state == CompactionState.READY_FOR_CLEANING
                     and other.high_watermark == top
@@ -200,8 +200,8 @@ def _insert(
     database: Database, connection: Connection, request: CompactionRequest, values: dict[str, Any]
 ) -> Compaction:
     row = {**request_columns(request), **values, "claims": 0, "cleanings": 0, "enqueued": NOW}
-    made = connection.execute(insert(compactions).values(row), {"now": database.now()})
-    (number,) = made.inserted_primary_key or (None,)
+    result = connection.execute(insert(compactions).values(row), {"now": database.now()})
+    (number,) = result.inserted_primary_key or (None,)
     return compaction_from_row(connection.execute(ONE, {"id": number}).mappings().one())
 
 
@@ -210,10 +210,10 @@ _IN_QUEUE = ALL.where(
 )
 
 
-def _compactor_high_watermark(connection: Connection, place: dict[str, str]) -> int:
+def _compactor_high_watermark(connection: Connection, table: dict[str, str]) -> int:
     """Return the highest write id below all open ones (``TxnUtils.createValidCompactWriteIdList``)."""
-    top = int(connection.scalar(_NEXT_WRITE_ID, place) or 1) - 1
-    lowest = connection.scalar(_LOWEST_OPEN_WRITE_ID, place)
+    top = int(connection.scalar(_NEXT_WRITE_ID, table) or 1) - 1
+    lowest = connection.scalar(_LOWEST_OPEN_WRITE_ID, table)
     return top if lowest is None else min(top, int(lowest) - 1)
 
 

@@ -19,14 +19,14 @@ __all__ = ["Dialect", "Durability", "ErrorKind", "database_now", "dialect_of", "
 
 def dialect_of(url: URL) -> Dialect:
     """Return the dialect of a URL. Raises ConfigError for a database we do not know."""
-    known: dict[str, type[Dialect]] = {
+    dialects: dict[str, type[Dialect]] = {
         "sqlite": SqliteDialect,
         "postgresql": PostgresDialect,
         "mysql": MariadbDialect,
         "mariadb": MariadbDialect,
     }
-    found = known.get(url.get_backend_name())
-    if found is None:
-        msg = f"a transaction store on {url.get_backend_name()!r} is not supported: {', '.join(known)}"
+    dialect = dialects.get(url.get_backend_name())
+    if dialect is None:
+        msg = f"a transaction store on {url.get_backend_name()!r} is not supported: {', '.join(dialects)}"
         raise ConfigError(msg)
-    return found()
+    return dialect()

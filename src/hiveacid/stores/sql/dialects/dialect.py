@@ -175,8 +175,8 @@ class Dialect(ABC):
 
     def take_write_ids(self, connection: Connection, table: TableName, count: int) -> int:
         """Take the table's next ``count`` write ids and return the first; others wait until the commit."""
-        found = connection.execute(_TAKE, table_parameters(table) | {"first": 1 + count, "count": count})
-        return int(found.scalar_one()) - count
+        result = connection.execute(_TAKE, table_parameters(table) | {"first": 1 + count, "count": count})
+        return int(result.scalar_one()) - count
 
 
 _TAKE = text(

@@ -161,8 +161,8 @@ def _check_options(url: URL) -> None:
         from pymysql.connections import Connection as Driver  # noqa: PLC0415 - it may not be installed
     except ImportError:
         return  # making the engine says so
-    known = inspect.signature(Driver.__init__).parameters
-    unknown = sorted(name for name in url.query if name not in known)
+    parameters = inspect.signature(Driver.__init__).parameters
+    unknown = sorted(name for name in url.query if name not in parameters)
     if unknown:
         raise ConfigError(
             f"unknown option {unknown[0]}= in the store's URL (TLS options of MariaDB: ssl_ca=FILE and others, "
@@ -184,7 +184,7 @@ def _prepare(connection: Any, _record: object) -> None:
             f"the store's server is MySQL {version}: only MariaDB 10.6 or newer is tested and accepted"
         )
     numbers = version.removeprefix("5.5.5-").split("-")[0].split(".")
-    if tuple(int(one) for one in numbers[:2]) < _OLDEST:
+    if tuple(int(number) for number in numbers[:2]) < _OLDEST:
         raise ConfigError(f"the store's server is MariaDB {'.'.join(numbers)}: 10.6 or newer is needed")
     with connection.cursor() as cursor:
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")

@@ -54,29 +54,31 @@ class Pipeline:
     def _run(self, steps: Sequence[Step]) -> list[list[Any]]:
         connection = self._connection
         connection.enter_pipeline_mode()
-        fresh: dict[str, bytes] = {}
-        counts = [self._send(text, values, fresh) for text, values in steps]
+        new_statements: dict[str, bytes] = {}
+        counts = [self._send(text, values, new_statements) for text, values in steps]
         connection.pipeline_sync()
         results = self._answers()
         connection.exit_pipeline_mode()
-        failed = next((one for one in results if one.status == pq.ExecStatus.FATAL_ERROR), None)
+        failed = next((result for result in results if result.status == pq.ExecStatus.FATAL_ERROR), None)
         if failed is not None:
             raise self._error(failed)
-        self._prepared |= fresh
+        self._prepared |= new_statements
         last = itertools.accumulate(counts)  # the rows of a statement follow the answer to its preparation
-        return [self._rows(results[place - 1]) for place in last]
+        return [self._rows(results[index - 1]) for index in last]
 
-    def _send(self, text: str, values: Mapping[str, Any], fresh: dict[str, bytes]) -> int:
+    def _send(self, text: str, values: Mapping[str, Any], new_statements: dict[str, bytes]) -> int:
         """Queue a statement, preceded by its preparation if needed; return the number of its results."""
         statement, names = _numbered(text)
-        name, results = self._prepared.get(text) or fresh.get(text), 1
+        name, results = self._prepared.get(text) or new_statements.get(text), 1
         if name is None:
             # Names are never reused: after an error it is unknown whether the server has taken one.
             self._names += 1
-            name = fresh[text] = f"hiveacid_{self._names}".encode()
+            name = new_statements[text] = f"hiveacid_{self._names}".encode()
             self._connection.send_prepare(name, statement.encode(self._encoding))
             results = 2
-        self._connection.send_query_prepared(name, [self._parameter(values[one]) for one in names])
+        self._connection.send_query_prepared(
+            name, [self._parameter(values[parameter]) for parameter in names]
+        )
         return results
 
     def _answers(self) -> list[pq.abc.PGresult]:
@@ -111,10 +113,10 @@ class Pipeline:
 
     def _rows(self, result: pq.abc.PGresult) -> list[Any]:
         columns = range(result.nfields)
-        kind = _row(tuple((result.fname(one) or b"").decode(self._encoding) for one in columns))
-        readers = [self._reader(result.ftype(one)) for one in columns]
+        kind = _row(tuple((result.fname(column) or b"").decode(self._encoding) for column in columns))
+        readers = [self._reader(result.ftype(column)) for column in columns]
         return [
-            kind(*[reader(result.get_value(row, place)) for place, reader in enumerate(readers)])
+            kind(*[reader(result.get_value(row, index)) for index, reader in enumerate(readers)])
             for row in range(result.ntuples)
         ]
 
@@ -126,13 +128,13 @@ class Pipeline:
         return lambda value: None if value is None else value.decode(self._encoding)
 
     def _error(self, result: pq.abc.PGresult) -> Exception:
-        said = (result.error_message or b"").decode(self._encoding, "replace").strip()
+        message = (result.error_message or b"").decode(self._encoding, "replace").strip()
         state = result.error_field(pq.DiagnosticField.SQLSTATE)
         kind: type[Exception] = OperationalError
         if state:
             with suppress(KeyError):
                 kind = errors.lookup(state.decode())
-        return kind(said)
+        return kind(message)
 
 
 @cache
@@ -140,8 +142,8 @@ def _numbered(text: str) -> tuple[str, tuple[str, ...]]:
     """Replace named placeholders by ``$1``, ``$2``, …; return the text for the server and the names in order."""
     names: list[str] = []
 
-    def number(found: re.Match[str]) -> str:
-        name = found[1]
+    def number(match: re.Match[str]) -> str:
+        name = match[1]
         if name is None:
             return "%"
         if name not in names:

@@ -68,11 +68,11 @@ class PostgresDialect(Dialect):
         """Take advisory locks, always in the same order."""
         numbered = sorted({key_number(key): exclusive for key, exclusive in sorted(keys.items())}.items())
         calls = ", ".join(
-            f"pg_advisory_xact_lock{'' if exclusive else '_shared'}(:key{place})"
-            for place, (_, exclusive) in enumerate(numbered)
+            f"pg_advisory_xact_lock{'' if exclusive else '_shared'}(:key{index})"
+            for index, (_, exclusive) in enumerate(numbered)
         )
         connection.execute(
-            text(f"SELECT {calls}"), {f"key{place}": number for place, (number, _) in enumerate(numbered)}
+            text(f"SELECT {calls}"), {f"key{index}": number for index, (number, _) in enumerate(numbered)}
         )
 
     def block_opens(self, connection: Connection) -> None:

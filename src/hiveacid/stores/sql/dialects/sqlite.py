@@ -48,10 +48,10 @@ class SqliteDialect(Dialect):
 
     def prepare(self, connection: Connection, durability: Durability) -> None:
         """Set whether the commit waits for the disk."""
-        wanted = "FULL" if durability is Durability.FULL else "NORMAL"
-        if connection.info.get("synchronous") != wanted:
-            self.run(connection, f"PRAGMA synchronous = {wanted}")
-            connection.info["synchronous"] = wanted
+        level = "FULL" if durability is Durability.FULL else "NORMAL"
+        if connection.info.get("synchronous") != level:
+            self.run(connection, f"PRAGMA synchronous = {level}")
+            connection.info["synchronous"] = level
 
     def begin(self, connection: Connection, durability: Durability) -> None:
         """Take the write lock at once: a transaction that reads first could not get it later."""

@@ -26,13 +26,13 @@ def check_postgres(url: URL, environment: Mapping[str, str]) -> None:
 
     libpq itself refuses unknown options. ``PGSSLMODE`` counts if the URL has no ``sslmode``.
     """
-    given = _single(url)
-    mode = given.get("sslmode", environment.get("PGSSLMODE"))
+    parameters = _single(url)
+    mode = parameters.get("sslmode", environment.get("PGSSLMODE"))
     if mode is not None and mode not in _MODES:
         raise ConfigError(f"sslmode={mode} in the store's URL or PGSSLMODE: {', '.join(_MODES)} are possible")
-    if "service" in given or given.get("sslrootcert") == "system":
+    if "service" in parameters or parameters.get("sslrootcert") == "system":
         return  # the service file may have the mode; with the system's authorities libpq itself insists on verify-full
-    for option in given:
+    for option in parameters:
         if option in _AUTHORITIES and mode not in _VERIFYING:
             raise ConfigError(
                 f"{option}= in the store's URL verifies nothing with sslmode={mode or 'prefer (the default)'}: "
@@ -49,36 +49,38 @@ def mariadb_context(url: URL) -> tuple[URL, ssl.SSLContext | None]:
     authorities of ``ssl_ca`` or ``ssl_capath``, else by the system's. Raises ConfigError for other options that begin
     with ``ssl``, for values that are neither true nor false, and for files that cannot be read.
     """
-    given = {name: value for name, value in _single(url).items() if name.lower().startswith("ssl")}
-    if not given:
+    parameters = {name: value for name, value in _single(url).items() if name.lower().startswith("ssl")}
+    if not parameters:
         return url, None
-    unknown = sorted(set(given) - set(_MARIADB))
+    unknown = sorted(set(parameters) - set(_MARIADB))
     if unknown:
         raise ConfigError(
             f"unknown TLS option {unknown[0]}= in the store's URL; there are {', '.join(_MARIADB)}"
         )
-    if not _flag(given, "ssl"):
+    if not _flag(parameters, "ssl"):
         raise ConfigError(
             "ssl=false in the store's URL: leave the option out for a connection that is not verified"
         )
-    if "ssl_key" in given and "ssl_cert" not in given:
+    if "ssl_key" in parameters and "ssl_cert" not in parameters:
         raise ConfigError("ssl_key= in the store's URL needs ssl_cert=, the certificate of the key")
     try:
-        context = ssl.create_default_context(cafile=given.get("ssl_ca"), capath=given.get("ssl_capath"))
-        if "ssl_cert" in given:
-            context.load_cert_chain(given["ssl_cert"], given.get("ssl_key"))
+        context = ssl.create_default_context(
+            cafile=parameters.get("ssl_ca"), capath=parameters.get("ssl_capath")
+        )
+        if "ssl_cert" in parameters:
+            context.load_cert_chain(parameters["ssl_cert"], parameters.get("ssl_key"))
     except (OSError, ValueError) as error:
-        files = ", ".join(f"{name}={given[name]}" for name in _MARIADB[1:5] if name in given)
+        files = ", ".join(f"{name}={parameters[name]}" for name in _MARIADB[1:5] if name in parameters)
         raise ConfigError(f"the TLS files in the store's URL cannot be used ({files}): {error}") from error
     context.verify_flags &= (
         ~ssl.VERIFY_X509_STRICT
     )  # as PyMySQL: authorities that servers make lack identifiers
-    context.check_hostname = _flag(given, "ssl_check_hostname")
-    return url.difference_update_query(list(given)), context
+    context.check_hostname = _flag(parameters, "ssl_check_hostname")
+    return url.difference_update_query(list(parameters)), context
 
 
-def _flag(given: Mapping[str, str], name: str) -> bool:
-    text = given.get(name, "true")
+def _flag(parameters: Mapping[str, str], name: str) -> bool:
+    text = parameters.get(name, "true")
     if text.lower() not in _FLAGS:
         raise ConfigError(f"{name}={text} in the store's URL: true or false")
     return _FLAGS[text.lower()]
@@ -86,11 +88,11 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
 
 def _single(url: URL) -> dict[str, str]:
     """Return the options that begin with ``ssl``, and ``service``. Raises ConfigError for an option given twice."""
-    found = {}
+    parameters = {}
     for name, value in url.query.items():
         if not isinstance(value, str):
             if name.lower().startswith("ssl"):
                 raise ConfigError(f"{name}= stands twice in the store's URL")
             continue
-        found[name] = value
-    return found
+        parameters[name] = value
+    return parameters

@@ -44,12 +44,13 @@ class AbortTxns(SqlBase):
         database, sent = self._database, self._clock.now()
         aborted: list[TxnId] = []
         missing: list[TxnId] = []
-        for some in chunks(sorted(set(txn_ids))):
-            if _beat(database, some) == len(some):
+        for chunk in chunks(sorted(set(txn_ids))):
+            if _beat(database, chunk) == len(chunk):
                 continue
-            states = _states(database, some)
-            aborted += [txn_id for txn_id in some if states.get(txn_id) == TransactionState.ABORTED]
-            missing += [txn_id for txn_id in some if states.get(txn_id) in (None, TransactionState.COMMITTED)]
+            states = _states(database, chunk)
+            aborted += [txn_id for txn_id in chunk if states.get(txn_id) == TransactionState.ABORTED]
+            ended = None, TransactionState.COMMITTED
+            missing += [txn_id for txn_id in chunk if states.get(txn_id) in ended]
         database.lifetimes.beaten(set(txn_ids) - {*aborted, *missing}, sent)
         database.lifetimes.ended([*aborted, *missing])
         return HeartbeatAnswer(tuple(aborted), tuple(missing))
@@ -58,11 +59,11 @@ class AbortTxns(SqlBase):
         """Abort the open transactions among ``txn_ids`` and return them."""
 
         def work(connection: Connection) -> tuple[TxnId, ...]:
-            found: list[TxnId] = []
-            for some in chunks(sorted(set(txn_ids))):
-                found += map(TxnId, connection.scalars(_OPEN_ONES, {"ids": some}))
-            end_txns(connection, found, "abort", self._database.now(), checks.storable_text(reason))
-            return tuple(found)
+            open_ids: list[TxnId] = []
+            for chunk in chunks(sorted(set(txn_ids))):
+                open_ids += map(TxnId, connection.scalars(_OPEN_ONES, {"ids": chunk}))
+            end_txns(connection, open_ids, "abort", self._database.now(), checks.storable_text(reason))
+            return tuple(open_ids)
 
         aborted = write_exactly_once(self._database, work, Durability.WITH_CLIENT)
         self._database.lifetimes.ended(txn_ids)
@@ -78,14 +79,14 @@ class AbortTxns(SqlBase):
         parameters = {"now": now}
 
         def work(connection: Connection) -> tuple[TxnId, ...]:
-            found: dict[int, list[TxnId]] = defaultdict(list)
+            timed_out: dict[int, list[TxnId]] = defaultdict(list)
             for row in connection.execute(_SILENT, parameters):
-                found[row.timeout].append(TxnId(row.id))
-            for timeout, txn_ids in found.items():
+                timed_out[row.timeout].append(TxnId(row.id))
+            for timeout, txn_ids in timed_out.items():
                 reason = refusals.timed_out(timeout / 1000)
                 end_txns(connection, txn_ids, "time out", now, reason, refusals.TIME_OUT)
                 lifecycle.requeue_or_fail_lost_jobs(connection, self._limits, txn_ids, reason, now)
-            return tuple(sorted(txn_id for txn_ids in found.values() for txn_id in txn_ids))
+            return tuple(sorted(txn_id for txn_ids in timed_out.values() for txn_id in txn_ids))
 
         if not self._database.read(lambda connection: connection.scalars(_ANY_SILENT, parameters).first()):
             return ()
@@ -97,8 +98,8 @@ class AbortTxns(SqlBase):
     def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
         """Return write ids of aborted transactions that were not cleaned yet."""
         checks.table_name(table)
-        place = table_parameters(table)
-        ids = self._database.read(lambda connection: connection.scalars(_ABORTED_IDS, place).all())
+        key = table_parameters(table)
+        ids = self._database.read(lambda connection: connection.scalars(_ABORTED_IDS, key).all())
         return tuple(map(WriteId, ids))
 
     def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
@@ -109,8 +110,8 @@ class AbortTxns(SqlBase):
         """
         checks.table_name(table)
         checks.partition_name(partition)
-        place = table_parameters(table) | {"up_to": up_to}
-        self._database.write(lambda connection: _forget(connection, place, partition))
+        key = table_parameters(table) | {"up_to": up_to}
+        self._database.write(lambda connection: _forget(connection, key, partition))
 
 
 def _beat(database: Database, txn_ids: Sequence[TxnId]) -> int:
@@ -135,18 +136,18 @@ _ON_TABLE = of_table(write_ids)
 _ABORTED_IDS = select(write_ids.c.write_id).where(_ON_TABLE, _ABORTED).order_by(write_ids.c.write_id)
 
 
-def _forget(connection: Connection, place: dict[str, object], partition: str | None) -> None:
+def _forget(connection: Connection, key: dict[str, object], partition: str | None) -> None:
     traces: dict[int, set[str | None]] = defaultdict(set)
-    for row in connection.execute(_TRACES, place):
+    for row in connection.execute(_TRACES, key):
         traces[row.txn_id].add(row.partition_name)
     cleaned = sorted(txn_id for txn_id, places in traces.items() if partition is None or partition in places)
-    for some in chunks(cleaned):
-        parameters = {**place, "ids": some, "partition": partition}
+    for chunk in chunks(cleaned):
+        parameters = {**key, "ids": chunk, "partition": partition}
         connection.execute(_DROP_ALL_TRACES if partition is None else _DROP_TRACES, parameters)
     if partition is None:
-        connection.execute(_DROP_ALL_IDS, place)
-    for some in chunks(txn_id for txn_id in cleaned if traces[txn_id] == {partition}):
-        connection.execute(_DROP_IDS, {**place, "ids": some})
+        connection.execute(_DROP_ALL_IDS, key)
+    for chunk in chunks(txn_id for txn_id in cleaned if traces[txn_id] == {partition}):
+        connection.execute(_DROP_IDS, {**key, "ids": chunk})
 
 
 _OWN_ID = (

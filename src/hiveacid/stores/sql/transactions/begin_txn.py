@@ -64,11 +64,11 @@ def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tupl
         if row.moment != row.sequence:
             record_moment(connection, txn_id, row.sequence)
         snapshot = txn_list(row)
-        found = write_id_lists(connection, snapshot, start.tables)
-        given: dict[TableName, WriteId] = {}
+        lists = write_id_lists(connection, snapshot, start.tables)
+        allocated: dict[TableName, WriteId] = {}
         for table in dict.fromkeys(start.writes):
-            given[table] = assign_write_ids(database, connection, [txn_id], table)[txn_id]
-        return Begun(txn_id, answer, snapshot, found, given), row
+            allocated[table] = assign_write_ids(database, connection, [txn_id], table)[txn_id]
+        return Begun(txn_id, answer, snapshot, lists, allocated), row
 
     durability = Durability.FULL if start.writes else Durability.WITH_CLIENT
     return database.write(work, durability, repeatable=True)

@@ -39,11 +39,12 @@ def record_commit(connection: Connection, txn_id: TxnId, operations: Sequence[Ta
         whens = [
             (
                 and_(
-                    write_ids.c.database_name == one.table.database, write_ids.c.table_name == one.table.name
+                    write_ids.c.database_name == operation.table.database,
+                    write_ids.c.table_name == operation.table.name,
                 ),
-                literal(one.summary.to_text(), Text()),
+                literal(operation.summary.to_text(), Text()),
             )
-            for one in operations
+            for operation in operations
         ]
         deed = case(*whens, else_=null())
     rows = select(
@@ -90,8 +91,8 @@ def start_history(connection: Connection, name: TableName, operation: str, now: 
     """Start a table's history now: records of earlier commits are dropped."""
     connection.execute(delete(commits).where(of_table(commits)), table_parameters(name))
     text = OperationSummary(operation).to_text()
-    place = {"for_database": name.database, "for_table": name.name, "deed": text, "now": now}
-    connection.execute(_BEGIN, place)
+    parameters = {"for_database": name.database, "for_table": name.name, "deed": text, "now": now}
+    connection.execute(_BEGIN, parameters)
 
 
 _BEGIN = insert(commits).values(
@@ -109,12 +110,12 @@ class CommitRecords(SqlBase):
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:
         """Return the earliest known commit and all commits later than ``after``."""
         checks.table_name(table)
-        place = table_parameters(table)
+        parameters = table_parameters(table)
         if after is not None:
-            place["after"] = after
+            parameters["after"] = after
         statement = _ALL if after is None else _LATER
         return sort_commits(
-            _commit(row) for row in self._database.read(lambda c: c.execute(statement, place).all())
+            _commit(row) for row in self._database.read(lambda c: c.execute(statement, parameters).all())
         )
 
 
@@ -144,8 +145,8 @@ def prune_commits(connection: Connection, limits: Limits, now: int | None) -> No
     """Drop old commits of each table, except the last of them, which represents the earlier ones."""
     keep = int(limits.commits_retention * 1000)
     for row in connection.execute(_OLD, {"now": now, "keep": keep}).all():
-        place = {"database": row.database_name, "name": row.table_name, "last": row.last}
-        connection.execute(_FORGET, place)
+        parameters = {"database": row.database_name, "name": row.table_name, "last": row.last}
+        connection.execute(_FORGET, parameters)
 
 
 _LAST = func.max(commits.c.committed).label("last")

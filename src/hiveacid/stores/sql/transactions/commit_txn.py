@@ -63,17 +63,17 @@ class CommitTxn(SqlBase):
         checks.changes(changes)
         writes, operations = checks.written(written), checks.storable_operations(operations)
         database = self._database
-        ended = False
+        answer = False
         if changes == NO_CHANGES and batch is None:
-            ended = not writes and not operations and _end_read(database, txn_id)
-            if not ended and database.dialect.pipelines:
+            answer = not writes and not operations and _end_read(database, txn_id)
+            if not answer and database.dialect.pipelines:
                 now = database.now()
-                ended = database.write_statement(
+                answer = database.write_statement(
                     lambda connection: pipelined.commit(
                         connection, database.dialect, txn_id, writes, operations, now
                     )
                 )
-        if not ended:
+        if not answer:
             refused = database.write(
                 lambda connection: _commit(database, connection, txn_id, changes, writes, batch, operations)
             )
@@ -105,12 +105,12 @@ def _end_read(database: Database, txn_id: TxnId) -> bool:
     A reader's role therefore needs no privilege on the tables of locks and commits.
     """
     parameters = {"txn_id": txn_id, "now": database.now()}
-    ended = database.write_statement(
+    answer = database.write_statement(
         lambda connection: connection.execute(_END_READ, parameters).rowcount,
         Durability.HARMLESS,
         repeatable=True,
     )
-    return bool(ended)
+    return bool(answer)
 
 
 _END_READ = (
@@ -155,17 +155,17 @@ def _commit(
     if elsewhere is not None:
         end_txns(connection, [txn_id], "conflict", now, elsewhere, refusals.CONFLICT)
         return WriteConflictError(elsewhere)
-    mine = [_change(row) for row in rows if row.operation is not None]
-    mine += [
-        Change(one.table, one.partition, one.operation.value)
-        for one in written_now
-        if one.operation.value in CONFLICTING_OPERATIONS
+    own_changes = [_change(row) for row in rows if row.operation is not None]
+    own_changes += [
+        Change(write.table, write.partition, write.operation.value)
+        for write in written_now
+        if write.operation.value in CONFLICTING_OPERATIONS
     ]
-    if mine:
+    if own_changes:
         # The counter's row is held until the commit: numbers become visible in order, and the
         # next committer sees what was committed before.
         sequence = database.dialect.increment_counter(connection, COMMIT_SEQUENCE)
-        conflict = _conflict(connection, rows[0].moment, mine)
+        conflict = _conflict(connection, rows[0].moment, own_changes)
         if conflict is not None:
             message = conflict_message(txn_id, sequence, conflict)
             end_txns(connection, [txn_id], "conflict", now, message, refusals.CONFLICT)
@@ -210,11 +210,11 @@ _MARK = (
 )
 
 
-def _conflict(connection: Connection, moment: int, mine: Sequence[Change]) -> Conflict | None:
-    tables = sorted({change.table for change in mine})
+def _conflict(connection: Connection, moment: int, own_changes: Sequence[Change]) -> Conflict | None:
+    tables = sorted({change.table for change in own_changes})
     rows = connection.execute(_SINCE, {"places": table_pairs(tables), "moment": moment})
     committed = [CommittedChange(TxnId(row.txn_id), row.commit_sequence, _change(row)) for row in rows]
-    return first_conflict(moment, mine, committed)
+    return first_conflict(moment, own_changes, committed)
 
 
 _SINCE = select(written).where(

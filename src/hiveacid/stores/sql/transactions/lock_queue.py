@@ -123,12 +123,12 @@ def enqueue(
     database: Database,
     connection: Connection,
     txn_id: TxnId,
-    wanted: Sequence[LockComponent],
+    components: Sequence[LockComponent],
     *,
     zero_wait: bool = False,
 ) -> LockAnswer:
     """Enqueue a request of an open transaction. The caller must hold the keys of :func:`keys_of`."""
-    blocker = _blocker(connection, txn_id, wanted, None)
+    blocker = _blocker(connection, txn_id, components, None)
     if blocker is not None and zero_wait:
         fire(LOCK, LOCK.start, "deny")
         return LockAnswer(LockId(0), LockState.NOT_ACQUIRED, str(blocker))
@@ -139,9 +139,9 @@ def enqueue(
         "blocked_by": None if blocker is None else blocker.name,
         "now": database.now(),
     }
-    made = connection.execute(_ENQUEUE if blocker else _ENQUEUE_GRANTED, parameters)
-    (lock_id,) = made.inserted_primary_key or (0,)
-    rows = [_row(lock_id, number, txn_id, component) for number, component in enumerate(wanted, 1)]
+    result = connection.execute(_ENQUEUE if blocker else _ENQUEUE_GRANTED, parameters)
+    (lock_id,) = result.inserted_primary_key or (0,)
+    rows = [_row(lock_id, number, txn_id, component) for number, component in enumerate(components, 1)]
     connection.execute(_COMPONENTS, rows)
     return LockAnswer(LockId(lock_id), LockState(state), None if blocker is None else str(blocker))
 
@@ -167,14 +167,14 @@ _ENQUEUE = insert(lock_requests).values(
 _ENQUEUE_GRANTED = _ENQUEUE.values(acquired_at=NOW)
 
 
-def keys_of(wanted: Sequence[LockComponent]) -> Mapping[str, bool]:
+def keys_of(components: Sequence[LockComponent]) -> Mapping[str, bool]:
     """Return keys for ``Dialect.serialise``: two requests that may have to wait for each other have one in common.
 
     A lock on a database can conflict with all locks in it, a lock on a table or partition only with those of the table.
     Compatible types share the key.
     """
     keys: dict[str, bool] = {}
-    for component in wanted:
+    for component in components:
         exclusive = component.type not in _MUTUAL
         database = f"lock {component.database}"
         keys[database] = keys.get(database, False) or (exclusive and component.on_database)

@@ -90,13 +90,15 @@ def insert_txns(
     dialect = database.dialect
     if dialect.counts_ids:
         first = dialect.take_txn_ids(connection, parameters["count"])
-        made = connection.execute(_insert_open_txns(gaps=False, counted=True), {**parameters, "first": first})
-        given = list(range(first, first + made.rowcount))
+        result = connection.execute(
+            _insert_open_txns(gaps=False, counted=True), {**parameters, "first": first}
+        )
+        txn_ids = list(range(first, first + result.rowcount))
     else:
-        given = dialect.insert_ids(connection, _insert_open_txns(gaps=dialect.ids_may_gap), parameters)
-    if not given:
+        txn_ids = dialect.insert_ids(connection, _insert_open_txns(gaps=dialect.ids_may_gap), parameters)
+    if not txn_ids:
         raise refusals.too_many_open(parameters["limit"])
-    return tuple(map(TxnId, given))
+    return tuple(map(TxnId, txn_ids))
 
 
 @cache
@@ -135,8 +137,8 @@ def _insert_open_txns(*, gaps: bool, counted: bool = False) -> Insert:
 def _numbers() -> CTE:
     """Return a query of the numbers from 1 to the parameter ``count``."""
     first = select(literal(1).label("n")).cte("numbers", recursive=True)
-    more = select(first.c.n + 1).where(first.c.n < bindparam("count", type_=BigInteger))
-    return first.union_all(more)
+    next_numbers = select(first.c.n + 1).where(first.c.n < bindparam("count", type_=BigInteger))
+    return first.union_all(next_numbers)
 
 
 def _seed(database: Database, connection: Connection, high_watermark: TxnId) -> None:

@@ -62,7 +62,7 @@ def begin(
         steps.append((_hold(tuple(exclusive for _, exclusive in keys)), _numbered(keys)))
         asked = {
             "type": lock.type.value,
-            "types": sorted(one.value for one in WAITS_FOR[lock.type]),
+            "types": sorted(lock_type.value for lock_type in WAITS_FOR[lock.type]),
             "database": lock.database,
             "table": lock.table,
             "partition": lock.partition,
@@ -93,15 +93,15 @@ def begin(
 
 
 def _numbered(keys: Sequence[tuple[int, bool]]) -> dict[str, int]:
-    return {f"key{place}": number for place, (number, _) in enumerate(keys)}
+    return {f"key{index}": number for index, (number, _) in enumerate(keys)}
 
 
 @cache
 def _hold(exclusive: tuple[bool, ...]) -> str:
     """Return the statement that acquires the keys of a lock, as ``Dialect.serialise`` does."""
     calls = (
-        f"pg_advisory_xact_lock{'' if one else '_shared'}(%(key{place})s::bigint) AS key{place}"
-        for place, one in enumerate(exclusive)
+        f"pg_advisory_xact_lock{'' if key else '_shared'}(%(key{index})s::bigint) AS key{index}"
+        for index, key in enumerate(exclusive)
     )
     return f"SELECT {', '.join(calls)}"
 
@@ -175,15 +175,15 @@ def commit(
         "txn_id": txn_id,
         "to": fire(TRANSACTION, TRANSACTION.start, "commit"),
         "now": now,
-        "databases": [one.table.database for one in written],
-        "tables": [one.table.name for one in written],
-        "partitions": [one.partition for one in written],
-        "operations": [one.operation.value for one in written],
-        "told_databases": [one.table.database for one in operations],
-        "told_tables": [one.table.name for one in operations],
-        "deeds": [one.summary.to_text() for one in operations],
+        "databases": [write.table.database for write in written],
+        "tables": [write.table.name for write in written],
+        "partitions": [write.partition for write in written],
+        "operations": [write.operation.value for write in written],
+        "told_databases": [operation.table.database for operation in operations],
+        "told_tables": [operation.table.name for operation in operations],
+        "deeds": [operation.summary.to_text() for operation in operations],
     }
-    if any(one.operation.value in CONFLICTING_OPERATIONS for one in written):
+    if any(write.operation.value in CONFLICTING_OPERATIONS for write in written):
         steps = [(_HOLD_SEQUENCE, {}), (_COMMIT_CHANGES, parameters)]
     else:
         steps = [(_COMMIT, parameters)]

@@ -65,11 +65,11 @@ class Snapshots(SqlBase):
                 lambda connection: record_moment(connection, txn_id, row.sequence), Durability.HARMLESS
             )
             if not noted:
-                ended = self._database.read(
+                answer = self._database.read(
                     lambda connection: read_snapshot_row(self._database, connection, txn_id)
                 )
                 raise refusals.not_open(
-                    txn_id, ended.state or TransactionState.UNKNOWN, ended.reason, ended.code
+                    txn_id, answer.state or TransactionState.UNKNOWN, answer.reason, answer.code
                 )
         return settle_and_list(self._database, row)
 
@@ -83,15 +83,15 @@ class Snapshots(SqlBase):
     def min_open_txn_id(self) -> TxnId:
         """Return the lowest id that is open or just being opened; if there is none, the next one."""
         statement = _lowest(gaps=self._database.dialect.ids_may_gap)
-        found = self._database.read(lambda connection: connection.execute(statement).one())
-        return TxnId(min(one for one in found if one is not None))
+        minima = self._database.read(lambda connection: connection.execute(statement).one())
+        return TxnId(min(txn_id for txn_id in minima if txn_id is not None))
 
     def txn_state(self, txn_id: TxnId) -> str:
         """Return open, committed, aborted or unknown."""
-        found: str | None = self._database.read(
+        state: str | None = self._database.read(
             lambda connection: connection.scalar(_STATE, {"txn_id": txn_id})
         )
-        return found or TransactionState.UNKNOWN
+        return state or TransactionState.UNKNOWN
 
     def show_transactions(self) -> tuple[TransactionRow, ...]:
         """List open and aborted transactions by id."""
@@ -190,16 +190,16 @@ def settle_and_list(database: Database, row: Any) -> ValidTxnList:
 
 def txn_list(row: Any) -> ValidTxnList:
     """Convert a row of :func:`read_snapshot_row` to a snapshot; ids in its gaps count as open."""
-    between = tuple(TxnId(one) for before, after in _gaps_of(row) for one in range(before + 1, after))
+    between = tuple(TxnId(txn_id) for before, after in _gaps_of(row) for txn_id in range(before + 1, after))
     return ValidTxnList(TxnId(int(row.top)), _ids(row.open_ids) + between, _ids(row.aborted_ids))
 
 
 def _gaps_of(row: Any) -> list[tuple[int, int]]:
     """Return the ids around each gap; only databases that can have gaps have this column."""
-    found = getattr(row, "gaps", None)
-    if not found:
+    gaps = getattr(row, "gaps", None)
+    if not gaps:
         return []
-    pairs = (gap.split("-") for gap in found.split(","))
+    pairs = (gap.split("-") for gap in gaps.split(","))
     return [(int(before), int(after)) for before, after in pairs]
 
 

@@ -35,24 +35,24 @@ class Streams(SqlBase):
     ) -> StreamProgress:
         """Register a writer. The call can be repeated without effect, so it is repeated if its answer was lost."""
         checks.stream(stream, writer, checkpoint)
-        place = _parameters(stream)
+        parameters = _parameters(stream)
 
         def work(connection: Connection) -> StreamProgress:
             self._database.dialect.serialise(
-                connection, {f"stream {place['of']}": True}
+                connection, {f"stream {parameters['of']}": True}
             )  # there may be no row to hold
             known = _read_progress(connection, stream, hold=True)
             progress = register_writer(known, stream, writer, checkpoint, restart=restart)
             if known is None:
                 row = {
                     **table_columns(stream.table),
-                    "digest": place["of"],
+                    "digest": parameters["of"],
                     "query": stream.query,
                     **_values(progress),
                 }
                 connection.execute(insert(streams), row)
             elif progress != known:
-                connection.execute(_CHANGE.values(_values(progress)), place)
+                connection.execute(_CHANGE.values(_values(progress)), parameters)
             return progress
 
         return self._database.write(work, repeatable=True)

@@ -29,15 +29,15 @@ def lock_open_txns(connection: Connection, txn_ids: Sequence[TxnId]) -> Sequence
     if len(txn_ids) == 1:
         return _require_open(txn_ids, connection.execute(_ONE, {"txn_id": txn_ids[0]}).all())
     rows: list[Any] = []
-    for some in chunks(sorted(set(txn_ids))):
-        rows += _require_open(some, connection.execute(_SOME, {"ids": some}).all())
+    for chunk in chunks(sorted(set(txn_ids))):
+        rows += _require_open(chunk, connection.execute(_SOME, {"ids": chunk}).all())
     return rows
 
 
 def _require_open(txn_ids: Sequence[TxnId], rows: Sequence[Any]) -> Sequence[Any]:
-    found = {row.id: row for row in rows}
+    rows_by_id = {row.id: row for row in rows}
     for txn_id in txn_ids:
-        row = found.get(txn_id)
+        row = rows_by_id.get(txn_id)
         if row is None:
             raise refusals.not_open(txn_id, TransactionState.UNKNOWN)
         if row.state != TRANSACTION.start:
@@ -71,14 +71,14 @@ def end_txns(
 ) -> None:
     """End open transactions whose rows are locked, by an event of ``core.transactions.states``, and release their locks."""
     state = fire(TRANSACTION, TRANSACTION.start, event)
-    how: dict[str, object] = {"to": state, "now": now, "why": reason, "why_code": code}
+    parameters: dict[str, object] = {"to": state, "now": now, "why": reason, "why_code": code}
     if len(txn_ids) == 1:
-        connection.execute(_END_ONE, how | {"txn_id": txn_ids[0]})
+        connection.execute(_END_ONE, parameters | {"txn_id": txn_ids[0]})
         connection.execute(_RELEASE_ONE, {"txn_id": txn_ids[0]})
         return
-    for some in chunks(txn_ids):
-        connection.execute(_END_SOME, how | {"ids": some})
-        connection.execute(_RELEASE_SOME, {"ids": some})
+    for chunk in chunks(txn_ids):
+        connection.execute(_END_SOME, parameters | {"ids": chunk})
+        connection.execute(_RELEASE_SOME, {"ids": chunk})
 
 
 def is_open(alias_id: ColumnElement[int]) -> ColumnElement[bool]:

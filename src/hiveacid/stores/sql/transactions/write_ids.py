@@ -53,10 +53,10 @@ class WriteIds(SqlBase):
         checks.table_name(table)
         if not txn_ids:
             return ()
-        given = self._database.write(
+        allocated = self._database.write(
             lambda connection: _allocate(self._database, connection, sorted(set(txn_ids)), table)
         )
-        return tuple(given[txn_id] for txn_id in txn_ids)
+        return tuple(allocated[txn_id] for txn_id in txn_ids)
 
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
         """Continue the write ids of another engine; its aborted ids belong to no transaction."""
@@ -79,14 +79,14 @@ def _allocate(
     database: Database, connection: Connection, txn_ids: Sequence[TxnId], table: TableName
 ) -> Mapping[TxnId, WriteId]:
     lock_writing_txns(connection, txn_ids)
-    place = table_parameters(table)
-    given = {
+    key = table_parameters(table)
+    allocated = {
         TxnId(row.txn_id): WriteId(row.write_id)
-        for some in chunks(txn_ids)
-        for row in connection.execute(_GIVEN, {**place, "ids": some})
+        for chunk in chunks(txn_ids)
+        for row in connection.execute(_GIVEN, {**key, "ids": chunk})
     }
-    without = [txn_id for txn_id in txn_ids if txn_id not in given]
-    return given | assign_write_ids(database, connection, without, table) if without else given
+    without = [txn_id for txn_id in txn_ids if txn_id not in allocated]
+    return allocated | assign_write_ids(database, connection, without, table) if without else allocated
 
 
 def assign_write_ids(
@@ -94,9 +94,9 @@ def assign_write_ids(
 ) -> dict[TxnId, WriteId]:
     """Assign write ids to open transactions that have none for the table."""
     first = database.dialect.take_write_ids(connection, table, len(txn_ids))
-    given = {txn_id: WriteId(first + step) for step, txn_id in enumerate(txn_ids)}
-    connection.execute(_INSERT, [_row(table, write_id, txn_id) for txn_id, write_id in given.items()])
-    return given
+    allocated = {txn_id: WriteId(first + step) for step, txn_id in enumerate(txn_ids)}
+    connection.execute(_INSERT, [_row(table, write_id, txn_id) for txn_id, write_id in allocated.items()])
+    return allocated
 
 
 _INSERT = insert(write_ids)
@@ -123,13 +123,13 @@ def write_id_lists(
     connection: Connection, txns_seen: ValidTxnList, tables: Sequence[TableName]
 ) -> dict[TableName, ValidWriteIdList]:
     """Return the lists of :func:`valid_write_ids` in an open database transaction."""
-    found: dict[TableName, ValidWriteIdList] = {}
+    lists: dict[TableName, ValidWriteIdList] = {}
     first = min(txns_seen.min_open, txns_seen.high_watermark + 1)
-    for some in chunks(dict.fromkeys(tables)):
-        for row in connection.execute(_DOUBTFUL, {"places": table_pairs(some), "first": first}):
+    for chunk in chunks(dict.fromkeys(tables)):
+        for row in connection.execute(_DOUBTFUL, {"places": table_pairs(chunk), "first": first}):
             name = TableName(row.database_name, row.table_name)
-            found[name] = write_id_list(name, row.next_id - 1, row.doubtful, txns_seen)
-    return {table: found.get(table) or ValidWriteIdList(table, WriteId(0)) for table in tables}
+            lists[name] = write_id_list(name, row.next_id - 1, row.doubtful, txns_seen)
+    return {table: lists.get(table) or ValidWriteIdList(table, WriteId(0)) for table in tables}
 
 
 # Transactions below the lowest one open in the snapshot had ended then, so their current state in the store is valid.
