@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import column_recipes as recipes
 from hiveacid.spark.formats.expressions import Expression, named, selected
+from hiveacid.spark.read.delete_bitmap import KEY_COLUMNS
 from hiveacid.spark.read.file_index import load_orc
 from hiveacid.spark.read.originals import (
     PARTITION_KEY,
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
     from hiveacid.spark.read.scan_source import ScanSource
     from hiveacid.storage.locations import Location
 
-KEY_COLUMNS = ("coalesce(originalTransaction, -1L)", "coalesce(bucket, -1)", "coalesce(rowId, -1L)")
-"""Write id, bucket property and row id as expressions over an ACID file's root columns; never pushed down."""
 CURRENT_WRITE_ID_COLUMN = f"coalesce(currentTransaction, -1L) AS {CURRENT_WRITE_ID}"
 ABSENT_FIELD = "__hiveacid_absent"
 INSERTS, UPDATES_AND_DELETES, DELETES = "< 2", ">= 1", "= 2"

@@ -7,23 +7,28 @@ keys. Classic sessions only.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
-from hiveacid.orc.delete_bitmap import BUCKET_SHIFT, STATEMENT_MASK, DeleteBitmap
+from hiveacid.orc.delete_bitmap import BUCKET_SHIFT, DeleteBitmap
 from hiveacid.spark.formats.expressions import Expression, as_column
-from hiveacid.spark.session.java_methods import int_array, long_array
+from hiveacid.spark.session.java_methods import column_of_text, int_array, long_array
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from hiveacid.spark.session.capabilities import SparkFacts
 
+KEY_COLUMNS = ("coalesce(originalTransaction, -1L)", "coalesce(bucket, -1)", "coalesce(rowId, -1L)")
+"""Write id, bucket property and row id as expressions over an ACID file's root columns; never pushed down."""
 _VERSION_SHIFT = 29  # the codec version of a bucket property is above these bits; it is 1
 _WORD_INDEX_BITS = 6  # a position in a 64-bit word
-_UNKNOWN_PARTITION = (
-    "raise_error('[HIVEACID_INTERNAL] a row lies in none of the places whose delete events were read')"
+# Names of columns in the text of the lookup
+_PAGES, _CHUNKS, _WORDS, _PARTITION = (
+    f"__hiveacid_bitmap_{part}" for part in ("pages", "chunks", "words", "partition")
+)
+_KNOWN_PARTITION = (
+    f"coalesce(CAST({_PARTITION} AS BIGINT), CAST(raise_error('[HIVEACID_INTERNAL] a row lies in none of the places "
+    "whose delete events were read') AS BIGINT))"
 )
 
 
@@ -32,9 +37,7 @@ class BitmapLookup:
     """A delete bitmap, and its tables as literals of a session."""
 
     bitmap: DeleteBitmap
-    _pages: Any = field(repr=False, compare=False)
-    _chunks: Any = field(repr=False, compare=False)
-    _words: Any = field(repr=False, compare=False)
+    _tables: dict[str, Column] = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, facts: SparkFacts, bitmap: DeleteBitmap) -> BitmapLookup:
@@ -42,45 +45,41 @@ class BitmapLookup:
         pages, chunks = (
             int_array(facts, table.buffers()[1].to_pybytes()) for table in (bitmap.pages, bitmap.chunks)
         )
-        return cls(bitmap, pages, chunks, long_array(facts, bitmap.words))
+        words = long_array(facts, bitmap.words)
+        return cls(bitmap, {_PAGES: pages, _CHUNKS: chunks, _WORDS: words})
 
-    def is_deleted(self, partition_number: Expression) -> Column:
+    def is_deleted(self, facts: SparkFacts, partition_number: Expression, name: str) -> Column:
         """Return a boolean column over the root columns of an ACID file: whether a delete event matches the row.
 
-        The expression is short, because Spark computes a part as often as it occurs, and Java compiles the generated
-        code again for each query with another text. NULL needs no separate test: a NULL key has no bit. Spark
-        evaluates the right side of AND only if the left side holds. COALESCE around the whole expression prevents Spark
-        from pushing any part of it down to ORC.
+        Java compiles the generated code for each statement, so it is short: a single comparison tells whether the row
+        has a page, no operand is nullable, and `|` joins numbers, because sums carry overflow checks. A NULL key becomes
+        -1, which has no page. Spark evaluates the right side of AND only if the left side holds. No column stands bare,
+        so that Spark pushes nothing down to ORC.
         """
         layout = self.bitmap.layout
-        write_id = (
-            f"(originalTransaction - {layout.first_write_id}L)"
-            if layout.first_write_id
-            else "originalTransaction"
-        )
-        codec_version = 1 << _VERSION_SHIFT - BUCKET_SHIFT - layout.bucket_bits
+        write_id, bucket, row_id = KEY_COLUMNS
+        if layout.first_write_id:
+            write_id = f"({write_id} - {layout.first_write_id}L)"
+        bucket_mask, statement_mask = (1 << layout.bucket_bits) - 1, (1 << layout.statement_bits) - 1
+        used_bits = bucket_mask << BUCKET_SHIFT | statement_mask  # all others hold the codec version
         has_page = (
-            f"shiftright({write_id}, {layout.write_id_bits}) = 0L"
-            f" AND shiftright(bucket, {BUCKET_SHIFT + layout.bucket_bits}) = {codec_version}"
-            f" AND shiftright(bucket & {STATEMENT_MASK}, {layout.statement_bits}) = 0"
-            f" AND shiftright(rowId, {layout.row_id_bits}) = 0L"
+            f"(shiftright({write_id}, {layout.write_id_bits}) | shiftright({row_id}, {layout.row_id_bits})"
+            f" | CAST(({bucket} & {~used_bits}) ^ {1 << _VERSION_SHIFT} AS BIGINT)) = 0L"
         )
-        page = F.expr(write_id)
+        page, columns = write_id, self._tables
         if layout.partitions > 1:
-            number = F.coalesce(
-                as_column(partition_number).cast("bigint"), F.expr(_UNKNOWN_PARTITION).cast("bigint")
+            page = f"shiftleft({_KNOWN_PARTITION}, {layout.write_id_bits}) | {write_id}"
+            columns = {**columns, _PARTITION: as_column(partition_number)}
+        chunk = f"CAST(shiftright({row_id}, {layout.chunk_bits}) AS INT)"
+        if bucket_mask or statement_mask:
+            bucket_in_page = (
+                f"shiftleft(shiftright({bucket}, {BUCKET_SHIFT}) & {bucket_mask}, {layout.statement_bits})"
             )
-            page = page + number * (1 << layout.write_id_bits)
-        chunk = f"CAST(shiftright(rowId, {layout.chunk_bits}) AS INT)"
-        if layout.bucket_bits or layout.statement_bits:
-            bucket = f"shiftright(bucket, {BUCKET_SHIFT}) & {(1 << layout.bucket_bits) - 1}"
-            statement = f"(shiftleft({bucket}, {layout.statement_bits}) | (bucket & {STATEMENT_MASK}))"
-            chunk = f"(shiftleft({statement}, {layout.row_id_bits - layout.chunk_bits}) | {chunk})"
-        words_per_chunk = 1 << layout.chunk_bits - _WORD_INDEX_BITS
-        word_in_chunk = f"CAST(shiftright(rowId, {_WORD_INDEX_BITS}) & {words_per_chunk - 1}L AS INT)"
-        first_word = F.get(self._chunks, F.get(self._pages, page) + F.expr(chunk))
-        word = F.get(self._words, first_word + F.expr(word_in_chunk))
-        position = F.expr(f"CAST(rowId & {(1 << _WORD_INDEX_BITS) - 1}L AS INT)")
-        bit = F.call_function("shiftright", word, position)
-        deleted = F.expr(has_page) & (bit.bitwiseAND(F.lit(1)) == 1)
-        return F.coalesce(deleted, F.lit(False))  # noqa: FBT003 - a value
+            statement = f"({bucket_in_page} | ({bucket} & {statement_mask}))"
+            chunk = f"shiftleft({statement}, {layout.row_id_bits - layout.chunk_bits}) | {chunk}"
+        row_in_chunk = f"CAST({row_id} & {(1 << layout.chunk_bits) - 1}L AS INT)"
+        first_chunk = f"coalesce(get({_PAGES}, {page}), 0)"
+        first_word = f"coalesce(get({_CHUNKS}, {first_chunk} | {chunk}), 0)"
+        word = f"coalesce(get({_WORDS}, {first_word} | shiftright({row_in_chunk}, {_WORD_INDEX_BITS})), 0L)"
+        bit = f"shiftright({word}, {row_in_chunk}) & 1L"  # Java takes the lowest six bits of the distance
+        return column_of_text(facts, f"({has_page} AND ({bit}) = 1L) AS {name}", columns)

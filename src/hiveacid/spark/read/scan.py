@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.read.delete_bounds import DeleteBounds
     from hiveacid.spark.read.originals import OriginalsByRoot
     from hiveacid.spark.read.scan_source import ScanSource
+    from hiveacid.spark.session.capabilities import SparkFacts
     from hiveacid.storage.locations import Location
 
 
@@ -197,7 +198,7 @@ def _live_rows(
     if not free_files and not any(without_deletes.values()):
         bounds = bounds.with_single_box
     lookup = source.delete_bitmap(locations)
-    key = row_key(locations, bounds) if lookup is None else _deleted_flag(lookup)
+    key = row_key(locations, bounds) if lookup is None else _deleted_flag(source.facts, lookup)
     files = filter_files(
         data_files(source), lambda location, file: f"{location.root}/{file.path}" not in free_files
     )
@@ -214,8 +215,8 @@ def _live_rows(
     return [frame.join(deletes, matches, "left_anti").drop("__hiveacid_k") for frame in frames] + live
 
 
-def _deleted_flag(lookup: BitmapLookup) -> KeyColumns:
-    return lambda partition, _: [named(lookup.is_deleted(partition.number), "__hiveacid_dead")]
+def _deleted_flag(facts: SparkFacts, lookup: BitmapLookup) -> KeyColumns:
+    return lambda partition, _: [lookup.is_deleted(facts, partition.number, "__hiveacid_dead")]
 
 
 def _split_by_bounds(
