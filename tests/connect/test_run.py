@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.exhaustive import ALL
+from support.exhaustive import ALL, ONCE
 
 TESTS = Path(__file__).parents[1]
 CONNECT = "connect/test_connect.py"
@@ -19,16 +19,20 @@ ESSENTIALS = [
 MORE = [
     CONNECT,
     "spark/test_data_source.py::test_append_overwrite_and_read",
-    "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[false]",
     "sql/test_scripts.py::test_script[change]",
+]
+ALL_OF_THE_PART = [
+    *MORE,
+    "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[false]",
     "sql/test_scripts.py::test_script[merge]",
     "sql/test_scripts.py::test_script[query]",
 ]
 
 
 def test_a_chosen_part_on_a_connect_server(tmp_path: Path) -> None:
-    """The essentials in `make test`, other interfaces and a few scripts, too, in `make test-all`."""
-    chosen = [str(TESTS / one) for one in (MORE if ALL else ESSENTIALS)]
+    """The essentials in `make test`, other interfaces, too, in CI, and more scripts in `make test-all`."""
+    tests = MORE if ONCE else ALL_OF_THE_PART if ALL else ESSENTIALS
+    chosen = [str(TESTS / test) for test in tests]
     options = ["-q", "-p", "no:cacheprovider", "-n", "0", f"--basetemp={tmp_path / 'run'}"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *chosen],
