@@ -116,6 +116,7 @@ WRONG = {
     "CREATE TABLE new (a INT) STORED AS ORC LOCATION 'nosuch://bucket/new'": (e.HiveAcidError, "nosuch"),
     "CREATE DATABASE new LOCATION 'nosuch://bucket/new'": (e.HiveAcidError, "nosuch"),
     "CREATE TABLE new (a INT) STORED AS PARQUET TBLPROPERTIES ('transactional'='true')": (e.CatalogError, "ORC"),
+    "CREATE TABLE new (a INT) STORED AS JSONFILE TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')": (e.UnsupportedFeatureError, "use ORC, PARQUET"),
     "CREATE TABLE new STORED AS ORC TBLPROPERTIES ('transactional'='true') AS SELECT nope FROM t": (e.NoSuchColumnError, "nope"),
     "CREATE TABLE new STORED AS ORC TBLPROPERTIES ('transactional'='true') AS SELECT CAST(s AS INT) AS a FROM t": (e.DataError, "'[ab]'"),
     "ALTER TABLE t ADD COLUMNS (s INT)": (e.SchemaMismatchError, "twice"),

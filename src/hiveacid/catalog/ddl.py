@@ -53,6 +53,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.transactions import Operation, Start
+from hiveacid.spark.formats.flat_files import writer_format
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.locations import list_layout
 from hiveacid.storage.paths import absolute
@@ -155,6 +156,7 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     check_definition(definition)
     check_bucket_count(definition)
     if definition.kind is not TableKind.PLAIN:
+        writer_format(definition)  # refuses what no statement could read or write
         require_unoccupied(context, definition.location)
     return definition
 
