@@ -199,14 +199,15 @@ def mirror_databases(session: AcidSession) -> None:
         create_database(session.context.facts, name)
 
 
-def decide_owner_and_mirror(session: NativeConnection, source: Slice) -> Ownership:
-    """Tell whose statement a text is, in Spark's current database; see `ownership.decide_owner`.
-
-    If a statement concerns both catalogs (a database, for example), hiveacid's part is carried out here.
-    """
-    context = session.context
+def decide_ownership(session: NativeConnection, source: Slice) -> Ownership:
+    """Tell whose statement a text is, in Spark's current database; see `ownership.decide_owner`."""
     session.follow()
-    ownership = decide_owner(session.context, source)
+    return decide_owner(session.context, source)
+
+
+def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ownership) -> None:
+    """Carry out hiveacid's part of a statement that concerns both catalogs (a database, for example)."""
+    context = session.context
     match ownership.statement:
         case (
             definitions.CreateTable(table=table)
@@ -237,7 +238,6 @@ def decide_owner_and_mirror(session: NativeConnection, source: Slice) -> Ownersh
             | queries.ShowViews(database=str(name))
         ) if context.catalog.get_database(name) is not None:
             create_database(context.facts, name)
-    return ownership
 
 
 def ensure_database(session: NativeConnection, table: TableRef) -> None:

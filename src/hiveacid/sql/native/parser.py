@@ -31,7 +31,8 @@ from hiveacid.sql.native.gateway import (
     Gateway,
     NativeConnection,
     add_hiveacid_tables,
-    decide_owner_and_mirror,
+    decide_ownership,
+    update_both_catalogs,
 )
 from hiveacid.sql.statements import administration, queries
 from hiveacid.sql.statements.values import Slice, table_ref
@@ -132,7 +133,8 @@ class NativeParser:
                 return parse(text)
             session = self._connection()
             source = Slice(text)
-            ownership = decide_owner_and_mirror(session, source)
+            ownership = decide_ownership(session, source)
+            update_both_catalogs(session, source, ownership)
             if isinstance(
                 ownership.statement,
                 administration.StartTransaction | administration.Commit | administration.Rollback,

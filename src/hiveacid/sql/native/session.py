@@ -34,8 +34,9 @@ from hiveacid.sql.native.gateway import (
     Gateway,
     NativeConnection,
     add_hiveacid_tables,
-    decide_owner_and_mirror,
+    decide_ownership,
     mirror_databases,
+    update_both_catalogs,
 )
 from hiveacid.sql.native.parser import NativeParser
 from hiveacid.sql.native.targets import Target, find_target
@@ -105,7 +106,8 @@ class NativeSession(SparkSession):
 
     def _run_by_owner(self, source: Slice, args: Any) -> DataFrame:
         text = source.text
-        ownership = decide_owner_and_mirror(self.acid, source)
+        ownership = decide_ownership(self.acid, source)
+        update_both_catalogs(self.acid, source, ownership)
         if ownership.owner is Owner.OURS and ownership.statement is not None:
             bound = parse(self.acid.with_arguments(source, args)) if args else ownership.statement
             return self.acid.run(text, bound)
