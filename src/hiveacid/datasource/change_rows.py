@@ -139,20 +139,20 @@ def _classify(
     changes: FileChanges, deletions: _Deletions | None, keys: Keys | None, write_ids: Any
 ) -> tuple[Any, Any, Any]:
     """Return masks of inserted and of deleted rows, and the deleting write id of each row (`_NEVER`: none)."""
-    seen, ended = _are_valid(changes.until, write_ids), np.full(len(write_ids), _NEVER)
+    is_valid, ended = _are_valid(changes.until, write_ids), np.full(len(write_ids), _NEVER)
     if deletions is not None and keys is not None:
         positions = deletions.keys.find(keys)
         matched = positions >= 0
         ended[matched] = deletions.ended[positions[matched]]
-        seen[matched] &= ~deletions.before[positions[matched]]
+        is_valid[matched] &= ~deletions.before[positions[matched]]
     for overwrite in changes.overwrites:
         older = write_ids < overwrite
         ended[older] = np.minimum(ended[older], overwrite)
     gone, none = ended < _NEVER, np.zeros(len(write_ids), bool)
     if changes.after is None:
-        return seen & ~gone, none, ended
+        return is_valid & ~gone, none, ended
     new = ~_existed(changes, write_ids)
-    visible = seen & ~(new & (ended == write_ids))
+    visible = is_valid & ~(new & (ended == write_ids))
     return visible & new, visible & gone if changes.tell_deletes else none, ended
 
 

@@ -149,15 +149,15 @@ class ChangeSource:
 
     def _limit_span(self, table: TableDefinition, span: ChangeSpan) -> ValidWriteIdList:
         begin, end = span.after, span.until
-        new = [
+        new_ids = [
             write_id
             for write_id in (*begin.open, *range(begin.high_watermark + 1, end.high_watermark + 1))
             if span.is_new(write_id)
         ]
-        write_ids = new[: self.options.max_write_ids or len(new)]
+        write_ids = new_ids[: self.options.max_write_ids or len(new_ids)]
         if self.options.max_bytes and write_ids:
             write_ids = write_ids[: self._count_within_bytes(table, write_ids, self.options.max_bytes)]
-        if len(write_ids) == len(new):
+        if len(write_ids) == len(new_ids):
             return end
         top = max(int(begin.high_watermark), write_ids[-1])
         included = set(write_ids)
@@ -257,13 +257,13 @@ class ChangeSource:
         span = plan_span(begin, until, txn.valid_write_ids(table.name))
         require_change_history(table, span)
         partitions = self.store.list_partitions(table.name) if table.partition_columns else None
-        changed = locate_changes(self.fs, table, partitions, span, txn, kept=True)
+        locations = locate_changes(self.fs, table, partitions, span, txn, kept=True)
         require_change_history(require_table(self.store, table.name), span)
         options = self.options
         if not (options.changes or options.ignore_changes):
-            _require_inserts(table, [(entry.location, entry.changes) for entry in changed])
+            _require_inserts(table, [(entry.location, entry.changes) for entry in locations])
         files: list[FileChanges] = []
-        for entry in changed:
+        for entry in locations:
             location = self._without_unaffected(entry, span)
             if not options.changes:
                 location = _only_new(location, span)

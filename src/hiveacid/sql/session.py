@@ -233,13 +233,13 @@ class AcidSession(WarehouseConnection):
 
     def table(self, name: str | TableName) -> AcidTable:
         """Return a table of the catalog, or an `AcidView`, whose rows can only be read. Raises NoSuchTableError."""
-        full = self.context.resolve(name)
+        full_name = self.context.resolve(name)
         try:
-            return super().table(full)
+            return super().table(full_name)
         except CatalogError:
-            if self.context.catalog.get_view(full) is None:
+            if self.context.catalog.get_view(full_name) is None:
                 raise
-            return AcidView(self.context, full, self.joined, binder=self.binder)
+            return AcidView(self.context, full_name, self.joined, binder=self.binder)
 
     def binder(self, txn: Transaction | None = None) -> AbstractContextManager[Binder]:
         """Provide a binder that reads in ``txn``, by default in the session's transaction, otherwise the current state."""

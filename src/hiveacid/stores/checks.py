@@ -218,7 +218,7 @@ def changes(ones: CatalogChanges) -> CatalogChanges:
     """Return the catalog changes of a commit. Raises CatalogError for impossible names."""
     for definition in (*ones.tables, *ones.altered):
         table(definition)
-    for new in ones.partitions:
-        table_name(new.table)
-        partitions([new.partition])
+    for partition in ones.partitions:
+        table_name(partition.table)
+        partitions([partition.partition])
     return ones

@@ -23,13 +23,13 @@ def cast_columns(data: Any, columns: tuple[Column, ...]) -> Any:
     Arrow's ArrowInvalid for a value that does not fit.
     """
     names = [name.lower() for name in data.schema.names]
-    wanted = [column.name for column in columns]
-    if sorted(names) != sorted(wanted):
-        missing = [name for name in wanted if name not in names]
-        extra = [name for name in names if name not in wanted or names.count(name) > 1]
+    column_names = [column.name for column in columns]
+    if sorted(names) != sorted(column_names):
+        missing_names = [name for name in column_names if name not in names]
+        extra = [name for name in names if name not in column_names or names.count(name) > 1]
         raise SchemaMismatchError(
-            f"the records' columns are not the table's: missing {', '.join(missing) or 'none'}, "
-            f"unknown or double {', '.join(dict.fromkeys(extra)) or 'none'}{did_you_mean_any(extra, missing)}"
+            f"the records' columns are not the table's: missing {', '.join(missing_names) or 'none'}, "
+            f"unknown or double {', '.join(dict.fromkeys(extra)) or 'none'}{did_you_mean_any(extra, missing_names)}"
         )
     batch = single_batch(data) if isinstance(data, pa.Table) else data
     schema = arrow_schema(columns)

@@ -126,9 +126,9 @@ def split_by_bucket(table: TableDefinition, dynamic: Sequence[Column], batch: An
     for code, part in _rows_by_code(codes, rows):
         quotient, bucket = divmod(code, count)
         values: list[str | None] = []
-        for known in reversed(texts):
-            quotient, index = divmod(quotient, len(known))
-            values.insert(0, known[index])
+        for dictionary in reversed(texts):
+            quotient, index = divmod(quotient, len(dictionary))
+            values.insert(0, dictionary[index])
         yield BucketRows(tuple(values), bucket, part)
 
 
@@ -139,10 +139,10 @@ def _rows_by_code(codes: Any, rows: Any) -> Iterator[tuple[int, Any]]:
         yield next(iter(counts)), rows
         return
     # stable, so that rows of one part keep their order
-    ordered = rows.take(pc.sort_indices(codes))
+    sorted_rows = rows.take(pc.sort_indices(codes))
     start = 0
     for code in sorted(counts):
-        yield code, ordered.slice(start, counts[code])
+        yield code, sorted_rows.slice(start, counts[code])
         start += counts[code]
 
 

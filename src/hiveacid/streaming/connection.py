@@ -90,18 +90,18 @@ class Connection:
             raise ConfigError(f"batch_size={batch_size}: a batch has at least one transaction")
         if overwrite and batch_size > 1:
             raise ConfigError("overwrite=True: each transaction is a batch of its own (batch_size=1)")
-        chosen = Settings.of(settings or {})
+        effective = Settings.of(settings or {})
         clock = SystemClock()
-        given: Any = store
-        own = given is None or isinstance(given, str)
-        if own:
-            require_existing_warehouse(warehouse, given)
-        self._own_store = open_store(warehouse, given, chosen, clock)[0] if own else None
-        opened: Any = self._own_store or given
-        chosen = Settings.of(settings_of_store(opened, settings or {}))
-        heartbeats = Heartbeats(opened, heartbeat_interval(chosen))
-        transactions = Transactions(opened, heartbeats, clock, this_client(agent))
-        self._services = StreamContext(LocalFileSystem(), opened, transactions, chosen)
+        shared_store: Any = store
+        owns_store = shared_store is None or isinstance(shared_store, str)
+        if owns_store:
+            require_existing_warehouse(warehouse, shared_store)
+        self._own_store = open_store(warehouse, shared_store, effective, clock)[0] if owns_store else None
+        opened_store: Any = self._own_store or shared_store
+        effective = Settings.of(settings_of_store(opened_store, settings or {}))
+        heartbeats = Heartbeats(opened_store, heartbeat_interval(effective))
+        transactions = Transactions(opened_store, heartbeats, clock, this_client(agent))
+        self._services = StreamContext(LocalFileSystem(), opened_store, transactions, effective)
         self._partition = dict(partition or {})
         self._writer = writer
         self._batch_size = batch_size
@@ -119,7 +119,7 @@ class Connection:
             self._target = self._look_up_target()
             if writer is not None:
                 writer.check(self._target.columns)
-            require_no_old_events(self._services.fs, opened, opened, self._target.table)
+            require_no_old_events(self._services.fs, opened_store, opened_store, self._target.table)
         except BaseException:
             self.close()
             raise

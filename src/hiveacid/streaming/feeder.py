@@ -33,17 +33,17 @@ class Feeder:
 
     def feed(self, descriptor: int, name: str, *, skip_first: bool = False) -> None:
         """Write all lines of a file or pipe; the last one may lack its line break. Raises StorageError."""
-        rest = b""
+        remainder = b""
         for block in _blocks(descriptor, name, self.seconds):
             if block:
-                whole, newline, rest = (rest + block).rpartition(b"\n")
+                whole, newline, remainder = (remainder + block).rpartition(b"\n")
                 whole += newline
                 if skip_first and newline:
                     whole, skip_first = whole.partition(b"\n")[2], False
                 self._write(whole)
             self._commit_if_due()
-        if rest and not skip_first:
-            self._write(rest + b"\n")
+        if remainder and not skip_first:
+            self._write(remainder + b"\n")
 
     def finish(self) -> None:
         """Commit the open transaction, if there is one."""

@@ -80,9 +80,9 @@ class _Refusals:
     def refuse(self, number: int, record: str, error: Exception) -> None:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if self._rejects is None:
-            shown = record if len(record) <= _SHOWN else record[:_SHOWN] + "…"
+            excerpt = record if len(record) <= _SHOWN else record[:_SHOWN] + "…"
             raise BadRecordError(
-                number, record, f"record {number} does not fit ({reason}): {shown}"
+                number, record, f"record {number} does not fit ({reason}): {excerpt}"
             ) from error
         self._rejects(Reject(number, record, reason))
         self.count += 1
@@ -265,7 +265,7 @@ class JsonWriter(_LineWriter):
     def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         """Parse lines by Arrow's JSON reader; for tables with maps, by Python's."""
         schema = arrow_schema(columns)
-        plain = pa.schema([pa.field(one.name, _json_type(one.type)) for one in schema])
+        plain = pa.schema([pa.field(target.name, _json_type(target.type)) for target in schema])
         types = [parse_type(column.type) for column in columns]
         if _NULL_OUTSIDE_OBJECT.search(data):
             _require_objects(data)
@@ -278,7 +278,7 @@ class JsonWriter(_LineWriter):
                 pyarrow.json.ParseOptions(explicit_schema=plain, unexpected_field_behavior=self.unknown),
             )
             texts = single_batch(table.select(plain.names))
-        arrays = [cast(values, one.type) for values, one in zip(texts.columns, schema, strict=True)]
+        arrays = [cast(values, target.type) for values, target in zip(texts.columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _objects(
@@ -320,7 +320,7 @@ def _json_type(of: Any) -> Any:
     if pa.types.is_map(of):
         return pa.map_(_json_type(of.key_type), _json_type(of.item_type))
     if pa.types.is_struct(of):
-        return pa.struct([pa.field(one.name, _json_type(one.type)) for one in of])
+        return pa.struct([pa.field(target.name, _json_type(target.type)) for target in of])
     return of
 
 
@@ -369,7 +369,9 @@ class DictWriter:
             raise ConfigError("write() takes a dict or an iterable of dicts here")
         schema = arrow_schema(columns)
         names = set(schema.names)
-        naive = [one.name for one in schema if pa.types.is_timestamp(one.type) and one.type.tz is None]
+        naive = [
+            target.name for target in schema if pa.types.is_timestamp(target.type) and target.type.tz is None
+        ]
 
         def parse(batch: Sequence[Mapping[str, object]]) -> Any:
             unknown = set().union(*batch) - names

@@ -148,9 +148,9 @@ class Heartbeats:
 
     def _run(self) -> None:
         waited = 0.0
-        asked = _run_safely(self._read_store_timeout)
+        is_timeout_known = _run_safely(self._read_store_timeout)
         while not self._stop.wait(turn := self._turn()):
-            asked = asked or _run_safely(self._read_store_timeout)
+            is_timeout_known = is_timeout_known or _run_safely(self._read_store_timeout)
             waited += turn
             if waited >= self._pause() and _run_safely(self.beat):
                 waited = 0.0  # a beat that failed is sent again at the next turn

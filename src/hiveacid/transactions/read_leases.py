@@ -71,20 +71,20 @@ class ReadLeases:
 
     def _is_present(self, txn: Transaction) -> bool:
         try:
-            own = txn.snapshot()
+            snapshot = txn.snapshot()
         except TransactionError:  # aborted by time-out or ABORT TRANSACTIONS: only its own holders fail
             return False
         now = self._transactions.store.valid_txns()
         if txn.txn_id not in now.open:
             return False  # aborted by time-out; the next heartbeat will report it
-        if now.high_watermark != own.high_watermark or now.aborted != own.aborted:
+        if now.high_watermark != snapshot.high_watermark or now.aborted != snapshot.aborted:
             return False
-        return {*now.open, txn.txn_id} == {*own.open, txn.txn_id}
+        return {*now.open, txn.txn_id} == {*snapshot.open, txn.txn_id}
 
     def holds(self, txn: Transaction) -> bool:
         """Tell whether a transaction is one of the leased read transactions."""
         with self._lock:
-            return any(held is txn for held, _ in self._held)
+            return any(txn_held is txn for txn_held, _ in self._held)
 
     def txn_ids(self) -> frozenset[TxnId]:
         """Return the read transactions, which statements of several threads may share."""
@@ -104,14 +104,14 @@ class ReadLeases:
                     (txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._held
                 ]
                 self._held = [(txn, alive) for txn, alive in held if alive]
-            left = [txn for txn, alive in held if not alive]
+            released = [txn for txn, alive in held if not alive]
             try:
-                for txn in tuple(left):
+                for txn in tuple(released):
                     if _end_read(txn):
-                        left.remove(txn)
+                        released.remove(txn)
             finally:  # if the store did not answer, or on Ctrl-C, the next turn tries again
                 with self._lock:
-                    self._held[:0] = [(txn, []) for txn in left]
+                    self._held[:0] = [(txn, []) for txn in released]
         return sum(bool(alive) for _, alive in held)
 
     def close(self) -> None:

@@ -232,9 +232,9 @@ def binder(
     with ExitStack() as stack:
         if joined is None and reader is None:
             reader = stack.enter_context(context.read_leases.acquire(context.settings))
-        made = Binder(context, joined, reader)
-        stack.callback(made.drop_views)
-        yield made
+        new_binder = Binder(context, joined, reader)
+        stack.callback(new_binder.drop_views)
+        yield new_binder
 
 
 def find_hiveacid_table(context: Context, ref: TableRef | None) -> TableName | None:

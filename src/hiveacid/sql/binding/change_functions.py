@@ -63,7 +63,7 @@ def _names_table(tokens: Sequence[Token], index: int) -> bool:
 def _call(text: str, tokens: Sequence[Token], index: int) -> ChangeCall:
     name = tokens[index]
     pieces, end = _pieces(tokens, index + 2)
-    named: dict[str, Argument] = {}
+    named_arguments: dict[str, Argument] = {}
     key: list[Argument] = []
     parameters = _PARAMETERS[name.keyword]
     for number, piece in enumerate(pieces):
@@ -75,21 +75,21 @@ def _call(text: str, tokens: Sequence[Token], index: int) -> ChangeCall:
         argument = Argument(text[piece[0].start : piece[-1].end], piece[0].start, piece)
         if parameter == "key":
             key.append(argument)
-        elif parameter in parameters and parameter not in named:
-            named[parameter] = argument
+        elif parameter in parameters and parameter not in named_arguments:
+            named_arguments[parameter] = argument
         else:
             raise StatementError(
                 f"{name.text} has no parameter {parameter}, or it is given twice; there are {', '.join(parameters)}",
                 line=first.line,
                 column=first.column,
             )
-    if "table" not in named or parameters[1] not in named:
+    if "table" not in named_arguments or parameters[1] not in named_arguments:
         raise StatementError(
             f"{name.text} needs a table and {parameters[1]}: {name.text}('db.t', 1)",
             line=name.line,
             column=name.column,
         )
-    return ChangeCall(name.keyword, name.start, end, name.line, name.column, named, tuple(key))
+    return ChangeCall(name.keyword, name.start, end, name.line, name.column, named_arguments, tuple(key))
 
 
 def _pieces(tokens: Sequence[Token], index: int) -> tuple[list[list[Token]], int]:

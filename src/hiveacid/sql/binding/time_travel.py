@@ -115,7 +115,7 @@ def change_frame(context: Context, piece: Slice, call: ChangeCall, txn: Transact
 
     Raises NoSuchTableError, StatementError, ConfigError and NotEnoughHistoryError.
     """
-    arguments = {name: _value(context, piece, one) for name, one in call.arguments.items()}
+    arguments = {name: _value(context, piece, argument) for name, argument in call.arguments.items()}
     line, column = piece.position(call.start)
     if not isinstance(arguments["table"], str):
         raise StatementError("the table's name is no string", line=line, column=column)
@@ -128,7 +128,7 @@ def change_frame(context: Context, piece: Slice, call: ChangeCall, txn: Transact
         until = _point(arguments.get(last), last)
         if call.function != HIVEACID_CHANGES:
             after = _before(context, _point(arguments[first], first))
-        key = tuple(one for part in call.key for one in _columns(_value(context, piece, part)))
+        key = tuple(key_column for part in call.key for key_column in _columns(_value(context, piece, part)))
         flags = _flag(arguments, "net"), _flag(arguments, "row_ids")
         return Changes(context, name, txn, after, until, key, *flags).to_df()
 

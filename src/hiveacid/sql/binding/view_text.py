@@ -43,9 +43,9 @@ def match_output_columns(outputs: Sequence[str], columns: Sequence[str]) -> tupl
         counts[name.lower()] = counts.get(name.lower(), 0) + 1
     for name, count in counts.items():
         if len(now.get(name, ())) != count:
-            shown = f"columns called {name}" if name else "columns without a name"
+            description = f"columns called {name}" if name else "columns without a name"
             raise SchemaMismatchError(
-                f"its query has {len(now.get(name, ()))} {shown}, and had {count} when it was made: CREATE OR REPLACE it"
+                f"its query has {len(now.get(name, ()))} {description}, and had {count} when it was made: CREATE OR REPLACE it"
             )
     used: dict[str, int] = {}
     indexes = []

@@ -89,8 +89,8 @@ def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None
     """CREATE TABLE LIKE: copies columns, buckets, format and properties of another table, without its rows."""
     context = execution.context
     source = context.require(execution.find(statement.source))
-    own = {LAST_DDL_TIME.name.lower(), *RESERVED_PROPERTIES}
-    properties = {key: value for key, value in source.properties if key.lower() not in own}
+    own_properties = {LAST_DDL_TIME.name.lower(), *RESERVED_PROPERTIES}
+    properties = {key: value for key, value in source.properties if key.lower() not in own_properties}
     if statement.external:
         properties = {k: v for k, v in properties.items() if not k.lower().startswith(TRANSACTIONAL.name)}
     table = TableDefinition(
@@ -129,11 +129,11 @@ def create_from(execution: ExecutionContext, statement: CreateTable, frame: Data
 
 def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTable:
     names = {column.name for column in columns}
-    missing = [column.name for column in statement.partition_columns if column.name not in names]
-    if missing:
-        near = did_you_mean(missing[0], names)
+    missing_columns = [column.name for column in statement.partition_columns if column.name not in names]
+    if missing_columns:
+        near = did_you_mean(missing_columns[0], names)
         raise NoSuchColumnError(
-            f"the query has no column {missing[0]} to partition {statement.table} by{near}"
+            f"the query has no column {missing_columns[0]} to partition {statement.table} by{near}"
         )
     if len(names) < len(columns):
         double = next(c.name for c in columns if sum(o.name == c.name for o in columns) > 1)
@@ -157,9 +157,9 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
         txn.add_written([], tables=[created])
         context.fs.make_directory(created.location)
         options = InsertOptions(named="CREATE TABLE AS SELECT")
-        ordered = frame.select(*[quote_name(c.name) for c in (*created.columns, *created.partition_columns)])
+        frame = frame.select(*[quote_name(c.name) for c in (*created.columns, *created.partition_columns)])
         return write_rows(
-            context, created, fit_columns(created, ordered, {}, None, by_name=False), {}, options, txn
+            context, created, fit_columns(created, frame, {}, None, by_name=False), {}, options, txn
         )
 
 

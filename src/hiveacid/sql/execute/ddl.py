@@ -92,7 +92,10 @@ def truncate(execution: ExecutionContext, statement: definitions.TruncateTable) 
 
 def add_partitions(execution: ExecutionContext, statement: definitions.AddPartitions) -> None:
     """ALTER TABLE ADD PARTITION."""
-    specs = [(partition_values(execution, new.spec) or {}, new.location) for new in statement.partitions]
+    specs = [
+        (partition_values(execution, partition.spec) or {}, partition.location)
+        for partition in statement.partitions
+    ]
     name = execution.find(statement.table)
     ddl.add_partitions(execution.context, name, specs, if_not_exists=statement.if_not_exists)
 
@@ -132,14 +135,14 @@ def _condition(
     index = names.index(item.column)
     column = table.partition_columns[index]
     alone = TableDefinition(table.name, (), table.storage, "", (column,))
-    wanted = static_values(execution.context, alone, partition_values(execution, (item,)) or {})[column.name]
+    bound = static_values(execution.context, alone, partition_values(execution, (item,)) or {})[column.name]
     holds = _COMPARISONS[item.operator]
 
     def condition(partition: Partition) -> bool:
         value = partition.values[index]
-        if value is None or wanted is None:
-            return value is None and wanted is None and item.operator == "="
-        return holds(_comparable(column, value), _comparable(column, wanted))
+        if value is None or bound is None:
+            return value is None and bound is None and item.operator == "="
+        return holds(_comparable(column, value), _comparable(column, bound))
 
     return condition
 

@@ -108,9 +108,9 @@ def _locks(
             continue  # dynamic partitions are known only when it runs
         output = (name, partition_name(table, tuple(static[c.name] for c in table.partition_columns)))
         if output in keys:
-            shown = str(name) if output[1] is None else f"{name}@{output[1]}"
+            table_text = str(name) if output[1] is None else f"{name}@{output[1]}"
             raise OutputTwiceError(
-                f"the same output stands twice in one statement: {shown}",
+                f"the same output stands twice in one statement: {table_text}",
                 line=leg.table.line,
                 column=leg.table.column,
             )

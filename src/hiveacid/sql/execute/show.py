@@ -75,8 +75,8 @@ def properties(execution: ExecutionContext, statement: queries.ShowTableProperti
     relation = _find(execution, statement.table)
     rows: list[Row] = list(relation.properties)
     if statement.key is not None:
-        missing = f"Table {relation.name} does not have property: {statement.key}"
-        rows = [(statement.key, _property(relation.properties, statement.key, missing))]
+        message = f"Table {relation.name} does not have property: {statement.key}"
+        rows = [(statement.key, _property(relation.properties, statement.key, message))]
     return string_rows(execution.context.facts, ("prpt_name", "prpt_value"), rows)
 
 

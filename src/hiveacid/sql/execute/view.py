@@ -61,10 +61,10 @@ def alter(execution: ExecutionContext, statement: definitions.AlterView) -> None
 def rename(execution: ExecutionContext, statement: definitions.RenameView) -> None:
     """ALTER VIEW RENAME; a new name without a database stays in the view's own."""
     name = _find(execution, statement.view)
-    new = statement.new_name.resolve(name.database)
+    new_name = statement.new_name.resolve(name.database)
     with errors_at(statement.new_name.line, statement.new_name.column):
-        _require_free_in_spark(execution.context, new)
-        views.alter_view(execution.context, name, lambda view: replace(view, name=new))
+        _require_free_in_spark(execution.context, new_name)
+        views.alter_view(execution.context, name, lambda view: replace(view, name=new_name))
 
 
 def set_properties(execution: ExecutionContext, statement: definitions.SetViewProperties) -> None:

@@ -101,9 +101,9 @@ class Cursor:
     def fail(self, expected: str, token: Token | None = None, known: Iterable[str] = ()) -> NoReturn:
         """Raise ParseError that names ``expected`` and the token found instead; ``known``: words it may be meant for."""
         actual = token or self.next
-        shown = "the end" if actual.kind is TokenKind.END else actual.text
-        shown = shown if len(shown) <= 40 else shown[:37] + "..."  # noqa: PLR2004 - enough to recognise it
-        self.refuse(f"expected {expected}, found {shown}{did_you_mean(shown, known)}", actual)
+        excerpt = "the end" if actual.kind is TokenKind.END else actual.text
+        excerpt = excerpt if len(excerpt) <= 40 else excerpt[:37] + "..."  # noqa: PLR2004 - enough to recognise it
+        self.refuse(f"expected {expected}, found {excerpt}{did_you_mean(excerpt, known)}", actual)
 
     def refuse(self, message: str, token: Token | None = None) -> NoReturn:
         """Raise ParseError with the message, at the token (the next one if none is given)."""
@@ -300,17 +300,17 @@ class Cursor:
 
     def skip_parentheses(self) -> Token:
         """Take everything from an opening parenthesis to the matching one; return the latter."""
-        opened: list[str] = []
+        brackets: list[str] = []
         while True:
             token = self.advance()
             if token.kind is TokenKind.END:
-                self.fail(f"'{opened[-1]}'", token)
+                self.fail(f"'{brackets[-1]}'", token)
             if token.keyword in _PAIRS:
-                opened.append(_PAIRS[token.keyword])
+                brackets.append(_PAIRS[token.keyword])
             elif token.keyword in {")", "]"}:
-                if token.keyword != opened.pop():
+                if token.keyword != brackets.pop():
                     self.fail("the parenthesis that matches", token)
-                if not opened:
+                if not brackets:
                     return token
 
     def slice(self, first: Token, last: Token) -> Slice:

@@ -125,10 +125,10 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         except BaseException:
             self.abort_txns([txn_id], "it could not begin")
             raise
-        own = {
+        own_lists = {
             name: _without_own_id(lists[name], own_id) for name, own_id in allocated.items() if name in lists
         }
-        return Begun(txn_id, answer, snapshot, lists | own, allocated)
+        return Begun(txn_id, answer, snapshot, lists | own_lists, allocated)
 
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises UnsupportedFeatureError for too many ids (``seeding``)."""
@@ -311,7 +311,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         if not changes.files or not self._has_listeners():
             return
         tables = {table_files.table: self.get_table(table_files.table) for table_files in changes.files}
-        fresh = {(new.table, new.partition.values) for new in changes.partitions}
+        new_partitions = {(new.table, new.partition.values) for new in changes.partitions}
         for table, values, files in file_events.group_by_partition(changes.files):
             definition = tables[table]
             if definition is None:
@@ -319,7 +319,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             if definition.kind is not TableKind.PLAIN and self.capabilities.write_notifications:
                 (write_id,) = self.allocate_write_ids([txn_id], table)
                 file_events.send_write_notification(self.client, txn_id, write_id, table, values, files)
-            elif definition.kind is not TableKind.INSERT_ONLY and (table, values) not in fresh:
+            elif definition.kind is not TableKind.INSERT_ONLY and (table, values) not in new_partitions:
                 # Of a new partition the metastore itself tells; with Hive 3 it fails for insert-only tables.
                 replaced = files.replaced and definition.kind is TableKind.PLAIN
                 file_events.send_insert_event(self.client, table, values, replace(files, replaced=replaced))
@@ -332,9 +332,9 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         return self._listeners_configured
 
     def _add_new_partitions(self, txn_id: TxnId, changes: CatalogChanges) -> None:
-        ordered = sorted(changes.partitions, key=lambda new: new.table)
+        by_table = sorted(changes.partitions, key=lambda new: new.table)
         try:
-            for name, news in groupby(ordered, key=lambda new: new.table):
+            for name, news in groupby(by_table, key=lambda new: new.table):
                 retry.retry_lost_answer(
                     partial(self.add_written_partitions, name, [new.partition for new in news])
                 )
@@ -351,8 +351,8 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         for name in plain:
             retry.retry_lost_answer(partial(self.forget_statistics, name))
         for writes in counted_writes(written):
-            own = partial(self._own_write_id, txn_id, writes.table)
-            self._count(writes, writes.apply, own)
+            own_id = partial(self._own_write_id, txn_id, writes.table)
+            self._count(writes, writes.apply, own_id)
             counted.append(writes)
 
     def _count(
@@ -379,10 +379,10 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
         """See :class:`hiveacid.ports.transactions.TransactionPort`; a metastore keeps no reason."""
         del reason
-        ended = abort_txns(self.client, txn_ids)
+        ended_ids = abort_txns(self.client, txn_ids)
         for txn_id in txn_ids:
             self._forget_txn(txn_id)
-        return ended
+        return ended_ids
 
     def abort_timed_out(self) -> tuple[TxnId, ...]:
         """Return nothing: the metastore aborts silent transactions itself."""

@@ -88,17 +88,17 @@ def require_well_placed(file: Path) -> None:
     versions made first, exists without a store, or if a location in the file lies in the warehouse.
     Raises MisplacedStoreError.
     """
-    old = _former_place(file)
-    if old is None or file.exists() or not old.is_file():
+    former_place = _former_place(file)
+    if former_place is None or file.exists() or not former_place.is_file():
         return
-    locations = _locations(old)
+    locations = _locations(former_place)
     warehouse = file.parent.parent
     if locations is None or not (
         file.parent.is_dir() or any(Path(location).is_relative_to(warehouse) for location in locations)
     ):
         return
     raise MisplacedStoreError(
-        f"the store of the warehouse {warehouse} may be in {old}: earlier versions misread the characters ? and % of "
+        f"the store of the warehouse {warehouse} may be in {former_place}: earlier versions misread the characters ? and % of "
         f"its path. If it is, stop all clients and copy it to {file} with sqlite3's .backup; other warehouses whose "
         f"paths were misread as the same one need a copy of their own. If it is not, and no file in {file.parent} is "
         "needed, remove that directory"

@@ -26,8 +26,8 @@ class StoreUrl:
     def __str__(self) -> str:
         """Return the URL without passwords."""
         hidden = {key: "***" for key in _IN_QUERY if key in self.url.query}
-        shown = self.url.update_query_dict(hidden).render_as_string(hide_password=True)
-        return shown.replace(quote("***"), "***")
+        url_text = self.url.update_query_dict(hidden).render_as_string(hide_password=True)
+        return url_text.replace(quote("***"), "***")
 
     def masked(self, text: str) -> str:
         """Mask the passwords, in every encoding, in a text from a driver or server."""
@@ -58,8 +58,8 @@ def parse_store_url(text: str | URL, environment: Mapping[str, str]) -> StoreUrl
         raise ConfigError("an option in the store's URL has no value; write name=value, or leave it out")
     others = _OTHERS.get(backend, ())
     if others and url.password is None and not any(key in url.query for key in _IN_QUERY[:2]):
-        own = environment.get(PASSWORD_VARIABLE)
-        password = own or next(
+        own_password = environment.get(PASSWORD_VARIABLE)
+        password = own_password or next(
             (environment[name] for name in others if name == "MYSQL_PWD" and name in environment), None
         )
         url = url.set(password=password) if password else url

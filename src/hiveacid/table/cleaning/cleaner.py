@@ -53,12 +53,12 @@ def clean(context: Context) -> list[str]:
     The error of one job or table does not stop the cleaning of others. The first error is raised at the end, with the
     others as notes.
     """
-    removed: list[str] = []
+    removed_paths: list[str] = []
     errors: list[HiveAcidError] = []
 
     def attempt(task: str, work: Callable[[], list[str]]) -> None:
         try:
-            removed.extend(work())
+            removed_paths.extend(work())
         except HiveAcidError as error:
             logger.warning("cleaning of %s: %s", task, error)
             errors.append(error)
@@ -74,7 +74,7 @@ def clean(context: Context) -> list[str]:
         for other in errors[1:]:
             errors[0].add_note(str(other))
         raise errors[0]
-    return removed
+    return removed_paths
 
 
 def clean_job(context: Context, job_id: int) -> list[str]:
@@ -121,12 +121,12 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list
     unsettled = unsettled_txns(ready, min_open)
     try:
         plan = plan_location_cleaning(context, table, root, job.high_watermark, min_open, unsettled)
-        removed = delete_planned(context, table, root, plan)
+        removed_paths = delete_planned(context, table, root, plan)
     except MissingDirectoryError:
-        removed, plan = [], None
+        removed_paths, plan = [], None
     if plan is None or not plan.postponed:
         _succeed(context, job)
-    return removed
+    return removed_paths
 
 
 def _succeed(context: Context, job: Compaction, note: str | None = None) -> None:
@@ -152,13 +152,13 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
         return []
     partitions = partitions_of(context, table)
     locations = [table.location] if partitions is None else [p.location for p in partitions]
-    removed, compacted = _clean_staging(context, table, locations)
+    removed_paths, compacted = _clean_staging(context, table, locations)
     if table.kind is TableKind.PLAIN:
-        return removed
+        return removed_paths
     if not context.store.aborted_write_ids(name):
         for root in compacted:
-            removed += _clean_aborted_at(context, table, root, min_open)[0]
-        return removed
+            removed_paths += _clean_aborted_at(context, table, root, min_open)[0]
+        return removed_paths
     # new partitions of a writer that crashed before its commit are not in the catalog
     disk_locations = [partition.location for partition in partitions_on_disk(context, table)]
     unsettled = unsettled_txns(ready_jobs(context), min_open)
@@ -166,7 +166,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
     for root in dict.fromkeys((*locations, *disk_locations)):
         try:
             paths, forgettable = _clean_aborted_at(context, table, root, min_open)
-            removed += paths
+            removed_paths += paths
             reach.append(forgettable)
             if root in locations:
                 visible_txns = seen_by_all(context.store.valid_txns(), min_open, unsettled)
@@ -175,7 +175,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
             continue
     if reach and min(reach) > 0:
         context.store.forget_aborted(name, None, WriteId(min(reach)))
-    return removed
+    return removed_paths
 
 
 def _clean_aborted_at(
@@ -205,7 +205,7 @@ def _clean_staging(
     inside = real_path(table.location).rstrip("/") + "/"
     # the location of a partition may be a symbolic link to a directory outside of the table's
     elsewhere = [root for root in locations if not f"{real_path(root)}/".startswith(inside)]
-    removed: list[str] = []
+    removed_paths: list[str] = []
     compacted: dict[str, None] = {}
     for root in (table.location, *elsewhere):
         try:
@@ -215,7 +215,7 @@ def _clean_staging(
         over = abandoned_staging(
             entries, lambda txn_id: context.store.txn_state(txn_id) == TransactionState.OPEN
         )
-        removed += remove_entries(
+        removed_paths += remove_entries(
             context, root, (*over, *expired_staging(entries, context.store.now() - _FORGOTTEN))
         )
         txns, adopted = context.store.valid_txns(), adopted_txn_id(table)
@@ -228,4 +228,4 @@ def _clean_staging(
                 dead, above = last == PAIR_FILE, above.rpartition("/")[0]
             if dead and not is_hidden(above.rpartition("/")[2]):
                 compacted[f"{root}/{above}".rstrip("/")] = None
-    return removed, [root for root in compacted if root in {*locations, table.location}]
+    return removed_paths, [root for root in compacted if root in {*locations, table.location}]

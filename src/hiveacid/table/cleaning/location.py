@@ -124,18 +124,18 @@ def _dead_halves(context: Context, root: str, entries: Sequence[FileEntry]) -> l
 
 def delete_planned(context: Context, table: TableDefinition, root: str, plan: CleaningPlan) -> list[str]:
     """Carry out a plan; return the deleted paths."""
-    removed = []
+    removed_paths = []
     if plan.history_from is not None:
         record_history_start(context, table.name, plan.history_from)
     for deletion in plan.deletions:
         path = f"{root}/{deletion.path}"
         context.fs.delete_tree(path)
         logger.info("removed %s (%s)", path, deletion.reason)
-        removed.append(path)
+        removed_paths.append(path)
     unexplained = [path for path in plan.unexplained if staging_txn_id(path) is None]
     if unexplained and not table.partition_columns:
         logger.info("left alone in %s, not of the ACID layout: %s", root, ", ".join(unexplained))
-    return removed
+    return removed_paths
 
 
 def record_history_start(context: Context, name: TableName, earliest: WriteId) -> None:

@@ -155,15 +155,15 @@ class OverwrittenCleaner:
                 return []
             table, locations = listed
             unsettled = unsettled_txns(ready_jobs(self.context), min_open)
-            removed: list[str] = []
+            removed_paths: list[str] = []
             retention, now = history_retention(table), self.context.store.now()
             for partition, sighting in sightings.items():
                 root, allowed = locations.get(partition, (None, True))
                 if sighting.is_kept(now, retention):  # longer than when the location was listed
                     self._obsolete_files[name, partition] = replace(sighting, retention=retention)
                 elif root is not None and allowed:
-                    removed += _clean(self.context, table, root, sighting, min_open, unsettled)
-            return removed
+                    removed_paths += _clean(self.context, table, root, sighting, min_open, unsettled)
+            return removed_paths
 
 
 def _by_table(places: Iterable[_Place]) -> Mapping[TableName, list[str | None]]:

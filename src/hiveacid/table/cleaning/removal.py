@@ -99,12 +99,12 @@ def delete_plain_files(context: Context, location: str) -> None:
 
 def remove_entries(context: Context, location: str, paths: Iterable[str]) -> list[str]:
     """Delete entries of a location, except those behind a symbolic link; return the absolute paths of the deleted."""
-    root, removed = real_path(location), []
+    root, removed_paths = real_path(location), []
     for path in paths:
         if real_path(_parent(f"{location}/{path}")) == _parent(f"{root}/{path}"):
             context.fs.delete_tree(f"{location}/{path}")
-            removed.append(f"{location}/{path}")
-    return removed
+            removed_paths.append(f"{location}/{path}")
+    return removed_paths
 
 
 def _parent(path: str) -> str:

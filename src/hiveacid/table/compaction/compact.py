@@ -87,8 +87,8 @@ def compact(
     if len(targets) == 1 and refused:
         raise CompactionRefusedError(f"{name}: {refused[0].reason}")
     if silent:
-        others = "; all other partitions are done" if len(targets) > len(silent) else ""
-        raise CompactionRefusedError(f"{'; '.join(silent)}{others}")
+        suffix = "; all other partitions are done" if len(targets) > len(silent) else ""
+        raise CompactionRefusedError(f"{'; '.join(silent)}{suffix}")
     return reports
 
 

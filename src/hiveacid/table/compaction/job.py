@@ -251,18 +251,18 @@ def _plan(work: _Job, location: Location, write_ids: ValidCompactorWriteIdList) 
 
 def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> CompactionReport:
     context, partition_name = work.context, work.job.request.partition
-    before = measure_input(context, work.table, location, plan, counted=work.writing.counts)
-    _record_progress(work, "writing", before)
+    input_volume = measure_input(context, work.table, location, plan, counted=work.writing.counts)
+    _record_progress(work, "writing", input_volume)
     if work.kind is CompactionKind.REBALANCE:
         # later changes refer to the new row ids, so the replaced directories cannot explain them
         _record_history_start(context, work.table.name, plan.high_watermark)
         # a concurrent update by the old row ids then fails at its commit with a write conflict
         work.txn.add_written([Written(work.table.name, partition_name, Operation.UPDATE, 0)])
-    directories, after = rewrite(
+    directories, output_volume = rewrite(
         RewriteTask(context, work.table, location, plan, work.txn, work.job.request, work.level),
         work.writing,
-        before,
-        lambda: _record_progress(work, "publishing", before),
+        input_volume,
+        lambda: _record_progress(work, "publishing", input_volume),
     )
     read = (*((plan.base,) if plan.base else ()), *plan.deltas, *plan.delete_deltas)
     return CompactionReport(
@@ -272,8 +272,8 @@ def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> Compaction
         CompactionState.READY_FOR_CLEANING,
         read=tuple(directory.path for directory in read),
         written=directories,
-        before=before,
-        after=after,
+        before=input_volume,
+        after=output_volume,
     )
 
 

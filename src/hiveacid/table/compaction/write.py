@@ -173,14 +173,14 @@ def rewrite(
     rows = sum(published.total(StagedKind.INSERTED) for published in outputs.values())
     events = sum(published.total(StagedKind.DELETE) for published in outputs.values())
     counted = writing.counts and footers_have_row_counts(job.table)
-    after = DataVolume(
+    output_volume = DataVolume(
         len(outputs),
         sum(published.files for published in outputs.values()),
         sum(published.bytes for published in outputs.values()),
         rows if counted else None,
         events if counted else None,
     )
-    return tuple(f"{root}/{name}" for name in outputs), after
+    return tuple(f"{root}/{name}" for name in outputs), output_volume
 
 
 def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[PublishedFiles]) -> None:
@@ -228,11 +228,11 @@ def _live_rows(job: RewriteTask) -> int:
 
 def _put_in_place(job: RewriteTask, scratch: str, names: Sequence[str]) -> None:
     fs, root = job.context.fs, job.location.root
-    moved: list[str] = []
+    moved_names: list[str] = []
 
     def undo() -> None:
         # without suffix a complete result may have readers by now, and it is correct even without the commit
-        if job.level is LayoutLevel.HIVE4 or len(moved) < len(names):
+        if job.level is LayoutLevel.HIVE4 or len(moved_names) < len(names):
             _remove(job, names)
 
     if job.level is LayoutLevel.HIVE3 and len(names) > 1:
@@ -242,7 +242,7 @@ def _put_in_place(job: RewriteTask, scratch: str, names: Sequence[str]) -> None:
     job.txn.on_abort(undo)
     for name in names:
         fs.move_directory(f"{scratch}/{name}", f"{root}/{name}")
-        moved.append(name)
+        moved_names.append(name)
 
 
 def _remove(job: RewriteTask, names: Iterable[str]) -> None:
@@ -265,8 +265,8 @@ def _write_rows(job: RewriteTask, output: str) -> PublishedFiles:
         staged = None
         if full_acid and plan.kind is not CompactionKind.REBALANCE:
             footers = read_footers(job.context, table, [location], job.txn)
-            ordered = f"{directory}-in-order"
-            staged = stage_in_order(job.context, job.target, location, plan.write_ids, footers, ordered)
+            staging = f"{directory}-in-order"
+            staged = stage_in_order(job.context, job.target, location, plan.write_ids, footers, staging)
         if staged is None:
             staged = _stage_by_shuffle(job, location, directory)
     published = _publish(job, *staged, f"{directory}-none", output, StagedKind.INSERTED)

@@ -99,11 +99,11 @@ def _commit_row(commit: CommitRecord) -> HistoryRow:
 
 
 def _compaction_row(job: Compaction) -> HistoryRow:
-    written = json.loads(job.details or "{}").get("after") or {}
+    output = json.loads(job.details or "{}").get("after") or {}
     request = job.request
     operation = f"COMPACT {request.kind.upper()}"
     txn_id = None if job.txn_id is None else int(job.txn_id)
-    numbers = (None, None, None, written.get("files"), written.get("bytes"))
+    numbers = (None, None, None, output.get("files"), output.get("bytes"))
     actor = (None, None, job.worker)
     return (
         None,

@@ -41,9 +41,9 @@ class StandaloneAccess:
 
         Raises NoSuchTableError, NoSuchDatabaseError.
         """
-        full = TableName.parse(name)
-        table = require_table(self.catalog, full)
-        return table, self.catalog.list_partitions(full) if table.partition_columns else None
+        full_name = TableName.parse(name)
+        table = require_table(self.catalog, full_name)
+        return table, self.catalog.list_partitions(full_name) if table.partition_columns else None
 
 
 TableAccess: TypeAlias = Context | StandaloneAccess

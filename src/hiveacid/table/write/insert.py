@@ -111,8 +111,10 @@ def insert(
         report = write_rows(context, table, ready, static, options, txn)
         if options.whole and table.partition_columns:
             overwritten = txn.overwritten.get(name, ())
-            others = [p for p in partitions_of(context, table, txn) or () if p.values not in overwritten]
-            empty_partitions(context, table, others, options, txn)
+            other_partitions = [
+                p for p in partitions_of(context, table, txn) or () if p.values not in overwritten
+            ]
+            empty_partitions(context, table, other_partitions, options, txn)
         return report
 
 

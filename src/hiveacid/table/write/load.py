@@ -95,8 +95,8 @@ def load(
     if not options.local and not inserts:
         _require_movable(context, sources.files)
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
-    changed = () if table.kind is TableKind.PLAIN else (name,)
-    with context.transactions.scope(context.settings, joined, Start((lock,), changed)) as txn:
+    changed_tables = () if table.kind is TableKind.PLAIN else (name,)
+    with context.transactions.scope(context.settings, joined, Start((lock,), changed_tables)) as txn:
         table = context.require(name)
         if inserts or limits_rows(context, table):
             return _insert(context, table, sources.files, static, options, txn)
@@ -182,8 +182,8 @@ def _insert(
         location=root,
         properties=(),
     )
-    listed = tuple(DataFile(file.path.removeprefix(f"{root}/"), file.size) for file in files)
-    location = Location(root, AcidState(None, (), (), listed))
+    data_files = tuple(DataFile(file.path.removeprefix(f"{root}/"), file.size) for file in files)
+    location = Location(root, AcidState(None, (), (), data_files))
     with translate_errors():
         frame = scan_locations(context, plain, [location], txn.valid_write_ids(table.name), txn)
         rows = fit_columns(

@@ -199,7 +199,7 @@ class StreamWriter:
         fixed |= set(table.bucketing.columns if table.bucketing else ())
         condition = " AND ".join(f"t.{quote_name(key)} <=> s.{quote_name(key)}" for key in options.merge_on)
         values = {name: f"s.{quote_name(name)}" for name in names}
-        changed = {name: value for name, value in values.items() if name not in options.merge_on}
+        assignments = {name: value for name, value in values.items() if name not in options.merge_on}
         if fixed - set(options.merge_on):
             # A row may move to another partition or bucket, which UPDATE cannot do: delete it and insert it again.
             self._require_all_columns(table, names)
@@ -210,8 +210,8 @@ class StreamWriter:
         else:
             merge = Merge(self.context, self.table, changes, condition, txn)
             merge = merge.when_matched_delete(f"s.{OP} = '{DELETE}'")
-            if changed:
-                merge = merge.when_matched_update(changed)
+            if assignments:
+                merge = merge.when_matched_update(assignments)
             merge = merge.when_not_matched_insert(values, f"s.{OP} = '{UPSERT}'")
         merge.execute()
 
@@ -225,9 +225,9 @@ class StreamWriter:
         return [name for name in names if name in have]
 
     def _require_all_columns(self, table: TableDefinition, brought: list[str]) -> None:
-        missing = [name for name in table.column_names if name not in brought]
-        if missing:
+        missing_columns = [name for name in table.column_names if name not in brought]
+        if missing_columns:
             raise SchemaMismatchError(
-                f"the feed has no {', '.join(missing)}: rows of {self.table} may move between partitions or buckets, "
+                f"the feed has no {', '.join(missing_columns)}: rows of {self.table} may move between partitions or buckets, "
                 "and are written as a whole then"
             )

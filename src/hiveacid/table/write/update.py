@@ -235,9 +235,9 @@ def write_changes(
         files = list_staged_files(context.fs, directory, StagedKind.DELETE, reported)
         published = publish_acid(context.fs, table, files, outputs.directory, reported)
     outputs.require_not_overtaken()
-    changed = {values for kind, values in published.rows if kind.is_delete}
-    if table.partition_columns and changed and not context.store.maintained_by_hiveacid():
-        locations = [outputs.used[values] for values in changed]
+    changed_partitions = {values for kind, values in published.rows if kind.is_delete}
+    if table.partition_columns and changed_partitions and not context.store.maintained_by_hiveacid():
+        locations = [outputs.used[values] for values in changed_partitions]
         updates = any(not kind.is_delete for kind, _ in published.rows)
         txn.before_commit.append(
             lambda: require_no_silent_conflict(context, table, txn, locations, updates=updates)

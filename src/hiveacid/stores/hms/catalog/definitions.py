@@ -133,11 +133,11 @@ def raw_view(view: ViewDefinition, old: Any = None) -> Any:
         raw.parameters[_DATABASE] = view.database
     raw.viewOriginalText, raw.viewExpandedText = view.original, expanded_text
     if view.outputs:
-        named = ", ".join(
-            f"{quote_name(own)} AS {quote_name(column.name)}"
-            for own, column in zip(outputs, view.columns, strict=True)
+        select_list = ", ".join(
+            f"{quote_name(output)} AS {quote_name(column.name)}"
+            for output, column in zip(outputs, view.columns, strict=True)
         )
-        raw.viewExpandedText = f"SELECT {named} FROM ({view.text}) `hiveacid_query`"
+        raw.viewExpandedText = f"SELECT {select_list} FROM ({view.text}) `hiveacid_query`"
     raw.sd = protocol.StorageDescriptor(
         cols=[_raw_column(column) for column in view.columns],
         inputFormat=TEXTFILE.input_format,
@@ -194,24 +194,24 @@ def raw_table(table: TableDefinition, old: Any = None) -> Any:
 
 
 def _raw_storage(table: TableDefinition, old: Any) -> Any:
-    made = (
+    storage = (
         old if old is not None else protocol.StorageDescriptor(compressed=False, storedAsSubDirectories=False)
     )
-    made.cols = [_raw_column(column) for column in table.columns]
-    made.location = sent_location(table.location)
-    made.inputFormat, made.outputFormat = table.storage.input_format, table.storage.output_format
-    made.serdeInfo = made.serdeInfo or protocol.SerDeInfo(name=table.name.name)
-    made.serdeInfo.serializationLib = table.storage.serde
-    made.serdeInfo.parameters = dict(table.storage.serde_properties)
-    made.parameters = made.parameters or {}
+    storage.cols = [_raw_column(column) for column in table.columns]
+    storage.location = sent_location(table.location)
+    storage.inputFormat, storage.outputFormat = table.storage.input_format, table.storage.output_format
+    storage.serdeInfo = storage.serdeInfo or protocol.SerDeInfo(name=table.name.name)
+    storage.serdeInfo.serializationLib = table.storage.serde
+    storage.serdeInfo.parameters = dict(table.storage.serde_properties)
+    storage.parameters = storage.parameters or {}
     bucketing = table.bucketing
-    made.numBuckets = bucketing.count if bucketing else -1
-    made.bucketCols = list(bucketing.columns) if bucketing else []
-    made.sortCols = [
+    storage.numBuckets = bucketing.count if bucketing else -1
+    storage.bucketCols = list(bucketing.columns) if bucketing else []
+    storage.sortCols = [
         protocol.Order(col=column, order=0 if bucketing and column in bucketing.descending else _ASCENDING)
         for column in (bucketing.sort_columns if bucketing else ())
     ]
-    return made
+    return storage
 
 
 def _raw_column(column: Column) -> Any:

@@ -175,10 +175,10 @@ class MetastoreCatalog:
             request = protocol.AllTableConstraintsRequest(
                 dbName=name.database, tblName=name.name, catName=_CATALOG
             )
-            found = self.client.call("get_all_table_constraints", request).allTableConstraints
-            if found is None:
+            constraints = self.client.call("get_all_table_constraints", request).allTableConstraints
+            if constraints is None:
                 return ()
-            raw = found.notNullConstraints, found.defaultConstraints, found.checkConstraints
+            raw = constraints.notNullConstraints, constraints.defaultConstraints, constraints.checkConstraints
         else:
             names = protocol.ConstraintsRequest(catName=_CATALOG, db_name=name.database, tbl_name=name.name)
             raw = (
@@ -338,10 +338,10 @@ class MetastoreCatalog:
         raw = self._raw(name)
         if raw is None:
             return
-        own = write_id() if write_id is not None and self.capabilities.requests else None
+        own_id = write_id() if write_id is not None and self.capabilities.requests else None
         # For a partitioned table Hive keeps counts and the last writer's id per partition.
-        if remove_counts(raw, None) if raw.partitionKeys else change(raw, None, own):
-            self._alter(name, raw, QUIET, own)
+        if remove_counts(raw, None) if raw.partitionKeys else change(raw, None, own_id):
+            self._alter(name, raw, QUIET, own_id)
         if raw.partitionKeys:
             columns = [column.name for column in raw.partitionKeys]
             raw_partitions = (
@@ -353,8 +353,8 @@ class MetastoreCatalog:
                 (raw, format_partition(columns, definitions.partition_of(raw).values))
                 for raw in raw_partitions
             )
-            changed = [raw for raw, partition_name in named if change(raw, partition_name, own)]
-            self._alter_partitions(name, changed, own)
+            changed = [raw for raw, partition_name in named if change(raw, partition_name, own_id)]
+            self._alter_partitions(name, changed, own_id)
 
     def _alter_partitions(self, name: TableName, raws: Sequence[Any], write_id: WriteId | None) -> None:
         if not self.capabilities.requests:

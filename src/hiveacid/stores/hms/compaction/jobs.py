@@ -77,14 +77,14 @@ class MetastoreCompactionQueue:
         if not self.capabilities.remote_workers:
             return None
         if compaction_id is not None:
-            wanted = queue.find_job(self.client, compaction_id)
+            queued_job = queue.find_job(self.client, compaction_id)
             if (
-                wanted is None
-                or wanted.state != CompactionState.INITIATED
-                or not wanted.request.pool.startswith(PRIVATE_POOL_PREFIX)
+                queued_job is None
+                or queued_job.state != CompactionState.INITIATED
+                or not queued_job.request.pool.startswith(PRIVATE_POOL_PREFIX)
             ):
                 return None
-            pool = wanted.request.pool
+            pool = queued_job.request.pool
         job = queue.next_job(self.client, _OURS + worker, pool)
         if job is not None and job.request.kind == "rebalance":
             queue.mark_job(self.client, "mark_refused", queue.job_struct(job), _REBALANCE)

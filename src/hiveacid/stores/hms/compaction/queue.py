@@ -79,8 +79,8 @@ def _refuse_hive4_options(request: CompactionRequest) -> None:
 def list_jobs(client: MetastoreClient) -> tuple[Compaction, ...]:
     """List queue and history by id."""
     rows = client.call("show_compact", queue_protocol.ShowCompactRequest()).compacts or ()
-    found = [_job_from_row(row) for row in rows if row.type in _NAMES]
-    return tuple(sorted(found, key=lambda row: row.id))
+    jobs = [_job_from_row(row) for row in rows if row.type in _NAMES]
+    return tuple(sorted(jobs, key=lambda job: job.id))
 
 
 def find_job(client: MetastoreClient, compaction_id: int) -> Compaction | None:

@@ -100,10 +100,10 @@ class ThriftConnection:
         timeout. An answer that cannot be read, or lacks a required field, is a LostAnswer. After any error that the metastore
         did not send itself, the connection must not be used again.
         """
-        known = self._methods[method]
-        names = [field[2] for field in known.arguments.thrift_spec if field is not None]
-        arguments = known.arguments(**dict(zip(names, values, strict=True)))
-        answer = known.answer()
+        signature = self._methods[method]
+        names = [field[2] for field in signature.arguments.thrift_spec if field is not None]
+        arguments = signature.arguments(**dict(zip(names, values, strict=True)))
+        answer = signature.answer()
         try:
             self._timed.expect(self._patience if within is None else within)
             self._send(method, arguments)
@@ -116,10 +116,10 @@ class ThriftConnection:
             if kind.type == _UNKNOWN_METHOD:
                 raise UnknownMethod(method)
             raise Refusal(method, "TApplicationException", kind.message or "no reason was given")
-        for number, name in known.errors.items():
-            said = getattr(answer, f"o{number}")
-            if said is not None:
-                raise Refusal(method, name, said.message or "")
+        for number, name in signature.errors.items():
+            server_error = getattr(answer, f"o{number}")
+            if server_error is not None:
+                raise Refusal(method, name, server_error.message or "")
         missing = missing_required_field(answer)
         if missing is not None:
             raise LostAnswer(f"the answer to {method} lacks {missing}")
@@ -133,12 +133,12 @@ class ThriftConnection:
         connection as open.)
         """
         try:
-            before = self._socket.gettimeout()
+            timeout = self._socket.gettimeout()
             self._socket.settimeout(0)
             try:
                 self._socket.recv(1)
             finally:
-                self._socket.settimeout(before)
+                self._socket.settimeout(timeout)
         except (BlockingIOError, ssl.SSLWantReadError):
             return True
         except OSError:
@@ -161,11 +161,11 @@ class ThriftConnection:
         from thrift.Thrift import TException  # noqa: PLC0415
 
         try:
-            said = self._receive(method, answer)
+            reply_error = self._receive(method, answer)
             self._transport.require_end()
         except (TException, *_UNREADABLE) as error:
             raise LostAnswer(f"the answer to {method} cannot be read: {_said(error)}") from error
-        return said
+        return reply_error
 
     def _receive(self, method: str, answer: ThriftStruct) -> Any:
         """Read the answer, or return the library's exception that came instead."""
@@ -176,10 +176,10 @@ class ThriftConnection:
             raise EOFError(
                 f"message {number} of type {kind} for {name[:80]!r} came where {self._number} for {method} was due"
             )
-        said = TApplicationException() if kind == _EXCEPTION else None
-        (answer if said is None else said).read(self._protocol)
+        reply_error = TApplicationException() if kind == _EXCEPTION else None
+        (answer if reply_error is None else reply_error).read(self._protocol)
         self._protocol.readMessageEnd()
-        return said
+        return reply_error
 
 
 def _said(error: BaseException) -> str:

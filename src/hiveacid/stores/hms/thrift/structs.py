@@ -83,8 +83,8 @@ class ThriftStruct:
     def __repr__(self) -> str:
         """Return the fields that are there."""
         fields = {field[2]: getattr(self, field[2]) for field in self.thrift_spec if field is not None}
-        shown = ", ".join(f"{name}={value!r}" for name, value in fields.items() if value is not None)
-        return f"{type(self).__name__}({shown})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in fields.items() if value is not None)
+        return f"{type(self).__name__}({arguments})"
 
 
 def struct(
@@ -100,8 +100,8 @@ def struct(
     spec = tuple(numbered.get(number) for number in range(max(numbered, default=-1) + 1))
     nested = tuple(field for _, field, kind in fields if _has_required(kind))
     absent = {field: None for _, field, _ in fields}
-    own = {"thrift_spec": spec, "required": required, "nested": nested}
-    return type(name, (ThriftStruct,), {**absent, **own, "__doc__": f"``{name}`` of the interface."})
+    attributes = {"thrift_spec": spec, "required": required, "nested": nested}
+    return type(name, (ThriftStruct,), {**absent, **attributes, "__doc__": f"``{name}`` of the interface."})
 
 
 def missing_required_field(value: ThriftStruct) -> str | None:
@@ -110,8 +110,8 @@ def missing_required_field(value: ThriftStruct) -> str | None:
         if getattr(value, name) is None:
             return f"{type(value).__name__}.{name}"
     for name in value.nested:
-        held = getattr(value, name)
-        for element in held if isinstance(held, (list, tuple)) else () if held is None else (held,):
+        item = getattr(value, name)
+        for element in item if isinstance(item, (list, tuple)) else () if item is None else (item,):
             field_name = missing_required_field(element)
             if field_name is not None:
                 return field_name

@@ -105,9 +105,9 @@ class MetastoreLocks:
         try:
             self.client.call("unlock", protocol.UnlockRequest(lockid=lock_id))
         except TransactionStateError as error:
-            held = [row for row in self.show_locks() if row.lock_id.startswith(f"{lock_id}.")]
-            if held and held[0].txn_id is not None:
-                raise lock_in_use(lock_id, held[0].txn_id) from error
+            components = [row for row in self.show_locks() if row.lock_id.startswith(f"{lock_id}.")]
+            if components and components[0].txn_id is not None:
+                raise lock_in_use(lock_id, components[0].txn_id) from error
 
     def show_locks(self) -> tuple[LockRow, ...]:
         """List locks by request."""

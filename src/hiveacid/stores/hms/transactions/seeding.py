@@ -67,9 +67,9 @@ def seed_write_ids(
             tableName=table.name,
         )
         store.client.call("repl_tbl_writeid_state", request)
-    lost = set(ids)
+    lost_ids = set(ids)
     for start in range(first, int(high_watermark) + 1, _BATCH):
-        _spend(store, client, table, range(start, min(start + _BATCH, int(high_watermark) + 1)), lost)
+        _spend(store, client, table, range(start, min(start + _BATCH, int(high_watermark) + 1)), lost_ids)
     if _top(store, table) != high_watermark:
         raise StoreError(
             f"the metastore gives write ids of {table} from {_top(store, table)} on, not {high_watermark}"
@@ -109,12 +109,12 @@ def _top(store: SeededStore, table: TableName) -> int:
 
 
 def _spend(store: SeededStore, client: Client, table: TableName, ids: range, lost: set[WriteId]) -> None:
-    opened = store.open_txns(client, len(ids))
-    allocated = store.allocate_write_ids(opened, table)
+    txn_ids = store.open_txns(client, len(ids))
+    allocated = store.allocate_write_ids(txn_ids, table)
     if list(allocated) != list(ids):
-        store.abort_txns(opened, "write ids came from somewhere else")
+        store.abort_txns(txn_ids, "write ids came from somewhere else")
         raise StoreError(f"write ids of {table} were taken by somebody else while they were seeded")
-    for txn_id, write_id in zip(opened, allocated, strict=True):
+    for txn_id, write_id in zip(txn_ids, allocated, strict=True):
         if write_id not in lost:
             store.commit_txn(txn_id)
             continue

@@ -171,11 +171,11 @@ def _state(txns: ValidTxnList, txn_id: TxnId) -> str:
 
 
 def _with_later_ids(earlier: ValidWriteIdList, later: ValidWriteIdList) -> ValidWriteIdList:
-    listed = {*earlier.open, *earlier.aborted}
+    listed_ids = {*earlier.open, *earlier.aborted}
     young = [
         write_id
         for write_id in (*later.open, *later.aborted)
-        if write_id <= earlier.high_watermark and write_id not in listed
+        if write_id <= earlier.high_watermark and write_id not in listed_ids
     ]
     return ValidWriteIdList(earlier.table, earlier.high_watermark, (*earlier.open, *young), earlier.aborted)
 
@@ -194,9 +194,9 @@ def _fetch_write_id_lists(
             table = names.get(raw.fullTableName.lower())
             if table is not None:
                 id_lists[table] = write_id_list(table, raw)
-    missing = [name for name in plain_names if name not in id_lists]
-    if missing:
-        raise StoreError(f"the metastore gave no write ids of {missing[0]}")
+    missing_names = [name for name in plain_names if name not in id_lists]
+    if missing_names:
+        raise StoreError(f"the metastore gave no write ids of {missing_names[0]}")
     return id_lists
 
 

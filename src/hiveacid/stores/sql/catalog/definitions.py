@@ -32,14 +32,14 @@ def database_of(text: str) -> DatabaseDefinition:
 def table_of(text: str) -> TableDefinition:
     """Parse a table definition."""
     fields = _fields(text)
-    made = {
+    values = {
         "name": TableName(**fields["name"]),
         "columns": _columns(fields["columns"]),
         "partition_columns": _columns(fields["partition_columns"]),
         "storage": StorageFormat(**fields["storage"]),
         "bucketing": fields["bucketing"] and Bucketing(**fields["bucketing"]),
     }
-    return TableDefinition(**fields | made)
+    return TableDefinition(**fields | values)
 
 
 def view_of(text: str) -> ViewDefinition:

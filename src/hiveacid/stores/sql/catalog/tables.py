@@ -135,12 +135,12 @@ class SqlCatalog(SqlBase):
         new = table.name
 
         def work(connection: Connection) -> None:
-            old = _require_table(connection, name)
+            old_row = _require_table(connection, name)
             if new != name:
                 _require_free_name(self._database, connection, new)
                 _purge(connection, new)
                 _rename(connection, name, new)
-            _replace(self._database, connection, old, table)
+            _replace(self._database, connection, old_row, table)
 
         write_exactly_once(self._database, work)
 

@@ -78,13 +78,13 @@ def keep_changed_partitions(
         .group_by(*_PLACE)
     )
     for row in connection.execute(rows, parameters).all():
-        here = and_(
+        condition = and_(
             changed_partitions.c.database_name == row.database_name,
             changed_partitions.c.table_name == row.table_name,
             changed_partitions.c.partition_name.is_not_distinct_from(row.partition_name),
         )
-        newest = connection.scalar(select(func.max(changed_partitions.c.changed)).where(here))
+        newest = connection.scalar(select(func.max(changed_partitions.c.changed)).where(condition))
         if newest is None:
             connection.execute(insert(changed_partitions).values(row._asdict()))
         elif newest < row.changed:
-            connection.execute(update(changed_partitions).where(here).values(changed=row.changed))
+            connection.execute(update(changed_partitions).where(condition).values(changed=row.changed))

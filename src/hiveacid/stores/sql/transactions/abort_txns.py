@@ -49,8 +49,8 @@ class AbortTxns(SqlBase):
                 continue
             states = _states(database, chunk)
             aborted += [txn_id for txn_id in chunk if states.get(txn_id) == TransactionState.ABORTED]
-            ended = None, TransactionState.COMMITTED
-            missing += [txn_id for txn_id in chunk if states.get(txn_id) in ended]
+            ended_states = None, TransactionState.COMMITTED
+            missing += [txn_id for txn_id in chunk if states.get(txn_id) in ended_states]
         database.lifetimes.beaten(set(txn_ids) - {*aborted, *missing}, sent)
         database.lifetimes.ended([*aborted, *missing])
         return HeartbeatAnswer(tuple(aborted), tuple(missing))

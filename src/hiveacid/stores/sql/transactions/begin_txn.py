@@ -43,12 +43,12 @@ class BeginTxn(SqlBase):
 
 def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tuple[Begun, Any]:
     if database.dialect.pipelines and pipelined.can_begin(start):
-        found = database.write_statement(
+        outcome = database.write_statement(
             lambda connection: pipelined.begin(connection, database.dialect, start, parameters),
             repeatable=True,
         )
-        if found is not None:
-            begun, row = found
+        if outcome is not None:
+            begun, row = outcome
             if row.moment != row.sequence:  # changes were committed between the two statements
                 database.write(lambda connection: record_moment(connection, begun.txn_id, row.sequence))
             return begun, row

@@ -231,7 +231,7 @@ def _blocker(
     parameters = {
         "txn_id": txn_id,
         "before": before or _NO_LIMIT,
-        "types": sorted({held.value for component in requested for held in WAITS_FOR[component.type]}),
+        "types": sorted({kind.value for component in requested for kind in WAITS_FOR[component.type]}),
         "databases": sorted({component.database for component in requested}),
     }
     if whole_database:

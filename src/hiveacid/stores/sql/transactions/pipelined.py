@@ -60,7 +60,7 @@ def begin(
     else:
         keys = sorted((key_number(key), exclusive) for key, exclusive in keys_of(start.locks).items())
         steps.append((_hold(tuple(exclusive for _, exclusive in keys)), _numbered(keys)))
-        asked = {
+        requested = {
             "type": lock.type.value,
             "types": sorted(lock_type.value for lock_type in WAITS_FOR[lock.type]),
             "database": lock.database,
@@ -68,7 +68,7 @@ def begin(
             "partition": lock.partition,
             "granted": fire(LOCK, LOCK.start, "grant"),
         }
-        steps.append((_OPEN.format(free=_FREE, asked=_ASKED), {**parameters, **asked}))
+        steps.append((_OPEN.format(free=_FREE, asked=_ASKED), {**parameters, **requested}))
     compiler = connection.dialect
     steps.append(_prepared(_own_snapshot_query(), compiler))
     name = next(iter((*start.tables, *start.writes)), None)
@@ -78,10 +78,10 @@ def begin(
         steps.append((text, {**constants, **place}))
         if start.writes:
             steps.append((_ALLOCATE, place))
-    opened, seen, *rest = dialect.pipeline(connection, steps)[0 if lock is None else 1 :]
+    opened, snapshot_rows, *rest = dialect.pipeline(connection, steps)[0 if lock is None else 1 :]
     if not opened:
         return None
-    (row,) = seen
+    (row,) = snapshot_rows
     snapshot = txn_list(row)
     lists = {}
     if name is not None:
