@@ -90,7 +90,11 @@ def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[WireField]:
             key, position = decode_varint(data, position - 1)
         wire = key & 7
         if wire == VARINT:
-            number, position = decode_varint(data, position)
+            if position < end and data[position] < _ONE_BYTE:  # without a call: most numbers of a footer
+                number = data[position]
+                position += 1
+            else:
+                number, position = decode_varint(data, position)
             append((key >> 3, wire, number))
             continue
         if wire != BYTES:

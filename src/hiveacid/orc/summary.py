@@ -44,6 +44,7 @@ class SummaryCache:
         self._known: LruCache[FileSummary] = LruCache(_MAX_SUMMARIES, _MAX_SUMMARIES)
         self._lock = threading.Lock()
         self._schemas: dict[Struct, Struct] = {}
+        self._last: Struct | None = None  # one of them; hashing a schema takes longer than caching a summary
 
     def get(self, key: FileKey) -> FileSummary | None:
         """Return the summary of a file; None if it is absent, or if the file may have changed."""
@@ -52,10 +53,12 @@ class SummaryCache:
 
     def put(self, key: FileKey, summary: FileSummary) -> FileSummary:
         """Add a summary and return it."""
-        with self._lock:
-            if len(self._schemas) > _MAX_SUMMARIES:
-                self._schemas.clear()
-            schema = self._schemas.setdefault(summary.schema, summary.schema)
+        schema = self._last
+        if summary.schema is not schema:  # usually it is: `_columns` returns one object for equal types
+            with self._lock:
+                if len(self._schemas) > _MAX_SUMMARIES:
+                    self._schemas.clear()
+                self._last = schema = self._schemas.setdefault(summary.schema, summary.schema)
         if schema is not summary.schema:
             summary = replace(summary, schema=schema)
         if key[-1]:

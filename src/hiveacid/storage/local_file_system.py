@@ -82,8 +82,8 @@ class LocalFileSystem:
     ) -> None:
         with os.scandir(f"{top}/{prefix}") as found:
             for item in found:
-                path = prefix + item.name
-                links.seen_any = links.seen_any or item.is_symlink()
+                path, is_link = prefix + item.name, item.is_symlink()
+                links.seen_any = links.seen_any or is_link
                 try:
                     is_dir, status = item.is_dir(), item.stat()
                 except OSError as error:
@@ -93,10 +93,10 @@ class LocalFileSystem:
                 if not is_dir:
                     special = not stat.S_ISREG(status.st_mode)
                     entries.append(FileEntry(path, is_dir, status.st_size, _milliseconds(status), special))
-                elif not (item.is_symlink() and _leads_upwards(item.path)):
+                elif not (is_link and _leads_upwards(item.path)):
                     entries.append(FileEntry(path, is_dir, modified=_milliseconds(status)))
                     todo.append(path + "/")
-                    links.count(prefix, path, status, is_link=item.is_symlink())
+                    links.count(prefix, path, status, is_link=is_link)
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or directory is there."""

@@ -84,6 +84,16 @@ def test_damaged_messages_are_refused(data: bytes) -> None:
         read_fields(data)
 
 
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 300, (1 << 64) - 1])
+def test_numbers_of_any_length_are_read(number: int) -> None:
+    assert read_fields(encode_field(1, number) + encode_field(2, 5)) == [(1, 0, number), (2, 0, 5)]
+
+
+def test_a_key_without_its_number_is_refused() -> None:
+    with pytest.raises(WireError):
+        read_fields(b"\x08")
+
+
 def test_texts_must_be_utf8() -> None:
     with pytest.raises(WireError, match="UTF-8"):
         Message.parse(encode_field(1, b"\xff")).text(1)

@@ -155,6 +155,7 @@ def is_layout(name: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=10_000)  # as above
 def parse_bucket_file(name: str) -> BucketFile | None:
     """Read a file name of a full-ACID directory; None for any other name."""
     match = _BUCKET.fullmatch(name)

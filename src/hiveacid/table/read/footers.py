@@ -194,5 +194,8 @@ def _readable_parts(
 ) -> Iterator[_Path]:
     """Yield files with their readable length, which for streamed files is the flushed part."""
     for path in paths:
+        if path.file.flush_length_path is None:
+            yield path
+            continue
         length, copy = readable_length(context, table, txn, path.own, path.file)
         yield _Path(path.own, path.file, length, copy)

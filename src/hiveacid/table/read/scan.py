@@ -24,6 +24,7 @@ from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.delete_bitmap import load_delete_bitmap
 from hiveacid.table.read.footers import read_footers
+from hiveacid.table.read.garbage_collection import rare_collections
 from hiveacid.table.read.listing import list_as_of, list_visible, warn_of_foreign_files, write_ids_of
 from hiveacid.table.read.time_travel import PointInTime
 from hiveacid.transactions.transaction import Transaction
@@ -102,6 +103,7 @@ def _size(location: Location) -> int:
     return sum(file.size for file in files_without_acid_columns(location))
 
 
+@rare_collections()
 def list_snapshot(
     context: Context,
     table: TableDefinition,
@@ -129,6 +131,7 @@ def list_snapshot(
     return TableSnapshot(context, table, txn, locations, write_ids, argument)
 
 
+@rare_collections()
 def scan_locations(
     context: Context,
     table: TableDefinition,
