@@ -14,8 +14,8 @@ import click
 
 from hiveacid import errors
 from hiveacid.cli.main import main as command_line
-from hiveacid.config import keys, table_properties
-from hiveacid.config.table_properties import TableProperty
+from hiveacid.config import property_keys, setting_keys
+from hiveacid.config.property_keys import TableProperty
 from hiveacid.config.values import AnySetting, Section
 from hiveacid.core.snapshot.findings import FindingKind
 from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Machine, draw
@@ -190,10 +190,12 @@ def machine_text(machine: Machine) -> str:
 def pages() -> dict[str, str]:
     """Return the content of every generated page by its file name."""
     return {
-        "settings.md": NOTE + SETTINGS_HEAD + "".join(section_text(section) for section in keys.SECTIONS),
+        "settings.md": NOTE
+        + SETTINGS_HEAD
+        + "".join(section_text(section) for section in setting_keys.SECTIONS),
         "table-properties.md": NOTE
         + PROPERTIES_HEAD
-        + "".join(map(property_section, table_properties.SECTIONS)),
+        + "".join(map(property_section, property_keys.SECTIONS)),
         "cli.md": NOTE + cli_page(),
         "states.md": NOTE + STATES_HEAD + "".join(map(machine_text, (TRANSACTION, LOCK, COMPACTION))),
         "check.md": NOTE + CHECK_HEAD + "\n".join(map(finding_row, FindingKind)) + "\n",

@@ -16,7 +16,7 @@ import pytest
 
 from hiveacid.errors import HiveAcidError, ParseError, StatementTooLargeError
 from hiveacid.spark.parser.lexer import MAX_DEPTH, MAX_LENGTH, MAX_TOKENS, tokenize
-from hiveacid.sql.binding.change_functions import find_change_calls
+from hiveacid.sql.binding.change_feed_calls import find_change_calls
 from hiveacid.sql.binding.parameters import with_arguments
 from hiveacid.sql.binding.table_mentions import find_table_mentions, without_clauses
 from hiveacid.sql.grammar.parse import parse, split

@@ -18,7 +18,7 @@ from hiveacid.catalog.migrate import Migration, MigrationStore
 from hiveacid.catalog.opening import open_store
 from hiveacid.cli.main import main
 from hiveacid.config import Settings
-from hiveacid.config.table_properties import MIGRATION
+from hiveacid.config.property_keys import MIGRATION
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, TableDefinition, TableName, TxnId
 from hiveacid.storage.local_file_system import LocalFileSystem

@@ -22,8 +22,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hiveacid.config.property_keys import ADOPTED_TXN
 from hiveacid.config.settings import Settings
-from hiveacid.config.table_properties import ADOPTED_TXN
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.orc.summary import SummaryCache

@@ -14,7 +14,7 @@ import hiveacid
 from hiveacid.errors import CatalogError, NoSuchTableError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Client
 from hiveacid.serve.sessions import Caller, ClientSession
-from hiveacid.spark.session.plan_lease import release_unused_plans
+from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.sql.cancellation import StatementThread
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from hiveacid.errors import CompactionRefusedError, ConfigError, NoSuchColumnErr
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.services import Services
-from hiveacid.spark.session.plan_lease import collect_garbage
+from hiveacid.spark.session.plan_lifetime import collect_garbage
 from hiveacid.table.compaction.job import BUCKETED
 from support.corpus.golden_tables import find, scenarios, unpack
 from support.corpus.sort_merge_reader import read_table

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.session.plan_lease import (
+from hiveacid.spark.session.plan_lifetime import (
     PlanWatch,
     _ClientWatch,
     _release_java_objects,

@@ -21,8 +21,8 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
     WriteConflictError,
 )
-from hiveacid.spark.session.part_copier import PartCopier
-from hiveacid.spark.session.plan_lease import release_unused_plans
+from hiveacid.spark.session.plan_lifetime import release_unused_plans
+from hiveacid.spark.session.s3_multipart_copy import PartCopier
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection as Stream
 from support.clock import ManualClock

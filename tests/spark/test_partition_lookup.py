@@ -9,7 +9,7 @@ import pytest
 
 from hiveacid.errors import FormatError
 from hiveacid.spark.read import partition_lookup
-from hiveacid.table.read import delete_bitmap as dead
+from hiveacid.table.read import load_delete_bitmap as dead
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession

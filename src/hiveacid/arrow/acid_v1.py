@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hiveacid.arrow.delete_keys import DeleteKeys, Keys
+from hiveacid.arrow.delete_matching import DeleteKeys, Keys
 from hiveacid.arrow.orc_file import CURRENT, OPERATION, OrcRows
 from hiveacid.arrow.snapshot import EventFile
 from hiveacid.core.format.write_id_lists import ValidWriteIdList

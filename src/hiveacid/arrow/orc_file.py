@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from hiveacid.arrow.delete_keys import Keys
+from hiveacid.arrow.delete_matching import Keys
 from hiveacid.arrow.file_values import ValueRules, decode, hybrid_micros, require_readable
 from hiveacid.arrow.snapshot import EventFile, RowFile, require_kind
 from hiveacid.core.format.names import LayoutLevel

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hiveacid.arrow.acid_v1 import NewestVersions, newest_versions
-from hiveacid.arrow.delete_keys import DeleteKeys, Keys, deleted_among
+from hiveacid.arrow.delete_matching import DeleteKeys, Keys, deleted_among
 from hiveacid.arrow.flat_files import read_flat_file
 from hiveacid.arrow.orc_file import CURRENT, KEY, OrcRows, read_events
 from hiveacid.arrow.pruning import possible_stripes

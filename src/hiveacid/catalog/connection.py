@@ -18,7 +18,7 @@ from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Start
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.file_systems import SessionFileSystems
-from hiveacid.spark.session.plan_lease import release_unused_plans
+from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.storage.routing import AnyFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.table.acid_table import AcidTable

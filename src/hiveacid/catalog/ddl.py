@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from hiveacid.catalog.checks import (
+from hiveacid.catalog.convert import convert, target_kind
+from hiveacid.catalog.naming_rules import (
     check_bucket_count,
     check_database_location,
     check_entries,
@@ -15,8 +16,7 @@ from hiveacid.catalog.checks import (
     check_properties,
     refuse_reserved,
 )
-from hiveacid.catalog.convert import convert, target_kind
-from hiveacid.config.table_properties import (
+from hiveacid.config.property_keys import (
     ADOPTED_INVALID,
     ADOPTED_TXN,
     BUCKETING_VERSION,
@@ -57,7 +57,7 @@ from hiveacid.spark.formats.flat_files import writer_format
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.locations import list_layout
 from hiveacid.storage.paths import absolute
-from hiveacid.table.cleaning.location import record_history_start
+from hiveacid.table.cleaning.clean_location import record_history_start
 from hiveacid.table.cleaning.removal import (
     first_foreign_entry,
     locations_to_remove,

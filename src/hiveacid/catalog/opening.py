@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hiveacid.config import Settings, keys
+from hiveacid.config import Settings, setting_keys
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import AlreadyExistsError, ConfigError
 from hiveacid.ports.catalog import Catalog
@@ -97,7 +97,7 @@ def warehouse_of(catalog: Catalog, given: str | None) -> str:
 def settings_of_store(opened: WarehouseStore, given: Mapping[str, str]) -> dict[str, str]:
     """Return a session's settings with the layout level that its store implies: that of a metastore's Hive."""
     level = opened.layout_level()
-    implied = {} if level is None else {keys.LAYOUT_LEVEL.name: level}
+    implied = {} if level is None else {setting_keys.LAYOUT_LEVEL.name: level}
     return implied | dict(given)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hiveacid.config.keys import REGISTRY
+from hiveacid.config.property_keys import COMPACTOR, COMPACTOR_THRESHOLD, PRIORITY, WORKER_POOL
+from hiveacid.config.setting_keys import REGISTRY
 from hiveacid.config.settings import Settings
-from hiveacid.config.table_properties import COMPACTOR, COMPACTOR_THRESHOLD, PRIORITY, WORKER_POOL
 
 PREFIXES = tuple(setting.name.removesuffix("NAME") for setting in (COMPACTOR_THRESHOLD, COMPACTOR))
 _WITHOUT_PREFIX = (WORKER_POOL.name, PRIORITY.name)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hiveacid.arrow.delete_keys import DeleteKeys, Keys, int64_values
+from hiveacid.arrow.delete_matching import DeleteKeys, Keys, int64_values
 from hiveacid.arrow.orc_file import CURRENT, KEY, OrcRows, read_events
 from hiveacid.arrow.snapshot import EventFile, RowFile, partition_values
 from hiveacid.core.format.names import LayoutLevel

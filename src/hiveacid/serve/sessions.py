@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.config.keys import REGISTRY
+from hiveacid.config.setting_keys import REGISTRY
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError
 from hiveacid.ports.transactions import Client
 from hiveacid.serve import messages
 from hiveacid.serve.operations import Operation
 from hiveacid.serve.results import BATCH_ROWS
-from hiveacid.spark.session.plan_lease import release_unused_plans
+from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.sql.cancellation import Running, StatementThread
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hiveacid.config import Settings, keys
+from hiveacid.config import Settings, setting_keys
 from hiveacid.config.overrides import compactor_settings
-from hiveacid.config.table_properties import NO_AUTO_COMPACTION
+from hiveacid.config.property_keys import NO_AUTO_COMPACTION
 from hiveacid.core.compaction.policy import (
     Attempt,
     CompactionCandidate,
@@ -62,13 +62,13 @@ class _Table:
 def thresholds_of(settings: Settings) -> Thresholds:
     """Read the thresholds from settings."""
     return Thresholds(
-        delta_num=settings.get(keys.DELTA_NUM_THRESHOLD),
-        delta_pct=settings.get(keys.DELTA_PCT_THRESHOLD),
-        aborted_txns=settings.get(keys.ABORTED_TXN_THRESHOLD),
-        aborted_age=settings.get(keys.ABORTED_TXN_TIME_THRESHOLD),
-        failures=settings.get(keys.FAILED_COMPACTS_THRESHOLD),
-        retry_after=settings.get(keys.FAILED_RETRY_TIME),
-        insert_only=settings.get(keys.COMPACT_INSERT_ONLY),
+        delta_num=settings.get(setting_keys.DELTA_NUM_THRESHOLD),
+        delta_pct=settings.get(setting_keys.DELTA_PCT_THRESHOLD),
+        aborted_txns=settings.get(setting_keys.ABORTED_TXN_THRESHOLD),
+        aborted_age=settings.get(setting_keys.ABORTED_TXN_TIME_THRESHOLD),
+        failures=settings.get(setting_keys.FAILED_COMPACTS_THRESHOLD),
+        retry_after=settings.get(setting_keys.FAILED_RETRY_TIME),
+        insert_only=settings.get(setting_keys.COMPACT_INSERT_ONLY),
     )
 
 
@@ -90,7 +90,7 @@ class Initiator:
 
         Returns nothing if ``hive.compactor.initiator.on`` is false.
         """
-        if not self.context.settings.get(keys.INITIATOR_ON):
+        if not self.context.settings.get(setting_keys.INITIATOR_ON):
             return []
         store = self.context.store
         now = store.now()
@@ -199,8 +199,8 @@ class Initiator:
             changed.table,
             changed.partition,
             kind,
-            pool=table.settings.get(keys.WORKER_POOL) or DEFAULT_POOL,
-            priority=table.settings.get(keys.PRIORITY),
+            pool=table.settings.get(setting_keys.WORKER_POOL) or DEFAULT_POOL,
+            priority=table.settings.get(setting_keys.PRIORITY),
             reason=decision.reason,
         )
         if decision.kind is not None:

@@ -7,7 +7,7 @@ directory of a listing. It is made only where they reveal every later change:
 - No directory changed in the last seconds. Another change within the clock's resolution would leave the same times.
 - There are no symbolic links. What they lead to may change without their directory.
 
-A change inside a file does not show in its directory: `core.snapshot.reuse.is_final` excludes files that may change.
+A change inside a file does not show in its directory: `core.snapshot.selection_reuse.is_final` excludes files that may change.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hiveacid.config import Settings
-from hiveacid.config.table_properties import ADOPTED_TXN
+from hiveacid.config.property_keys import ADOPTED_TXN
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import BaseName, is_hidden, parse_bucket_file, parse_directory
 from hiveacid.core.model import Column, TableDefinition, TableKind, WriteId

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.config import Settings, keys
-from hiveacid.config.table_properties import (
+from hiveacid.config import Settings, setting_keys
+from hiveacid.config.property_keys import (
     LAYOUT_LEVEL,
     MIGRATION,
     ORC_COMPRESS,
@@ -42,7 +42,7 @@ from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions
 
 if TYPE_CHECKING:
-    from hiveacid.spark.read.delete_bitmap import BitmapLookup
+    from hiveacid.spark.read.bitmap_lookup import BitmapLookup
 
 
 STORE_DIRECTORY = ".hiveacid"
@@ -144,14 +144,21 @@ class Context(StoreContext):
         if table.kind is not TableKind.FULL_ACID or table.bucketing is not None:
             return False
         text = SINGLE_BUCKET.of(table)
-        return self.settings.get(keys.SINGLE_BUCKET) if text is None else keys.SINGLE_BUCKET.parse(text)
+        return (
+            self.settings.get(setting_keys.SINGLE_BUCKET)
+            if text is None
+            else setting_keys.SINGLE_BUCKET.parse(text)
+        )
 
     def writer_options(self, table: TableDefinition) -> dict[str, str]:
         """Return options of Spark's ORC or Parquet writer: codec, and stripe size and row index stride if set.
 
         Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive 3.1 cannot read.
         """
-        options = {"orc.stripe.size": keys.ORC_STRIPE_SIZE, "orc.row.index.stride": keys.ORC_ROW_INDEX_STRIDE}
+        options = {
+            "orc.stripe.size": setting_keys.ORC_STRIPE_SIZE,
+            "orc.row.index.stride": setting_keys.ORC_ROW_INDEX_STRIDE,
+        }
         # Hive's defaults are those of ORC, which Spark's own configuration may change.
         changed = dict(self.settings.changed)
         overrides = {
@@ -160,14 +167,16 @@ class Context(StoreContext):
         if file_kind(table.storage) is FileKind.PARQUET:
             codec = _known_codec(table, PARQUET_COMPRESSION, PARQUET_COMPRESSION.default)
         else:
-            codec = orc_codec(table, self.settings, keys.ORC_COMPRESS.default)
+            codec = orc_codec(table, self.settings, setting_keys.ORC_COMPRESS.default)
         return {"compression": codec, **overrides}
 
 
 def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
     """Return the layout level of a table: its own property, else the session's setting."""
     text = LAYOUT_LEVEL.of(table)
-    return LayoutLevel(keys.LAYOUT_LEVEL.parse(text) if text else settings.get(keys.LAYOUT_LEVEL))
+    return LayoutLevel(
+        setting_keys.LAYOUT_LEVEL.parse(text) if text else settings.get(setting_keys.LAYOUT_LEVEL)
+    )
 
 
 def orc_codec(table: TableDefinition, settings: Settings, default: str) -> str:
@@ -175,9 +184,11 @@ def orc_codec(table: TableDefinition, settings: Settings, default: str) -> str:
 
     Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive 3.1 cannot read.
     """
-    name = keys.ORC_COMPRESS.name
+    name = setting_keys.ORC_COMPRESS.name
     codec = _known_codec(
-        table, ORC_COMPRESS, settings.get(keys.ORC_COMPRESS) if name in dict(settings.changed) else default
+        table,
+        ORC_COMPRESS,
+        settings.get(setting_keys.ORC_COMPRESS) if name in dict(settings.changed) else default,
     )
     if codec == "zstd" and layout_level(table, settings) is LayoutLevel.HIVE3:
         raise UnsupportedFeatureError(

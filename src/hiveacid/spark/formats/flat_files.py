@@ -38,7 +38,7 @@ from hiveacid.core.schema.types import (
     quote_name,
 )
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats import column_recipes as recipes
+from hiveacid.spark.formats import schema_evolution as recipes
 from hiveacid.spark.formats import text
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected
 from hiveacid.spark.formats.text_layout import text_layout

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hiveacid.config.table_properties import (
+from hiveacid.config.property_keys import (
     COLLECTION_DELIMITER,
     COLLECTION_DELIMITER_HIVE2,
     ENCODING,

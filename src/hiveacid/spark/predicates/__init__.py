@@ -4,7 +4,7 @@ Main flow: ``column_conditions`` splits a condition into conjuncts and lets Spar
 ``comparisons`` and ``literals`` read each analysed tree as ``column operator constant``. Two consumers follow:
 
 - ``partition_pruning`` drops partitions in which the conjuncts over partition columns cannot hold;
-- ``intervals`` widens the comparisons until no reader can skip a matching row, and ``search_argument`` passes them to
+- ``predicate_leaves`` widens the comparisons until no reader can skip a matching row, and ``search_argument`` passes them to
   the ORC reader as its search argument.
 
 ``constant_expressions`` evaluates constants.

@@ -16,7 +16,12 @@ from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.evolution import Recipe, plain_recipe
 from hiveacid.spark.parser.catalyst import java_class
 from hiveacid.spark.predicates.column_conditions import conjuncts, visible_columns
-from hiveacid.spark.predicates.intervals import Interval, PredicateLeaf, is_safe_column_name, predicate_leaf
+from hiveacid.spark.predicates.predicate_leaves import (
+    Interval,
+    PredicateLeaf,
+    is_safe_column_name,
+    predicate_leaf,
+)
 from hiveacid.spark.session.capabilities import SparkFacts
 
 _SARG, _NAMES = "orc.kryo.sarg", "orc.sarg.column.names"

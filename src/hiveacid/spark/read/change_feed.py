@@ -20,7 +20,7 @@ from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID, ChangedState, ChangeSpan
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
-from hiveacid.spark.read.delete_join_fallback import delete_keys, row_key
+from hiveacid.spark.read.delete_join import delete_keys, row_key
 from hiveacid.spark.read.path_groups import top_directory
 from hiveacid.spark.read.scan import flat_table_frames
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, FILE_NAME, ScanSource, empty_frame

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from py4j.protocol import Py4JError
 
-from hiveacid.spark.formats.column_recipes import ORC
+from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.parser.catalyst import java_class
 from hiveacid.spark.read.path_groups import FileGroup, escape_globs
 

@@ -18,10 +18,10 @@ from pyspark.sql import types as T
 
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.event_findings import EventFacts, Span
+from hiveacid.core.snapshot.acid_event_checks import EventFacts, Span
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash import bucket_number
-from hiveacid.spark.formats.column_recipes import ORC
+from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.read.acid_rows import ABSENT_FIELD, root_type, row_validity
 from hiveacid.spark.read.path_groups import decoded_path, escape_globs
 from hiveacid.spark.read.scan_source import FILE_NAME, ROW_ID, STRICT_READ

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
-from hiveacid.spark.session.plan_lease import keep_plans_alive
+from hiveacid.spark.session.plan_lifetime import keep_plans_alive
 
 
 def drop_view(facts: SparkFacts, name: str) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import BadFileError
 from hiveacid.orc.tail import OrcTail, read_tail
-from hiveacid.spark.formats.column_recipes import ORC
+from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ROW_ID, STRICT_READ
 from hiveacid.spark.write.acid_events import bucket_property

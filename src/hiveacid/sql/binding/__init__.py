@@ -8,7 +8,7 @@ statement's snapshot, or at the point of ``AS OF`` (``time_travel``).
 - ``virtual_columns`` adds ROW__ID and INPUT__FILE__NAME to the views of queries that name them.
 - ``predicates`` finds conditions that reach the files.
 - ``time_travel`` evaluates ``AS OF`` (found by Spark's parser, or by ``table_mentions``) and reads ``t.history``;
-  ``change_functions`` finds ``hiveacid_changes(...)``.
+  ``change_feed_calls`` finds ``hiveacid_changes(...)``.
 - ``source_positions`` maps positions in Spark's errors to the user's text.
 
 Views are dropped when the statement ends. DataFrames that were analysed with them stay valid.

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.config.table_properties import SPARK_PROVIDER
+from hiveacid.config.property_keys import SPARK_PROVIDER
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableKind, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
@@ -27,7 +27,7 @@ from hiveacid.spark.session.temporary_views import (
     is_temporary_view,
     query_views,
 )
-from hiveacid.sql.binding.change_functions import ChangeCall, find_change_calls
+from hiveacid.sql.binding.change_feed_calls import ChangeCall, find_change_calls
 from hiveacid.sql.binding.predicates import is_count_of_rows, where_predicate
 from hiveacid.sql.binding.source_positions import Edit, EditedText
 from hiveacid.sql.binding.time_travel import (

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from enum import Enum, auto
 from itertools import pairwise
 
-from hiveacid.config import keys
-from hiveacid.config.keys import REGISTRY
-from hiveacid.config.table_properties import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.config import setting_keys
+from hiveacid.config.property_keys import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.config.setting_keys import REGISTRY
 from hiveacid.core.model import TableName
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, is_script
@@ -18,7 +18,7 @@ from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import QUERY, find_hiveacid_relation, relations_of
-from hiveacid.sql.binding.change_functions import tables_of_change_calls
+from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls
 from hiveacid.sql.binding.time_travel import find_metadata_table
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import administration, changes, definitions, queries, values
@@ -209,7 +209,7 @@ def makes_own_table(context: Context, statement: values.Statement) -> bool:
     if statement.using:
         return False
     settings = context.settings
-    if settings.get(keys.CREATE_AS_ACID) or settings.get(keys.CREATE_AS_INSERT_ONLY):
+    if settings.get(setting_keys.CREATE_AS_ACID) or settings.get(setting_keys.CREATE_AS_INSERT_ONLY):
         return not statement.external
     return statement.storage is not None and not context.facts.hive_support
 
@@ -310,7 +310,7 @@ def _makes_transactional(context: Context, tokens: Sequence[Token]) -> bool:
     if words_of_hive.intersection(pairwise(texts)):
         return True
     settings = context.settings
-    setting = settings.get(keys.CREATE_AS_ACID) or settings.get(keys.CREATE_AS_INSERT_ONLY)
+    setting = settings.get(setting_keys.CREATE_AS_ACID) or settings.get(setting_keys.CREATE_AS_INSERT_ONLY)
     return setting and not {"USING", "EXTERNAL", "TEMPORARY"}.intersection(words)
 
 

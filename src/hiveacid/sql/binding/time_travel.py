@@ -19,7 +19,7 @@ from hiveacid.spark.predicates.constant_expressions import (
     evaluate_millis,
 )
 from hiveacid.spark.session.temporary_views import exists_in_spark
-from hiveacid.sql.binding.change_functions import HIVEACID_CHANGES, Argument, ChangeCall
+from hiveacid.sql.binding.change_feed_calls import HIVEACID_CHANGES, Argument, ChangeCall
 from hiveacid.sql.binding.predicates import Predicate
 from hiveacid.sql.binding.source_positions import (
     EditedText,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from hiveacid.errors import ConfigError, TransactionStateError
 from hiveacid.ports.transactions import Start, TxnKind
+from hiveacid.sql.execute.show_rows import abort_transactions
 from hiveacid.sql.execute.small_results import string_rows
-from hiveacid.sql.execute.store_rows import abort_transactions
 from hiveacid.sql.statements import administration
 from hiveacid.table.acid_table import cache_table
 

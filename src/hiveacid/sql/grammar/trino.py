@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from hiveacid.config.table_properties import (
+from hiveacid.config.property_keys import (
     BUCKETING_VERSION,
     ESCAPE_DELIMITER,
     FIELD_DELIMITER,

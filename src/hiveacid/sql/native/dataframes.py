@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.sql.native.targets import Target, WriterSession
+from hiveacid.sql.native.writer_targets import Target, WriterSession
 from hiveacid.sql.native.writers import NativeWriter, NativeWriterV2
 from hiveacid.table.write.merge import Merge
 

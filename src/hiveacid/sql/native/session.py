@@ -39,7 +39,7 @@ from hiveacid.sql.native.gateway import (
     update_both_catalogs,
 )
 from hiveacid.sql.native.parser import NativeParser
-from hiveacid.sql.native.targets import Target, find_target
+from hiveacid.sql.native.writer_targets import Target, find_target
 from hiveacid.sql.session import open_session
 from hiveacid.sql.statements import queries
 from hiveacid.sql.statements.values import Slice, table_ref

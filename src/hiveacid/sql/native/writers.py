@@ -13,7 +13,7 @@ from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 from hiveacid.core.model import Bucketing
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import AlreadyExistsError, UnsupportedFeatureError
-from hiveacid.sql.native.targets import TableSpec, Target, WriterSession
+from hiveacid.sql.native.writer_targets import TableSpec, Target, WriterSession
 from hiveacid.table.write.insert import InsertOptions
 from hiveacid.table.write.replace import replace_rows
 

@@ -9,12 +9,12 @@ from urllib.parse import unquote
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
-from hiveacid.core.snapshot.event_findings import EventFacts, check_events
+from hiveacid.core.snapshot.acid_event_checks import EventFacts, check_events
 from hiveacid.core.snapshot.findings import Finding, FindingKind, sorted_findings
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import FormatError, HiveAcidError
-from hiveacid.orc.footer_findings import event_facts_of_footer
+from hiveacid.orc.acid_footer_checks import event_facts_of_footer
 from hiveacid.spark.read import row_facts as rows
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage.locations import Location

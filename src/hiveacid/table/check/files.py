@@ -11,7 +11,7 @@ from hiveacid.core.format.names import ACID_VERSION_FILE, parse_bucket_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.snapshot.event_findings import EventFile, check_events
+from hiveacid.core.snapshot.acid_event_checks import EventFile, check_events
 from hiveacid.core.snapshot.findings import (
     Finding,
     FindingKind,
@@ -24,7 +24,7 @@ from hiveacid.core.snapshot.inventory import FileItem, ItemState
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import FormatError, StorageError, UnsupportedFeatureError
-from hiveacid.orc.footer_findings import check_footer, event_facts_of_footer, has_acid_columns
+from hiveacid.orc.acid_footer_checks import check_footer, event_facts_of_footer, has_acid_columns
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.table.read.flushed_files import read_flush_length
 from hiveacid.table.read.inventory import LocationInventory, TableAccess, TableInventory, inventory_of

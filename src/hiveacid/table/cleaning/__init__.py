@@ -1,7 +1,7 @@
 """Deletion of files that no reader needs any more.
 
 ``cleaner`` removes the sources of finished compactions and the files of aborted transactions; ``overwritten`` removes
-what INSERT OVERWRITE and TRUNCATE replaced. ``location`` plans and carries out one location
+what INSERT OVERWRITE and TRUNCATE replaced. ``clean_location`` plans and carries out one location
 (``core.compaction.cleaning`` decides). ``retention`` says for how long replaced files stay. ``removal`` deletes the
 files of dropped tables.
 

@@ -26,7 +26,7 @@ from hiveacid.errors import (
 from hiveacid.storage.locations import adopted_txn_id, list_adopted, path_visibility_txn_id, read_metadata
 from hiveacid.storage.paths import real_path
 from hiveacid.storage.staging import abandoned_staging, expired_staging
-from hiveacid.table.cleaning.location import (
+from hiveacid.table.cleaning.clean_location import (
     cleaner_lock,
     delete_planned,
     is_cleanup_disabled,

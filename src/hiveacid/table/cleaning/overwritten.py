@@ -19,7 +19,7 @@ from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.core.snapshot.selection import select
 from hiveacid.errors import FormatError, MissingDirectoryError
 from hiveacid.storage.locations import adopted_txn_id, list_adopted, read_metadata
-from hiveacid.table.cleaning.location import (
+from hiveacid.table.cleaning.clean_location import (
     cleaner_lock,
     delete_planned,
     is_cleanup_disabled,

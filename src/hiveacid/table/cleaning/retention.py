@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
-from hiveacid.config.table_properties import HISTORY_RETENTION
+from hiveacid.config import setting_keys
+from hiveacid.config.property_keys import HISTORY_RETENTION
 from hiveacid.config.values import parse_duration
 from hiveacid.core.model import TableDefinition
 from hiveacid.errors import ConfigError
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def cleaning_delay(context: Context) -> float:
     """Return the delay in seconds between a compaction and the removal of its sources."""
-    delayed = context.settings.get(keys.DELAYED_CLEANUP)
-    return context.settings.get(keys.CLEANER_RETENTION) if delayed else 0.0
+    delayed = context.settings.get(setting_keys.DELAYED_CLEANUP)
+    return context.settings.get(setting_keys.CLEANER_RETENTION) if delayed else 0.0
 
 
 def history_retention(table: TableDefinition | None) -> float:

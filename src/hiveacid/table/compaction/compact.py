@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from hiveacid.config import keys
+from hiveacid.config import setting_keys
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue import DEFAULT_POOL, PRIVATE_POOL_PREFIX, Compaction, CompactionRequest
@@ -29,7 +29,7 @@ from hiveacid.errors import (
 from hiveacid.ports.clock import Clock
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.jobs import cancel_jobs
-from hiveacid.spark.session.plan_lease import release_unused_plans
+from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.spark.write.rebalance import MAX_BUCKETS, require_sortable
 from hiveacid.table.cleaning.cleaner import clean_job
 from hiveacid.table.compaction.job import job_group, never_interrupted, run_job
@@ -137,8 +137,8 @@ def _request(
         table.name,
         partition_name(table, partition.values) if partition else None,
         kind.value,
-        pool=options.pool or _own_pool(context) or settings.get(keys.WORKER_POOL) or DEFAULT_POOL,
-        priority=settings.get(keys.PRIORITY),
+        pool=options.pool or _own_pool(context) or settings.get(setting_keys.WORKER_POOL) or DEFAULT_POOL,
+        priority=settings.get(setting_keys.PRIORITY),
         buckets=options.buckets,
         order_by=options.order_by,
         properties=options.properties,
@@ -147,7 +147,7 @@ def _request(
 
 def _own_pool(context: Context) -> str | None:
     """Return the name of a private pool if this process runs its own jobs of a metastore, else None."""
-    if context.store.maintained_by_hiveacid() or not context.settings.get(keys.COMPACT_HERE):
+    if context.store.maintained_by_hiveacid() or not context.settings.get(setting_keys.COMPACT_HERE):
         return None
     return PRIVATE_POOL_PREFIX + secrets.token_hex(8)
 
@@ -212,7 +212,9 @@ def _run_requests(
         context = replace(context, clock=clock, transactions=replace(context.transactions, clock=clock))
     at_work = _RunningJobs(context, stopping)
     works = [partial(_run_request, context, request, at_work, wait=wait, alone=alone) for request in requests]
-    reports = run_in_parallel(context.facts, works, context.settings.get(keys.COMPACT_THREADS), at_work.stop)
+    reports = run_in_parallel(
+        context.facts, works, context.settings.get(setting_keys.COMPACT_THREADS), at_work.stop
+    )
     return reports, at_work.silent
 
 
@@ -304,7 +306,7 @@ def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
             raise
         key = (request.table, request.partition)
         queue = [job for job in store.show_compactions() if (job.request.table, job.request.partition) == key]
-        silent_since = store.now() - 1000 * context.settings.get(keys.TXN_TIMEOUT)
+        silent_since = store.now() - 1000 * context.settings.get(setting_keys.TXN_TIMEOUT)
         for job in queue:
             _end_stale_job(context, job, request, silent_since)
         waiting = [
@@ -355,7 +357,7 @@ def _expiry(context: Context, job: Compaction) -> tuple[int, bool]:
     open_txn = next(
         (row for row in store.show_transactions() if (row.txn_id, row.state) == (job.txn_id, "OPEN")), None
     )
-    timeout = int(1000 * context.settings.get(keys.TXN_TIMEOUT))
+    timeout = int(1000 * context.settings.get(setting_keys.TXN_TIMEOUT))
     heard = job.started or 0
     if open_txn is not None:
         timeout, heard = open_txn.timeout or timeout, open_txn.last_heartbeat
@@ -394,8 +396,8 @@ def _wait_for_end(context: Context, job: Compaction, stopping: threading.Event) 
     A job that no worker takes is returned after ``hive.compactor.worker.max.sleep.time`` at the latest. Idle workers
     check the queue more often than that.
     """
-    timeout = context.settings.get(keys.WAIT_TIMEOUT)
-    patience = min(timeout / 2, context.settings.get(keys.WORKER_MAX_SLEEP))
+    timeout = context.settings.get(setting_keys.WAIT_TIMEOUT)
+    patience = min(timeout / 2, context.settings.get(setting_keys.WORKER_MAX_SLEEP))
     waited, pause, now = 0.0, _FIRST_PAUSE, job
     while now.state in UNDER_WAY and waited < (
         patience if now.state == CompactionState.INITIATED else timeout

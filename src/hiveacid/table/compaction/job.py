@@ -30,7 +30,7 @@ from hiveacid.errors import (
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.spark.session.jobs import named_jobs
 from hiveacid.storage.locations import Location, list_locations
-from hiveacid.table.cleaning.location import cleaner_lock, record_history_start
+from hiveacid.table.cleaning.clean_location import cleaner_lock, record_history_start
 from hiveacid.table.compaction.report import CompactionReport, DataVolume
 from hiveacid.table.compaction.write import (
     CompactionWriter,

@@ -4,7 +4,7 @@ A read takes these steps:
 
 1. ``scan.list_snapshot`` lists the partitions and selects the directories that the snapshot sees.
 2. ``footers`` reads each ORC footer once.
-3. ``delete_bitmap`` loads delete events as a bitmap where they fit into memory.
+3. ``load_delete_bitmap`` loads delete events as a bitmap where they fit into memory.
 4. ``spark.read`` makes the plan.
 
 ``time_travel`` turns a write id or a timestamp into a valid write-id list. ``change_feed`` reads the changes that were

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hiveacid.config.table_properties import HISTORY_FROM
+from hiveacid.config.property_keys import HISTORY_FROM
 from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hiveacid.config.table_properties import CONVERSION
+from hiveacid.config.property_keys import CONVERSION
 from hiveacid.core.model import Partition, TableDefinition, TableKind
-from hiveacid.core.snapshot.reuse import IdView, Reach, SnapshotIds, is_final, measure_reach
+from hiveacid.core.snapshot.selection_reuse import IdView, Reach, SnapshotIds, is_final, measure_reach
 from hiveacid.storage.directory_stamps import DirectoryStamp, StampedListings, can_have_stamp
 from hiveacid.storage.locations import (
     ListedLocations,

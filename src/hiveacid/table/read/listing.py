@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
-from hiveacid.config.table_properties import ADOPTED_TXN
+from hiveacid.config import setting_keys
+from hiveacid.config.property_keys import ADOPTED_TXN
 from hiveacid.core.format.names import DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
-from hiveacid.core.snapshot.reuse import SnapshotIds
+from hiveacid.core.snapshot.selection_reuse import SnapshotIds
 from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.storage.locations import Location, list_locations, memo_of
 from hiveacid.table.read.kept_listings import list_kept
@@ -92,7 +92,9 @@ def list_visible(
     files.
     """
     try:
-        if write_ids is txn.committed_write_ids(table.name) and context.settings.get(keys.KEEP_LISTINGS):
+        if write_ids is txn.committed_write_ids(table.name) and context.settings.get(
+            setting_keys.KEEP_LISTINGS
+        ):
             locations = list_kept(context, table, partitions, SnapshotIds(write_ids, txn.snapshot()))
         else:  # a past state, or rows of this transaction, whose files may still change
             locations = list_locations(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
-from hiveacid.config.table_properties import ADOPTED_TXN
+from hiveacid.config import setting_keys
+from hiveacid.config.property_keys import ADOPTED_TXN
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
@@ -18,14 +18,14 @@ from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns
-from hiveacid.spark.session.plan_lease import PlanWatch
+from hiveacid.spark.session.plan_lifetime import PlanWatch
 from hiveacid.storage.locations import Location
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
-from hiveacid.table.read.delete_bitmap import load_delete_bitmap
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.garbage_collection import rare_collections
 from hiveacid.table.read.listing import list_as_of, list_visible, warn_of_foreign_files, write_ids_of
+from hiveacid.table.read.load_delete_bitmap import load_delete_bitmap
 from hiveacid.table.read.time_travel import PointInTime
 from hiveacid.transactions.transaction import Transaction
 
@@ -54,7 +54,7 @@ def reading_transaction(
 def extend_lease(context: Context, reader: Transaction, frame: DataFrame) -> None:
     """Let a read lease last as long as the plan of a DataFrame can run."""
     if context.read_leases.holds(reader):
-        lease = context.settings.get(keys.SNAPSHOT_LEASE)
+        lease = context.settings.get(setting_keys.SNAPSHOT_LEASE)
         context.read_leases.hold(reader, PlanWatch(context.facts, frame, lease))
 
 

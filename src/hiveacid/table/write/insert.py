@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.config import Settings, keys
+from hiveacid.config import Settings, setting_keys
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError, WriteConflictError
@@ -137,15 +137,15 @@ def _require_dynamic_allowed(
 ) -> None:
     """Refuse dynamic partitions that the session forbids (Hive's ``hive.exec.dynamic.partition`` and ``….mode``)."""
     dynamic = [column.name for column in table.partition_columns if column.name not in static]
-    if dynamic and not settings.get(keys.DYNAMIC_PARTITION):
+    if dynamic and not settings.get(setting_keys.DYNAMIC_PARTITION):
         raise ConfigError(
             f"{table.name}: the partition column {dynamic[0]} has no value, and dynamic partitions are disabled: "
-            f"give it one in PARTITION (...), or SET {keys.DYNAMIC_PARTITION.name}=true"
+            f"give it one in PARTITION (...), or SET {setting_keys.DYNAMIC_PARTITION.name}=true"
         )
-    if dynamic and not static and settings.get(keys.DYNAMIC_PARTITION_MODE) == "strict":
+    if dynamic and not static and settings.get(setting_keys.DYNAMIC_PARTITION_MODE) == "strict":
         raise ConfigError(
             f"{table.name}: strict mode requires at least one static partition column: give {dynamic[0]} a value in "
-            f"PARTITION (...), or SET {keys.DYNAMIC_PARTITION_MODE.name}=nonstrict"
+            f"PARTITION (...), or SET {setting_keys.DYNAMIC_PARTITION_MODE.name}=nonstrict"
         )
 
 

@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from hiveacid.config import keys
+from hiveacid.config import setting_keys
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
@@ -134,7 +134,7 @@ class StreamWriter:
         if refused is not None:
             raise refused
         self._add_columns(frame)
-        attempts = self.context.settings.get(keys.RETRY_SNAPSHOT)
+        attempts = self.context.settings.get(setting_keys.RETRY_SNAPSHOT)
         for attempt in range(attempts + 1):
             try:
                 with self.context.transactions.scope(self.context.settings) as txn:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
+from hiveacid.config import setting_keys
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.write_tasks import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
@@ -67,7 +67,7 @@ def run_with_retry(
     ``acid.transaction()`` the caller gets the WriteConflictError. ``exclusive``: wait for other writers even if
     ``hive.txn.xlock.write`` is false.
     """
-    attempts = 0 if joined is not None else context.settings.get(keys.RETRY_SNAPSHOT)
+    attempts = 0 if joined is not None else context.settings.get(setting_keys.RETRY_SNAPSHOT)
     for attempt in range(attempts + 1):
         try:
             operation = Operation.DELETE if verb == "DELETE" else Operation.UPDATE
@@ -92,14 +92,14 @@ def retries_exhausted(statement: str, times: int, error: WriteConflictError) -> 
     tried = "once" if times == 1 else f"{times} times, each time with a new snapshot"
     return WriteConflictError(
         f"{statement} was tried {tried}, and other writers committed changes of the same rows' table or partition "
-        f"first. Nothing was written. Run it again; let it try more often ({keys.RETRY_SNAPSHOT.name}, "
-        f"now {times - 1}), or let writers wait for each other ({keys.XLOCK_WRITE.name}=true). Last conflict: {error}"
+        f"first. Nothing was written. Run it again; let it try more often ({setting_keys.RETRY_SNAPSHOT.name}, "
+        f"now {times - 1}), or let writers wait for each other ({setting_keys.XLOCK_WRITE.name}=true). Last conflict: {error}"
     )
 
 
 def change_lock(context: Context, name: TableName, *, exclusive: bool = False) -> LockComponent:
     """Return the lock that UPDATE, DELETE and MERGE take."""
-    alone = exclusive or context.settings.get(keys.XLOCK_WRITE)
+    alone = exclusive or context.settings.get(setting_keys.XLOCK_WRITE)
     return LockComponent(LockType.EXCL_WRITE if alone else LockType.SHARED_WRITE, name.database, name.name)
 
 
@@ -222,7 +222,7 @@ def write_changes(
     single = context.single_bucket(table)
     groups = decide_row_groups(
         size,
-        context.settings.get(keys.WRITE_FILE_SIZE),
+        context.settings.get(setting_keys.WRITE_FILE_SIZE),
         shuffle_tasks(context.facts),
         partitioned=bool(table.partition_columns),
     )

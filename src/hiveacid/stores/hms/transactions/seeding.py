@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from hiveacid.config.table_properties import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.config.property_keys import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.format.write_id_lists import NO_OPEN_ID
 from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType

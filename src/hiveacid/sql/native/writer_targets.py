@@ -10,7 +10,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
-from hiveacid.config.table_properties import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.config.property_keys import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.model import Bucketing, Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import storage_format
 from hiveacid.errors import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hiveacid.config.table_properties import HISTORY_FROM, NO_CLEANUP
+from hiveacid.config.property_keys import HISTORY_FROM, NO_CLEANUP
 from hiveacid.core.compaction.cleaning import CleaningPlan, plan_cleaning
 from hiveacid.core.compaction.queue import Compaction
 from hiveacid.core.format.names import PAIR_FILE, parse_number

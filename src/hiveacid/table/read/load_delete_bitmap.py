@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from hiveacid.config import keys
+from hiveacid.config import setting_keys
 from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.orc.delete_bitmap import NO_DELETE_KEYS, KeyBounds, build_delete_bitmap, read_delete_keys
-from hiveacid.spark.read.delete_bitmap import BitmapLookup
+from hiveacid.spark.read.bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.delete_bounds import DeleteBounds
 from hiveacid.spark.read.path_groups import partition_key
 from hiveacid.storage.locations import Location
@@ -53,7 +53,7 @@ def load_delete_bitmap(
     """
     if bounds is None or not bounds.boxes or len(locations) > _MOST_PLACES or not context.facts.classic:
         return None
-    if bounds.events > context.settings.get(keys.EVENTS_IN_MEMORY):
+    if bounds.events > context.settings.get(setting_keys.EVENTS_IN_MEMORY):
         return None
     places = {partition_key(table, location): _event_files(location, write_ids) for location in locations}
     if len(places) < len(locations):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from hiveacid.config import keys
+from hiveacid.config import setting_keys
 from hiveacid.config.values import (
     Section,
     choice,
@@ -78,19 +78,23 @@ BUCKETING_VERSION = TableProperty(
 
 # --- files --------------------------------------------------------------------------------------
 LAYOUT_LEVEL = TableProperty(
-    keys.LAYOUT_LEVEL.name, keys.LAYOUT_LEVEL.kind, "the setting", keys.LAYOUT_LEVEL.doc, "hiveacid"
+    setting_keys.LAYOUT_LEVEL.name,
+    setting_keys.LAYOUT_LEVEL.kind,
+    "the setting",
+    setting_keys.LAYOUT_LEVEL.doc,
+    "hiveacid",
 )
 SINGLE_BUCKET = TableProperty(
-    keys.SINGLE_BUCKET.name,
-    keys.SINGLE_BUCKET.kind,
+    setting_keys.SINGLE_BUCKET.name,
+    setting_keys.SINGLE_BUCKET.kind,
     "the setting",
     "New rows of a full ACID table that is not bucketed go to bucket_00000 only, as Trino needs it.",
     "hiveacid",
 )
 ORC_COMPRESS = TableProperty(
     "orc.compress",
-    keys.ORC_COMPRESS.kind,
-    f"the setting {keys.ORC_COMPRESS.name}; if it is not set, a stream takes SNAPPY",
+    setting_keys.ORC_COMPRESS.kind,
+    f"the setting {setting_keys.ORC_COMPRESS.name}; if it is not set, a stream takes SNAPPY",
     "Codec of new ORC files.",
     "ORC",
 )
@@ -137,13 +141,13 @@ COMPACTOR = TableProperty(
     "(WITH OVERWRITE TBLPROPERTIES).",
 )
 WORKER_POOL = TableProperty(
-    keys.WORKER_POOL.name,
+    setting_keys.WORKER_POOL.name,
     "text",
     "the setting",
     "Pool whose workers compact the table. Also a property of a database.",
 )
 PRIORITY = TableProperty(
-    keys.PRIORITY.name,
+    setting_keys.PRIORITY.name,
     "int",
     "the setting",
     "Compactions of a higher priority are taken first. Also a property of a database.",

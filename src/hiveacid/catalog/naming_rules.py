@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from hiveacid.config import Settings
 from hiveacid.config.overrides import PREFIXES, compactor_settings
-from hiveacid.config.table_properties import BUCKETING_VERSION, RESERVED_PROPERTIES, TABLE_PROPERTIES
+from hiveacid.config.property_keys import BUCKETING_VERSION, RESERVED_PROPERTIES, TABLE_PROPERTIES
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName
