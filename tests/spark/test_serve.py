@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from hiveacid.sql.native.session import NativeSession
 
 TABLE = "CREATE TABLE t (id INT, v STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
-SLOW = "SELECT sum(a.id * b.id) FROM range(3000000) a JOIN range(3000000) b ON a.id % 7 = b.id % 7"
+# one task, so that other statements find a free slot
+SLOW = "SELECT sum(a.id * b.id) FROM range(0, 3000000, 1, 1) a JOIN range(0, 3000000, 1, 1) b ON a.id % 7 = b.id % 7"
 JARS = Path(pyspark.__file__).parent / "jars"
 
 
@@ -210,10 +211,10 @@ def test_a_statement_for_a_session_that_ends_is_refused(server: Server, native: 
     with Hs2Client(server.port) as client:
         client.run(TABLE)
         ((guid, session),) = server._service.sessions._sessions.items()
-        running, queued = client.start(SLOW), client.start("INSERT INTO t VALUES (1, 'a')")
-        statements = [session.operations[handle.operationId.guid] for handle in (running, queued)]
+        handles = [client.start(text) for text in (SLOW, *["INSERT INTO t VALUES (1, 'a')"] * 6)]
+        statements = [session.operations[handle.operationId.guid] for handle in handles]
         session.end()
-        assert [statement.state for statement in statements] == [messages.CANCELED] * 2
+        assert [statement.state for statement in statements] == [messages.CANCELED] * 7
         server._service.sessions._sessions[guid] = session  # found just before it ended
         with pytest.raises(CallError, match="closed") as caught:
             client.run("INSERT INTO t VALUES (2, 'b')")

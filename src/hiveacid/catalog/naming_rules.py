@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from hiveacid.config import Settings
 from hiveacid.config.overrides import PREFIXES, compactor_settings
-from hiveacid.config.property_keys import BUCKETING_VERSION, RESERVED_PROPERTIES, TABLE_PROPERTIES
+from hiveacid.config.property_keys import (
+    BUCKETING_VERSION,
+    RESERVED_PROPERTIES,
+    TABLE_PROPERTIES,
+    TRANSACTIONAL,
+    TRANSACTIONAL_PROPERTIES,
+)
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName
@@ -21,6 +27,8 @@ logger = logging.getLogger(__name__)
 _NOT_IN_NAMES = frozenset("/\\.:`\x7f")
 _FIRST_PRINTABLE = 0x20
 _MISSPELT = 0.85  # similarity of a key to one of table_properties.py
+# `convert.target_kind` checks them together, with the table's kind
+_KIND_PROPERTIES = frozenset({TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name})
 _LONGEST_DIRECTORY = 240  # bytes; file systems allow 255, and a renamed table's directory gets a suffix
 
 
@@ -113,7 +121,7 @@ def check_entries(name: TableName, properties: Mapping[str, str]) -> None:
         lower = key.lower()
         try:
             compactor_settings(Settings(), [(key, text)])
-            if lower in known_properties:
+            if lower in known_properties and lower not in _KIND_PROPERTIES:
                 known_properties[lower].check(text)
         except ConfigError as error:
             raise ConfigError(f"{name}: property {key}: {error}") from error

@@ -147,6 +147,8 @@ class StatementThread:
         with self._lock:
             self._ended = True
             unfinished = tuple(self._unfinished)
+        for running in unfinished:  # first all that wait: one would start when the running one stops
+            running.future.cancel()
         for running in unfinished:
             self.cancel_until_done(running, all_transactions=True)
         try:
