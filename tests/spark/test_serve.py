@@ -15,7 +15,7 @@ import pyspark
 import pytest
 
 from hiveacid.errors import ConfigError
-from hiveacid.serve import messages, sessions
+from hiveacid.serve import hs2_structs, sessions
 from hiveacid.serve.authentication import Anyone, Authentication
 from hiveacid.serve.codec import CALL, encode_field, encode_message, encode_struct
 from hiveacid.serve.results import SparkResult
@@ -165,7 +165,7 @@ def test_a_session_over_http_ends_soon_unless_it_holds_a_transaction(web: Server
 
 def test_a_session_whose_handle_no_client_gets_is_closed(web: Server) -> None:
     service = web._service
-    body = encode_field(1, 12, encode_struct(messages.OpenSessionReq(client_protocol=9)))
+    body = encode_field(1, 12, encode_struct(hs2_structs.OpenSessionReq(client_protocol=9)))
     call = encode_message("OpenSession", CALL, 1, body)
 
     def fail(data: bytes) -> None:
@@ -214,7 +214,7 @@ def test_a_statement_for_a_session_that_ends_is_refused(server: Server, native: 
         handles = [client.start(text) for text in (SLOW, *["INSERT INTO t VALUES (1, 'a')"] * 6)]
         statements = [session.operations[handle.operationId.guid] for handle in handles]
         session.end()
-        assert [statement.state for statement in statements] == [messages.CANCELED] * 7
+        assert [statement.state for statement in statements] == [hs2_structs.CANCELED] * 7
         server._service.sessions._sessions[guid] = session  # found just before it ended
         with pytest.raises(CallError, match="closed") as caught:
             client.run("INSERT INTO t VALUES (2, 'b')")
@@ -294,7 +294,7 @@ def test_a_statement_that_has_committed_cannot_be_told_as_cancelled(
             patched.setattr(SparkResult, "batches", cancelled)
             handle = client.start("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
             status = client.wait(handle)
-            assert (status.operationState, status.numModifiedRows) == (messages.FINISHED, 2)
+            assert (status.operationState, status.numModifiedRows) == (hs2_structs.FINISHED, 2)
             assert client.rows(handle)[0][:2] == (2, 2)
             with pytest.raises(CallError):
                 client.run("SELECT * FROM t")

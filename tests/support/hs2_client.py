@@ -9,7 +9,7 @@ import ssl
 import struct
 from typing import Any, Self
 
-from hiveacid.serve import messages
+from hiveacid.serve import hs2_structs
 from hiveacid.serve.codec import CALL, EXCEPTION, Decoder, encode_field, encode_message, encode_struct
 from hiveacid.stores.hms.thrift import structs
 from hiveacid.stores.hms.thrift.structs import BOOL, BYTES, I16, I32, I64, TEXT, Kind, list_of
@@ -29,7 +29,7 @@ _COLUMN = structs.struct(
 )
 _ROWS = structs.struct("TRowSet", (1, "startRowOffset", I64), (3, "columns", list_of(_COLUMN)))
 _FETCHED = structs.struct(
-    "TFetchResultsResp", (1, "status", messages.Status), (2, "hasMoreRows", BOOL), (3, "results", _ROWS)
+    "TFetchResultsResp", (1, "status", hs2_structs.Status), (2, "hasMoreRows", BOOL), (3, "results", _ROWS)
 )
 
 
@@ -88,7 +88,7 @@ class Hs2Client:
 
     def call(self, method: str, **fields: Any) -> Any:
         """Call a method with the session's handle; return the answer. Raises CallError."""
-        declared = messages.CALLS[method]
+        declared = hs2_structs.CALLS[method]
         if self.session is not None and "sessionHandle" in vars(declared.request):
             fields.setdefault("sessionHandle", self.session)
         body = encode_field(1, 12, encode_struct(declared.request(**fields)))
@@ -99,7 +99,7 @@ class Hs2Client:
         answer_type = _FETCHED if method == "FetchResults" else declared.answer
         wrapper = structs.struct("result", (0, "success", answer_type))
         answer = message.body.struct(wrapper).success
-        if getattr(answer, "status", None) is not None and answer.status.statusCode != messages.SUCCESS:
+        if getattr(answer, "status", None) is not None and answer.status.statusCode != hs2_structs.SUCCESS:
             raise CallError(answer.status)
         return answer
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.serve import messages
+from hiveacid.serve import hs2_structs
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _STRING = 7
@@ -75,17 +75,17 @@ def result_column(name: str, spark_type: str) -> ResultColumn:
 
 def table_schema(columns: Sequence[ResultColumn]) -> Any:
     """Return the description of a result's columns."""
-    return messages.TableSchema(
+    return hs2_structs.TableSchema(
         columns=[_description(column, number) for number, column in enumerate(columns, 1)]
     )
 
 
 def _description(column: ResultColumn, position: int) -> Any:
-    values = {name: messages.TypeQualifierValue(i32Value=value) for name, value in column.qualifiers}
-    qualifiers = messages.TypeQualifiers(qualifiers=values) if values else None
-    entry = messages.PrimitiveTypeEntry(type=column.type_id, typeQualifiers=qualifiers)
-    described = messages.TypeDesc(types=[messages.TypeEntry(primitiveEntry=entry)])
-    return messages.ColumnDesc(columnName=column.name, typeDesc=described, position=position, comment="")
+    values = {name: hs2_structs.TypeQualifierValue(i32Value=value) for name, value in column.qualifiers}
+    qualifiers = hs2_structs.TypeQualifiers(qualifiers=values) if values else None
+    entry = hs2_structs.PrimitiveTypeEntry(type=column.type_id, typeQualifiers=qualifiers)
+    described = hs2_structs.TypeDesc(types=[hs2_structs.TypeEntry(primitiveEntry=entry)])
+    return hs2_structs.ColumnDesc(columnName=column.name, typeDesc=described, position=position, comment="")
 
 
 def encode_column(values: Any) -> bytes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hiveacid.errors import StatementCancelledError
-from hiveacid.serve import messages
+from hiveacid.serve import hs2_structs
 from hiveacid.serve.results import Cursor, Result, RowsResult
 from hiveacid.serve.status import error_status
 from hiveacid.sql.cancellation import Running, StatementThread
@@ -38,8 +38,8 @@ class Operation:
 
     def handle(self) -> Any:
         """Return the handle for the client; ``hasResultSet`` of a running statement follows from its text."""
-        return messages.OperationHandle(
-            operationId=messages.HandleIdentifier(guid=self.guid, secret=self.secret),
+        return hs2_structs.OperationHandle(
+            operationId=hs2_structs.HandleIdentifier(guid=self.guid, secret=self.secret),
             operationType=self.kind,
             hasResultSet=self.has_result,
             modifiedRowCount=None if self.modified is None else float(self.modified),
@@ -78,14 +78,14 @@ class Operation:
 
         If the handle said that there is a result, and there is none, the cursor has no rows.
         """
-        if self._cursor is None and self._promised and self.state == messages.FINISHED:
+        if self._cursor is None and self._promised and self.state == hs2_structs.FINISHED:
             self._cursor = Cursor(RowsResult([("result", "string")], []))
         return self._cursor
 
     @property
     def has_result(self) -> bool:
         """True if the operation has a result; while it runs, whether its statement usually has one."""
-        if self.state in (messages.PENDING, messages.RUNNING):
+        if self.state in (hs2_structs.PENDING, hs2_structs.RUNNING):
             self._promised = self._promised or self.expects_result
             return self.expects_result
         return self.cursor is not None
@@ -95,21 +95,21 @@ class Operation:
         """The ``TOperationState``."""
         running = self._running
         if running is None:
-            return messages.INITIALIZED
+            return hs2_structs.INITIALIZED
         future = running.future
         if not future.done():
-            return messages.RUNNING if future.running() else messages.PENDING
+            return hs2_structs.RUNNING if future.running() else hs2_structs.PENDING
         if future.cancelled() or isinstance(future.exception(), StatementCancelledError):
-            return messages.CANCELED
-        return messages.FINISHED if future.exception() is None else messages.FAILED
+            return hs2_structs.CANCELED
+        return hs2_structs.FINISHED if future.exception() is None else hs2_structs.FAILED
 
     def failure(self) -> Any:
         """Return the status of a failed or cancelled operation; None if it runs or has succeeded."""
         state = self.state
-        if state == messages.CANCELED and self._running is not None:
+        if state == hs2_structs.CANCELED and self._running is not None:
             error = None if self._running.future.cancelled() else self._running.future.exception()
             return error_status(error or StatementCancelledError(_CANCELLED))
-        if state == messages.FAILED and self._running is not None:
+        if state == hs2_structs.FAILED and self._running is not None:
             error = self._running.future.exception()
             return None if error is None else error_status(error)
         return None

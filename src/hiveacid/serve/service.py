@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import ClientProtocolError, ConfigError, UnsupportedFeatureError
-from hiveacid.serve import messages
+from hiveacid.serve import hs2_structs
 from hiveacid.serve.codec import (
     CALL,
     EXCEPTION,
@@ -93,7 +93,7 @@ class Service:
         Raises ClientProtocolError for bytes that are not a call, EOFError if the client has gone, and errors of ``send``.
         """
         message = Decoder(data).message()
-        call = messages.CALLS.get(message.method)
+        call = hs2_structs.CALLS.get(message.method)
         if message.kind != CALL:
             raise ClientProtocolError("a message that is not a call")
         if call is None:
@@ -127,15 +127,15 @@ class Service:
 
     def _open_session(self, request: Any, caller: Caller) -> Any:
         protocol = request.client_protocol if request.client_protocol is not None else -1
-        if protocol < messages.PROTOCOL_V6:
+        if protocol < hs2_structs.PROTOCOL_V6:
             raise UnsupportedFeatureError(
                 "the client is older than Hive 0.13, whose protocol has no results in columns: use a newer driver"
             )
         session = self.sessions.open(caller, request.configuration or {})
         logger.info("session of %s from %s opened", caller.user, caller.host)
-        return messages.OpenSessionResp(
+        return hs2_structs.OpenSessionResp(
             status=SUCCESS,
-            serverProtocolVersion=min(protocol, messages.PROTOCOL_V10),
+            serverProtocolVersion=min(protocol, hs2_structs.PROTOCOL_V10),
             sessionHandle=session.handle(),
             configuration={"hive.server2.thrift.resultset.default.fetch.size": "4096"},
         )
@@ -151,11 +151,11 @@ class Service:
         self._of_session(request, caller)
         kind = request.infoType
         if kind in _NUMBERS:
-            value = messages.GetInfoValue(lenValue=_NUMBERS[kind])
+            value = hs2_structs.GetInfoValue(lenValue=_NUMBERS[kind])
         else:
             text = self._version if kind == _DBMS_VERSION else _INFO.get(kind, "")
-            value = messages.GetInfoValue(stringValue=text)
-        return messages.GetInfoResp(status=SUCCESS, infoValue=value)
+            value = hs2_structs.GetInfoValue(stringValue=text)
+        return hs2_structs.GetInfoResp(status=SUCCESS, infoValue=value)
 
     def _set_client_info(self, request: Any, caller: Caller) -> Any:
         self._of_session(request, caller)
@@ -174,7 +174,7 @@ class Service:
                     return RowsResult(WRITTEN, rows)
             return SparkResult(frame) if frame.columns else None
 
-        operation = self._register(session, work, messages.EXECUTE_STATEMENT)
+        operation = self._register(session, work, hs2_structs.EXECUTE_STATEMENT)
         operation.expects_result = not _VERBS_WITHOUT_RESULT.match(text)
         running = operation.start(float(request.queryTimeout or 0))
         if request.runAsync:
@@ -184,8 +184,8 @@ class Service:
             failure = operation.failure()
             if failure is not None:
                 self._remove(session, operation)
-                return messages.OperationResp(status=failure)
-        return messages.OperationResp(status=SUCCESS, operationHandle=operation.handle())
+                return hs2_structs.OperationResp(status=failure)
+        return hs2_structs.OperationResp(status=SUCCESS, operationHandle=operation.handle())
 
     def _metadata(self, method: str, request: Any, caller: Caller) -> Any:
         session = self._of_session(request, caller)
@@ -206,8 +206,8 @@ class Service:
         failure = operation.failure()
         if failure is not None:
             self._remove(session, operation)
-            return messages.OperationResp(status=failure)
-        return messages.OperationResp(status=SUCCESS, operationHandle=operation.handle())
+            return hs2_structs.OperationResp(status=failure)
+        return hs2_structs.OperationResp(status=SUCCESS, operationHandle=operation.handle())
 
     def _register(self, session: ClientSession, work: Callable[[], Result | None], kind: int) -> Operation:
         if len(session.operations) >= MOST_OPERATIONS:
@@ -230,7 +230,7 @@ class Service:
         _, operation = self.sessions.operation(request.operationHandle, caller)
         operation.done_within(_LONG_POLL)
         failure = operation.failure()
-        return messages.GetOperationStatusResp(
+        return hs2_structs.GetOperationStatusResp(
             status=SUCCESS,
             operationState=operation.state,
             sqlState=None if failure is None else failure.sqlState,
@@ -264,7 +264,9 @@ class Service:
             raise ConfigError(
                 "the operation has no result, or has not ended yet: ask GetOperationStatus first"
             )
-        return messages.GetResultSetMetadataResp(status=SUCCESS, schema=table_schema(cursor.result.columns))
+        return hs2_structs.GetResultSetMetadataResp(
+            status=SUCCESS, schema=table_schema(cursor.result.columns)
+        )
 
     def _fetch(self, request: Any, caller: Caller) -> Any:
         _, operation = self.sessions.operation(request.operationHandle, caller)
@@ -272,48 +274,48 @@ class Service:
             return _rows(0, empty_log(), more=False)
         failure = operation.failure()
         if failure is not None:
-            return messages.FetchResultsResp(status=failure)
+            return hs2_structs.FetchResultsResp(status=failure)
         if operation.cursor is None:
             raise ConfigError(
                 "the operation has no result, or has not ended yet: ask GetOperationStatus first"
             )
-        orientation = request.orientation or messages.FETCH_NEXT
-        if orientation not in (messages.FETCH_NEXT, messages.FETCH_FIRST):
+        orientation = request.orientation or hs2_structs.FETCH_NEXT
+        if orientation not in (hs2_structs.FETCH_NEXT, hs2_structs.FETCH_FIRST):
             raise UnsupportedFeatureError(
                 "results are read forwards, or from the first row (FETCH_NEXT, FETCH_FIRST); other orientations are not supported"
             )
         rows = min(max(request.maxRows or 0, 1), _MOST_ROWS)
-        running = operation.fetch(rows, from_first=orientation == messages.FETCH_FIRST)
+        running = operation.fetch(rows, from_first=orientation == hs2_structs.FETCH_FIRST)
         self._wait(operation, running, caller)
         first, columns, more = running.future.result()
         return _rows(first, columns, more=more)
 
     def _query_id(self, request: Any, caller: Caller) -> Any:
         _, operation = self.sessions.operation(request.operationHandle, caller)
-        return messages.GetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
+        return hs2_structs.GetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
 
 
 def _rows(first: int, columns: list[bytes], *, more: bool) -> Any:
-    rows = messages.RowSet(startRowOffset=first, rows=[], columns=columns)
-    return messages.FetchResultsResp(status=SUCCESS, hasMoreRows=more, results=rows)
+    rows = hs2_structs.RowSet(startRowOffset=first, rows=[], columns=columns)
+    return hs2_structs.FetchResultsResp(status=SUCCESS, hasMoreRows=more, results=rows)
 
 
 def _ok() -> Any:
-    return messages.StatusResp(status=SUCCESS)
+    return hs2_structs.StatusResp(status=SUCCESS)
 
 
 def _failed(declared: type[Any], status: Any) -> Any:
     """Return an answer with a status, and with the other fields that clients require."""
-    if declared is messages.GetQueryIdResp:
+    if declared is hs2_structs.GetQueryIdResp:
         return declared(queryId="")
     answer = declared(status=status)
-    if declared is messages.OpenSessionResp:
-        answer.serverProtocolVersion = messages.PROTOCOL_V10
-    if declared is messages.GetInfoResp:
-        answer.infoValue = messages.GetInfoValue(stringValue="")
+    if declared is hs2_structs.OpenSessionResp:
+        answer.serverProtocolVersion = hs2_structs.PROTOCOL_V10
+    if declared is hs2_structs.GetInfoResp:
+        answer.infoValue = hs2_structs.GetInfoValue(stringValue="")
     return answer
 
 
 def _is_failure(answer: Any) -> bool:
     status = getattr(answer, "status", None)
-    return status is not None and status.statusCode != messages.SUCCESS
+    return status is not None and status.statusCode != hs2_structs.SUCCESS

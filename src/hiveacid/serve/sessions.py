@@ -17,7 +17,7 @@ from hiveacid.config.setting_keys import REGISTRY
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError
 from hiveacid.ports.transactions import Client
-from hiveacid.serve import messages
+from hiveacid.serve import hs2_structs
 from hiveacid.serve.operations import Operation
 from hiveacid.serve.results import BATCH_ROWS
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
@@ -73,8 +73,8 @@ class ClientSession:
 
     def handle(self) -> Any:
         """Return the handle for the client."""
-        identifier = messages.HandleIdentifier(guid=self.guid, secret=self.secret)
-        return messages.SessionHandle(sessionId=identifier)
+        identifier = hs2_structs.HandleIdentifier(guid=self.guid, secret=self.secret)
+        return hs2_structs.SessionHandle(sessionId=identifier)
 
     def configure(self, configuration: Mapping[str, str]) -> None:
         """Apply database and settings of the client's URL. Raises the errors of USE and SET."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from hiveacid import errors
 from hiveacid.errors import HiveAcidError
-from hiveacid.serve import messages
+from hiveacid.serve import hs2_structs
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +50,9 @@ _HIVE_CODES: Mapping[str, tuple[int, str | None]] = MappingProxyType(
 _GENERAL_STATE = "08S01"  # Hive's for a failed execution
 _GENERAL_CODE = 40000  # Hive's GENERIC_ERROR
 
-SUCCESS = messages.Status(statusCode=messages.SUCCESS)
-INVALID_HANDLE = messages.Status(
-    statusCode=messages.INVALID_HANDLE,
+SUCCESS = hs2_structs.Status(statusCode=hs2_structs.SUCCESS)
+INVALID_HANDLE = hs2_structs.Status(
+    statusCode=hs2_structs.INVALID_HANDLE,
     sqlState="08003",
     errorMessage="no such session or operation: it was closed, timed out, or belongs to another client",
 )
@@ -72,8 +72,8 @@ def error_status(error: BaseException) -> Any:
 
 def _status(text: str, state: str, code: int) -> Any:
     message = text[:_LONGEST_MESSAGE].encode("utf-8", "replace").decode()
-    return messages.Status(
-        statusCode=messages.ERROR,
+    return hs2_structs.Status(
+        statusCode=hs2_structs.ERROR,
         sqlState=state,
         errorCode=code,
         errorMessage=message,

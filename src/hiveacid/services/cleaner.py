@@ -13,8 +13,8 @@ from hiveacid.core.model import TableName
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, HiveAcidError
 from hiveacid.table.cleaning.cleaner import clean_aborted, clean_job
+from hiveacid.table.cleaning.file_retention import cleaning_delay
 from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
-from hiveacid.table.cleaning.retention import cleaning_delay
 from hiveacid.table.context import Context, table_names
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from hiveacid.ports.catalog import Catalog, NewPartition
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Begun, Operation, Written
 from hiveacid.storage.staging import delete_staging, new_staging_directory
-from hiveacid.streaming.bucketing import Values, split_by_bucket
+from hiveacid.streaming.batch_buckets import Values, split_by_bucket
 from hiveacid.streaming.growing_file import GrowingFile
 from hiveacid.streaming.stream_target import StreamTarget, is_overwritten
 from hiveacid.table.write.insert_lock_type import insert_lock_type

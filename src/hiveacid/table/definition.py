@@ -18,7 +18,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.spark.formats.types import column_type
-from hiveacid.table.cleaning.retention import history_retention
+from hiveacid.table.cleaning.file_retention import history_retention
 from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:

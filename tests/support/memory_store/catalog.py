@@ -17,7 +17,7 @@ from hiveacid.core.model import (
 from hiveacid.core.schema.locations import is_same_location, overlap
 from hiveacid.core.transactions.commits import CommitRecord, OperationSummary
 from hiveacid.ports.catalog import CatalogChanges
-from hiveacid.stores import checks, refusals
+from hiveacid.stores import argument_validation, refusals
 from support.memory_store.state import MemoryBase, synchronized
 
 
@@ -27,7 +27,7 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def create_database(self, database: DatabaseDefinition) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        checks.database(database)
+        argument_validation.database(database)
         if database.name in self._state.databases:
             raise refusals.database_exists(database.name)
         self._state.databases[database.name] = database
@@ -35,7 +35,7 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def drop_database(self, name: str) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError, or CatalogError if it has tables."""
-        checks.database_name(name)
+        argument_validation.database_name(name)
         if name not in self._state.databases:
             raise refusals.no_database(name)
         tables = [table for table in (*self._state.tables, *self._state.views) if table.database == name]
@@ -46,7 +46,7 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def get_database(self, name: str) -> DatabaseDefinition | None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        return self._state.databases.get(checks.database_name(name))
+        return self._state.databases.get(argument_validation.database_name(name))
 
     @synchronized
     def list_databases(self) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def create_table(self, table: TableDefinition) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        checks.table(table)
+        argument_validation.table(table)
         self._require_new(table)
         self._put_table(table)
 
@@ -71,12 +71,12 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def get_table(self, name: TableName) -> TableDefinition | None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        return self._state.tables.get(checks.table_name(name))
+        return self._state.tables.get(argument_validation.table_name(name))
 
     @synchronized
     def list_tables(self, database: str) -> tuple[str, ...]:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError."""
-        checks.database_name(database)
+        argument_validation.database_name(database)
         if database not in self._state.databases:
             raise refusals.no_database(database)
         return tuple(sorted(name.name for name in self._state.tables if name.database == database))
@@ -84,12 +84,12 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def get_view(self, name: TableName) -> ViewDefinition | None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        return self._state.views.get(checks.table_name(name))
+        return self._state.views.get(argument_validation.table_name(name))
 
     @synchronized
     def list_views(self, database: str) -> tuple[str, ...]:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError."""
-        checks.database_name(database)
+        argument_validation.database_name(database)
         if database not in self._state.databases:
             raise refusals.no_database(database)
         return tuple(sorted(name.name for name in self._state.views if name.database == database))
@@ -97,15 +97,15 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def create_view(self, view: ViewDefinition) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        checks.table_name(view.name)
+        argument_validation.table_name(view.name)
         self._require_room(view.name)
         self._state.views[view.name] = view
 
     @synchronized
     def alter_view(self, name: TableName, view: ViewDefinition) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        checks.table_name(name)
-        checks.table_name(view.name)
+        argument_validation.table_name(name)
+        argument_validation.table_name(view.name)
         if name not in self._state.views:
             raise refusals.no_view(name)
         if view.name != name:
@@ -116,13 +116,13 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def drop_view(self, name: TableName) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        if self._state.views.pop(checks.table_name(name), None) is None:
+        if self._state.views.pop(argument_validation.table_name(name), None) is None:
             raise refusals.no_view(name)
 
     @synchronized
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError, AlreadyExistsError."""
-        checks.table(table)
+        argument_validation.table(table)
         self._require_table(name)
         if table.name != name:
             self._require_room(table.name)
@@ -139,7 +139,7 @@ class MemoryCatalog(MemoryBase):
         empty: bool = False,  # noqa: ARG002 - it counts no rows
     ) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
-        checks.partitions(partitions)
+        argument_validation.partitions(partitions)
         self._require_table(name)
         for partition in partitions:
             self._state.partitions[name].setdefault(partition.key, partition)
@@ -147,7 +147,7 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Those that are not there are passed over."""
-        checks.partitions(partitions)
+        argument_validation.partitions(partitions)
         self._require_table(name)
         for partition in partitions:
             self._state.partitions[name].pop(partition.key, None)
@@ -159,7 +159,7 @@ class MemoryCatalog(MemoryBase):
         return tuple(sorted(self._state.partitions[name].values(), key=lambda partition: partition.key))
 
     def _require_table(self, name: TableName) -> None:
-        checks.table_name(name)
+        argument_validation.table_name(name)
         if name not in self._state.tables:
             raise refusals.no_table(name)
 

@@ -25,7 +25,7 @@ from hiveacid.core.transactions.states import (
     end_compaction,
     fire,
 )
-from hiveacid.stores import checks, refusals
+from hiveacid.stores import argument_validation, refusals
 from support.memory_store.state import MemoryBase, WrittenRow, synchronized
 
 
@@ -58,8 +58,8 @@ class MemoryCompactionQueue(MemoryBase):
     @synchronized
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        checks.compaction(request)
-        checks.require_storable("the name of the initiator", initiator)
+        argument_validation.compaction(request)
+        argument_validation.require_storable("the name of the initiator", initiator)
         top = self._compactor_high_watermark(request.table)
         for number, job in sorted(self._state.compactions.items()):
             same = (job.request.table, job.request.partition) == (request.table, request.partition)
@@ -75,9 +75,9 @@ class MemoryCompactionQueue(MemoryBase):
     @synchronized
     def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        checks.compaction(request)
-        checks.require_storable("the name of the initiator", initiator)
-        state, said = fire(COMPACTION, COMPACTION.start, "give up"), checks.storable_text(error)
+        argument_validation.compaction(request)
+        argument_validation.require_storable("the name of the initiator", initiator)
+        state, said = fire(COMPACTION, COMPACTION.start, "give up"), argument_validation.storable_text(error)
         now = self._clock.now()
         return self._add_job(Compaction(0, request, state, ended=now, error=said, initiator=initiator))
 
@@ -95,8 +95,8 @@ class MemoryCompactionQueue(MemoryBase):
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
     ) -> Compaction | None:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        checks.require_storable("the name of the worker", worker)
-        checks.pool_name(pool)
+        argument_validation.require_storable("the name of the worker", worker)
+        argument_validation.pool_name(pool)
         oldest = self._clock.now() - int(self._limits.pool_timeout * 1000)
 
         def mine(job: Compaction) -> bool:
@@ -135,7 +135,9 @@ class MemoryCompactionQueue(MemoryBase):
     @synchronized
     def note_compaction(self, compaction_id: int, details: str) -> None:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        self._replace_job(replace(self._job(compaction_id), details=checks.storable_text(details)))
+        self._replace_job(
+            replace(self._job(compaction_id), details=argument_validation.storable_text(details))
+        )
 
     @synchronized
     def release_compaction(self, compaction_id: int, worker: str) -> None:
@@ -172,7 +174,7 @@ class MemoryCompactionQueue(MemoryBase):
             replace(
                 job,
                 state=state,
-                error=checks.storable_text(error),
+                error=argument_validation.storable_text(error),
                 ended=ended,
                 next_txn_id=next_txn_id,
                 commit_time=commit_time,
@@ -203,7 +205,12 @@ class MemoryCompactionQueue(MemoryBase):
             raise refusals.not_ready_for_cleaning(compaction_id, job.state)
         until = self._clock.now() + int(wait * 1000)
         self._replace_job(
-            replace(job, error=checks.storable_text(error), cleanings=job.cleanings + 1, clean_from=until)
+            replace(
+                job,
+                error=argument_validation.storable_text(error),
+                cleanings=job.cleanings + 1,
+                clean_from=until,
+            )
         )
 
     @synchronized
@@ -214,7 +221,7 @@ class MemoryCompactionQueue(MemoryBase):
     @synchronized
     def announce_service(self, service: Service) -> None:
         """See :class:`hiveacid.ports.store.ServicePort`."""
-        checks.service(service)
+        argument_validation.service(service)
         now = self._clock.now()
         before = self._state.services.get(service.name)
         started = now if before is None else before.started

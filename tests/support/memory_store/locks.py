@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hiveacid.core.model import LockId, TxnId
 from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState, first_blocking_lock
 from hiveacid.ports.locks import LockAnswer, LockRow
-from hiveacid.stores import checks, refusals
+from hiveacid.stores import argument_validation, refusals
 from support.memory_store.state import MemoryBase, Request, synchronized
 
 
@@ -19,7 +19,7 @@ class MemoryLocks(MemoryBase):
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
     ) -> LockAnswer:
         """See :class:`hiveacid.ports.locks.LockPort`. Raises ConfigError for an empty or odd request."""
-        wanted = checks.components(components)
+        wanted = argument_validation.components(components)
         self._state.require_open(txn_id)
         blocker = self._blocker(txn_id, wanted, LockId(self._state.last_lock + 1))
         if blocker is not None and zero_wait:

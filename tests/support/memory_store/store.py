@@ -33,7 +33,7 @@ from hiveacid.ports.transactions import (
     TxnKind,
     Written,
 )
-from hiveacid.stores import checks, refusals
+from hiveacid.stores import argument_validation, refusals
 from support.memory_store.catalog import MemoryCatalog
 from support.memory_store.compaction_queue import MemoryCompactionQueue
 from support.memory_store.locks import MemoryLocks
@@ -51,8 +51,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """See :class:`hiveacid.ports.transactions.TransactionPort`. Raises ConfigError for an impossible ``count``."""
-        checks.client(client)
-        checks.open_count(count, self._limits)
+        argument_validation.client(client)
+        argument_validation.open_count(count, self._limits)
         state, now = self._state, self._clock.now()
         if len(state.open_txns()) + count > self._limits.max_open_txns:
             raise refusals.too_many_open(self._limits.max_open_txns)
@@ -71,7 +71,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
     ) -> Begun:
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        checks.start(start, kind)
+        argument_validation.start(start, kind)
         (txn_id,) = self.open_txns(client, 1, kind)
         answer = self.lock(txn_id, start.locks) if start.locks else None
         if answer is not None and answer.state is LockState.WAITING:
@@ -84,7 +84,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def seed_txns(self, high_watermark: TxnId) -> None:
         """See :class:`hiveacid.ports.transactions.TransactionPort`. The ids in between count as committed."""
-        checks.seedable(high_watermark)
+        argument_validation.seedable(high_watermark)
         state, now = self._state, self._clock.now()
         if state.last_txn >= high_watermark:
             return
@@ -144,8 +144,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
 
         Raises AlreadyExistsError or NoSuchDatabaseError if ``changes`` do not fit; the transaction is open then.
         """
-        checks.changes(changes)
-        checks.written(written)
+        argument_validation.changes(changes)
+        argument_validation.written(written)
         txn = self._state.txns.get(txn_id)
         if txn is not None and txn.state == TransactionState.COMMITTED:
             return
@@ -199,7 +199,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         wanted = set(txn_ids)
         found = [txn for txn in self._state.open_txns() if txn.id in wanted]
         for txn in found:
-            self._end_txn(txn, "abort", checks.storable_text(reason))
+            self._end_txn(txn, "abort", argument_validation.storable_text(reason))
         return tuple(txn.id for txn in found)
 
     @synchronized
@@ -255,7 +255,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. All of them get one, or none."""
-        checks.table_name(table)
+        argument_validation.table_name(table)
         for txn in [self._state.require_open(txn_id) for txn_id in sorted(txn_ids)]:
             if txn.kind is TxnKind.READ_ONLY:
                 raise refusals.read_only(txn.id)
@@ -270,8 +270,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises TransactionStateError if ids were given out."""
-        checks.table_name(table)
-        ids = checks.seed(high_watermark, aborted)
+        argument_validation.table_name(table)
+        ids = argument_validation.seed(high_watermark, aborted)
         if self._state.next_write_id.get(table, 1) > 1:
             raise refusals.ids_given(table)
         self._state.next_write_id[table] = high_watermark + 1
@@ -282,7 +282,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         self, txns: ValidTxnList, tables: Sequence[TableName]
     ) -> Mapping[TableName, ValidWriteIdList]:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
-        return {table: self._valid_write_ids(txns, checks.table_name(table)) for table in tables}
+        return {table: self._valid_write_ids(txns, argument_validation.table_name(table)) for table in tables}
 
     def _valid_write_ids(self, txns: ValidTxnList, table: TableName) -> ValidWriteIdList:
         """Apply Hive's ``GetValidWriteIdsFunction``, which cuts off the highest ids if later transactions hold them."""
@@ -304,7 +304,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        changes = checks.written(written)
+        changes = argument_validation.written(written)
         if self._state.require_open(txn_id).kind is TxnKind.READ_ONLY:
             raise refusals.read_only(txn_id)
         for one in changes:
@@ -314,7 +314,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
-        given = self._state.write_ids.get(checks.table_name(table), {})
+        given = self._state.write_ids.get(argument_validation.table_name(table), {})
         return tuple(sorted(write_id for write_id, txn_id in given.items() if self._is_aborted(txn_id)))
 
     @synchronized
@@ -324,8 +324,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         A write id stays aborted while other partitions it was recorded for are not cleaned, and, where
         nothing was recorded for it, until the whole table is.
         """
-        checks.table_name(table)
-        checks.partition_name(partition)
+        argument_validation.table_name(table)
+        argument_validation.partition_name(partition)
         given = self._state.write_ids.get(table, {})
         wrote = {txn_id: write_id for write_id, txn_id in given.items()}
         touched = set()
@@ -358,11 +358,11 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        known = sort_commits(self._state.commits.get(checks.table_name(table), ()))
+        known = sort_commits(self._state.commits.get(argument_validation.table_name(table), ()))
         return known if after is None else (*known[:1], *(one for one in known[1:] if one.committed > after))
 
     def _record_commit(self, txn: TransactionRecord, operations: Sequence[TableOperation]) -> None:
-        deeds = {one.table: one.summary for one in checks.storable_operations(operations)}
+        deeds = {one.table: one.summary for one in argument_validation.storable_operations(operations)}
         for table, given in self._state.write_ids.items():
             for write_id, txn_id in given.items():
                 if txn_id == txn.id:
@@ -389,7 +389,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False
     ) -> StreamProgress:
         """See :class:`hiveacid.ports.store.StreamProgressPort`."""
-        checks.stream(stream, writer, checkpoint)
+        argument_validation.stream(stream, writer, checkpoint)
         known = self._state.streams.get(stream)
         self._state.streams[stream] = register_writer(known, stream, writer, checkpoint, restart=restart)
         return self._state.streams[stream]
@@ -397,7 +397,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
         """See :class:`hiveacid.ports.store.StreamProgressPort`."""
-        return self._state.streams.get(checks.stream(stream))
+        return self._state.streams.get(argument_validation.stream(stream))
 
     # --- housekeeping -------------------------------------------------------------------------
 

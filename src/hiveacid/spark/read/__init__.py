@@ -1,6 +1,6 @@
 """Reads as native Spark plans: the scan of a snapshot, and the change feed between two snapshots.
 
-Main flow of `scan.scan`: ``path_groups`` groups the selected files into as few Spark scans as possible. Each group is
+Main flow of `scan.scan`: ``scan_groups`` groups the selected files into as few Spark scans as possible. Each group is
 read by ``acid_rows`` (ACID files) or ``originals`` (files without ACID columns), and ``partition_lookup`` adds the
 partition columns. Delete events are applied in three steps, the cheapest first:
 
@@ -9,7 +9,7 @@ partition columns. Delete events are applied in three steps, the cheapest first:
 3. ``delete_join``: rows are joined with delete events where no bitmap can be built (Spark Connect, very many events).
 
 ``acid_v1`` selects the newest row versions of tables from before Hive 3. ``change_feed`` returns the rows inserted and
-deleted between two snapshots. ``row_facts`` computes the facts that ``check`` compares with the rules of the format.
+deleted between two snapshots. ``row_statistics`` computes the facts that ``check`` compares with the rules of the format.
 
 Invariants: no plan needs a Python worker; every scan keeps the six ACID columns alive; a delete event outside of the
 bounds fails the query instead of being lost.

@@ -28,7 +28,7 @@ from hiveacid.spark.read.originals import (
     original_frames,
 )
 from hiveacid.spark.read.partition_lookup import PartitionKey, PartitionLookup, partition_lookup
-from hiveacid.spark.read.path_groups import (
+from hiveacid.spark.read.scan_groups import (
     FileGroup,
     decoded_path,
     group_files,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from hiveacid.core.format.write_id_lists import ValidWriteIdList
     from hiveacid.spark.read.originals import OriginalsByRoot
-    from hiveacid.spark.read.path_groups import FilesOf
+    from hiveacid.spark.read.scan_groups import FilesOf
     from hiveacid.spark.read.scan_source import ScanSource
     from hiveacid.storage.locations import Location
 

@@ -17,7 +17,7 @@ from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read.acid_rows import DELETES, UPDATES_AND_DELETES, all_rows, read_acid_files
 from hiveacid.spark.read.delete_join import KEY_STRUCT
 from hiveacid.spark.read.partition_lookup import partition_lookup
-from hiveacid.spark.read.path_groups import group_files, statement_id_from_path
+from hiveacid.spark.read.scan_groups import group_files, statement_id_from_path
 from hiveacid.spark.read.scan_source import delete_event_files, v1_event_files
 
 if TYPE_CHECKING:

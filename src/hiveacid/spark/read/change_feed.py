@@ -21,8 +21,8 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID, ChangedState, ChangeSpan
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
 from hiveacid.spark.read.delete_join import delete_keys, row_key
-from hiveacid.spark.read.path_groups import top_directory
 from hiveacid.spark.read.scan import flat_table_frames
+from hiveacid.spark.read.scan_groups import top_directory
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, FILE_NAME, ScanSource, empty_frame
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from hiveacid.spark.read.delete_bounds import DeleteBounds
     from hiveacid.spark.read.originals import OriginalsByRoot
-    from hiveacid.spark.read.path_groups import FileGroup
+    from hiveacid.spark.read.scan_groups import FileGroup
     from hiveacid.storage.locations import Location
 
 _DELETED_BY, _DELETED_BEFORE = "__hiveacid_ended", "__hiveacid_ended_before"

@@ -23,14 +23,14 @@ from hiveacid.spark.read.acid_rows import (
 from hiveacid.spark.read.bitmap_lookup import KEY_COLUMNS
 from hiveacid.spark.read.delete_bounds import FIRST_V1_PROPERTY
 from hiveacid.spark.read.partition_lookup import partition_lookup
-from hiveacid.spark.read.path_groups import group_files
+from hiveacid.spark.read.scan_groups import group_files
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ROW_ID, delete_event_files, empty_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.spark.read.delete_bounds import DeleteBounds, KeyBox
-    from hiveacid.spark.read.path_groups import FileGroup
+    from hiveacid.spark.read.scan_groups import FileGroup
     from hiveacid.spark.read.scan_source import ScanSource
     from hiveacid.storage.locations import Location
 

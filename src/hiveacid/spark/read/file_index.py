@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.parser.catalyst import java_class
-from hiveacid.spark.read.path_groups import FileGroup, escape_globs
+from hiveacid.spark.read.scan_groups import FileGroup, escape_globs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

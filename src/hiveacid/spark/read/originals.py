@@ -29,7 +29,7 @@ from hiveacid.spark.read.partition_lookup import (
     partition_lookup,
     path_depth,
 )
-from hiveacid.spark.read.path_groups import (
+from hiveacid.spark.read.scan_groups import (
     FILE_PATH,
     FileGroup,
     ReadOptions,

@@ -20,7 +20,7 @@ from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import FormatError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
 from hiveacid.spark.formats.types import spark_type
-from hiveacid.spark.read.path_groups import (
+from hiveacid.spark.read.scan_groups import (
     FILE_PATH,
     FileGroup,
     partition_key,

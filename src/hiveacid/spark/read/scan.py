@@ -31,7 +31,7 @@ from hiveacid.spark.read.delete_bounds import (
 )
 from hiveacid.spark.read.delete_join import delete_keys, row_key
 from hiveacid.spark.read.partition_lookup import partition_lookup
-from hiveacid.spark.read.path_groups import FileGroup, FilesOf, decoded_path, escape_globs, group_files
+from hiveacid.spark.read.scan_groups import FileGroup, FilesOf, decoded_path, escape_globs, group_files
 from hiveacid.spark.read.scan_source import (
     CURRENT_WRITE_ID,
     FILE_NAME,

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from hiveacid.core.format.write_id_lists import RangeResponse
 from hiveacid.core.model import TableKind
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.read.path_groups import ReadOptions
+from hiveacid.spark.read.scan_groups import ReadOptions
 from hiveacid.storage.locations import PlanMemo
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hiveacid.core.snapshot.selection import AcidDirectory
     from hiveacid.ports.file_system import FileSystem
     from hiveacid.spark.read.bitmap_lookup import BitmapLookup
-    from hiveacid.spark.read.path_groups import FileFooter, FilesOf
+    from hiveacid.spark.read.scan_groups import FileFooter, FilesOf
     from hiveacid.spark.session.capabilities import SparkFacts
     from hiveacid.storage.locations import Location
 

@@ -19,7 +19,7 @@ from hiveacid.errors import BadFileError
 from hiveacid.orc.nesting import acid_metadata, nest, retype
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.spark.formats import flat_files as flat
-from hiveacid.spark.read.path_groups import escape_globs
+from hiveacid.spark.read.scan_groups import escape_globs
 from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.write.acid_events import BUCKET, KIND, StagedKind
 from hiveacid.storage.publishing import FinalNames

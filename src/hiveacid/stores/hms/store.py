@@ -35,7 +35,7 @@ from hiveacid.ports.transactions import (
     TxnKind,
     Written,
 )
-from hiveacid.stores import checks
+from hiveacid.stores import argument_validation
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.capabilities import capabilities_of
@@ -109,7 +109,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
     ) -> Begun:
         """See :class:`hiveacid.ports.transactions.TransactionPort`. One call per step; a failure in between aborts."""
-        checks.start(start, kind)
+        argument_validation.start(start, kind)
         (txn_id,) = self.open_txns(client, 1, kind)
         try:
             answer = self.lock(txn_id, start.locks) if start.locks else None
@@ -142,7 +142,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
     ) -> LockAnswer:
         """See :class:`hiveacid.ports.locks.LockPort`; write ids come first, as Hive does it."""
-        checks.components(components)
+        argument_validation.components(components)
         tables: dict[TableName, TableDefinition | None] = {}
         allocated: dict[TableName, WriteId] = {}
         for component in components:
@@ -190,7 +190,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
         strongest: dict[_PartitionKey, str] = {}
-        for write in checks.written(written):
+        for write in argument_validation.written(written):
             plain_table(write.table)
             key = write.table, plain_partition(write.partition)
             strongest[key] = _stronger_operation(strongest.get(key), write.operation)
@@ -257,7 +257,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
 
         As in Hive, they exist for a moment without rows. A new table is dropped if the commit fails.
         """
-        checks.changes(changes)
+        argument_validation.changes(changes)
         if batch is not None:
             raise _streams_refused(batch.stream)
         new_tables: list[TableDefinition] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, insert, select, update
 
 from hiveacid.core.compaction.queue import Service
-from hiveacid.stores import checks
+from hiveacid.stores import argument_validation
 from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.sql.compaction import candidates, lifecycle
 from hiveacid.stores.sql.database import Database, SqlBase
@@ -116,7 +116,7 @@ class Services(SqlBase):
 
     def announce_service(self, service: Service) -> None:
         """Insert a service, or update the time of its last announcement."""
-        checks.service(service)
+        argument_validation.service(service)
         values = {"kind": service.kind, "pool": service.pool, "version": service.version, "last_seen": NOW}
         now = {"now": self._database.now()}
 

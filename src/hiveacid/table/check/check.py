@@ -15,7 +15,7 @@ from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import FormatError, HiveAcidError
 from hiveacid.orc.acid_footer_checks import event_facts_of_footer
-from hiveacid.spark.read import row_facts as rows
+from hiveacid.spark.read import row_statistics as rows
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage.locations import Location
 from hiveacid.table.check.files import FileChecks, UsedFile, check_files, plain_path

@@ -34,9 +34,9 @@ from hiveacid.table.cleaning.clean_location import (
     ready_jobs,
     unsettled_txns,
 )
+from hiveacid.table.cleaning.file_retention import cleaning_delay, history_retention
 from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 from hiveacid.table.cleaning.removal import remove_entries
-from hiveacid.table.cleaning.retention import cleaning_delay, history_retention
 from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk
 from hiveacid.table.read.flushed_files import delete_copies

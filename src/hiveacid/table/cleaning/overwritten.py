@@ -27,7 +27,7 @@ from hiveacid.table.cleaning.clean_location import (
     ready_jobs,
     unsettled_txns,
 )
-from hiveacid.table.cleaning.retention import cleaning_delay, history_retention
+from hiveacid.table.cleaning.file_retention import cleaning_delay, history_retention
 from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:

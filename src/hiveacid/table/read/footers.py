@@ -26,7 +26,7 @@ from hiveacid.errors import BadFileError, FormatError
 from hiveacid.orc.summary import FileKey, FileSummary, read_summary
 from hiveacid.spark.read.delete_bounds import DeleteBounds, measure_delete_bounds
 from hiveacid.spark.read.originals import OriginalsByRoot
-from hiveacid.spark.read.path_groups import FileFooter
+from hiveacid.spark.read.scan_groups import FileFooter
 from hiveacid.spark.read.scan_source import data_directories, files_without_acid_columns
 from hiveacid.storage.locations import Location, PlanMemo, map_in_threads, memo_of
 from hiveacid.table.context import Context

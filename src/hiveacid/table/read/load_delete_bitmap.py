@@ -17,7 +17,7 @@ from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.orc.delete_bitmap import NO_DELETE_KEYS, KeyBounds, build_delete_bitmap, read_delete_keys
 from hiveacid.spark.read.bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.delete_bounds import DeleteBounds
-from hiveacid.spark.read.path_groups import partition_key
+from hiveacid.spark.read.scan_groups import partition_key
 from hiveacid.storage.locations import Location
 from hiveacid.table.context import Context
 

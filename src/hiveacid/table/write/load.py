@@ -32,7 +32,7 @@ from hiveacid.orc.summary import FileSummary, summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.transactions import Start
 from hiveacid.spark.formats import flat_files as flat
-from hiveacid.spark.read.path_groups import escape_globs
+from hiveacid.spark.read.scan_groups import escape_globs
 from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import StagedKind

@@ -23,7 +23,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.clock import Clock
-from hiveacid.stores import checks
+from hiveacid.stores import argument_validation
 from hiveacid.stores.hms.capabilities import PROCESSOR, Capabilities
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.catalog.definitions import CASCADE, EXTERNAL, MANAGED, QUIET, VIRTUAL, local
@@ -71,7 +71,7 @@ class MetastoreCatalog:
 
     def create_database(self, database: DatabaseDefinition) -> None:
         """Create a database. Raises AlreadyExistsError."""
-        checks.database(database)
+        argument_validation.database(database)
         plain_database(database.name)
         try:
             self.client.call("create_database", definitions.raw_database(database, self.owner))
@@ -114,7 +114,7 @@ class MetastoreCatalog:
 
     def create_table(self, table: TableDefinition, *, empty: bool = False) -> None:
         """Raise AlreadyExistsError or NoSuchDatabaseError. ``empty``: no rows are visible, although files may be there."""
-        checks.table(table)
+        argument_validation.table(table)
         plain_table(table.name)
         self._require_database(table.name.database)
         raw = definitions.raw_table(table)
@@ -210,14 +210,14 @@ class MetastoreCatalog:
 
     def create_view(self, view: ViewDefinition) -> None:
         """Create a view. Raises AlreadyExistsError, NoSuchDatabaseError; UnsupportedFeatureError for unnamed columns."""
-        checks.table_name(view.name)
+        argument_validation.table_name(view.name)
         plain_table(view.name)
         self._require_database(view.name.database)
         self._create(definitions.raw_view(view), view.name, view.created_at)
 
     def alter_view(self, name: TableName, view: ViewDefinition) -> None:
         """Replace a view; a new name renames it."""
-        checks.table_name(view.name)
+        argument_validation.table_name(view.name)
         plain_table(name)
         plain_table(view.name)
         self._require_database(view.name.database)
@@ -245,7 +245,7 @@ class MetastoreCatalog:
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """Replace a definition; new columns are added to the partitions, too. Files are not moved."""
         plain_table(name)
-        checks.table(table)
+        argument_validation.table(table)
         plain_table(table.name)
         self._require_database(table.name.database)
         raw = _require_table_kind(self._require_raw(name))
@@ -280,14 +280,14 @@ class MetastoreCatalog:
     ) -> None:
         """Add missing partitions; one that another client adds at the same time stays unchanged."""
         plain_table(name)
-        checks.partitions(partitions)
+        argument_validation.partitions(partitions)
         new_partitions = counted_from_0(partitions) if empty else partitions
         add_missing_partitions(self.client, self._require_raw(name), new_partitions, self.clock.now())
 
     def add_written_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
         """Add missing partitions that hold rows. Raises WriteConflictError if one exists at another location meanwhile."""
         plain_table(name)
-        checks.partitions(partitions)
+        argument_validation.partitions(partitions)
         counted = counted_from_0(partitions)
         existing = add_missing_partitions(self.client, self._require_raw(name), counted, self.clock.now())
         require_in_place(name, partitions, existing)

@@ -15,7 +15,7 @@ from hiveacid.errors import (
     TransactionStateError,
     UnsupportedFeatureError,
 )
-from hiveacid.stores import checks
+from hiveacid.stores import argument_validation
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_partition, plain_table
 from hiveacid.stores.hms.thrift import queue_protocol
@@ -37,7 +37,7 @@ def enqueue_job(
 
     Raises UnsupportedFeatureError for what a queue of Hive 3 has no place for: it would be done without a word of it.
     """
-    checks.compaction(request)
+    argument_validation.compaction(request)
     plain_table(request.table)
     message = queue_protocol.CompactionRequest(
         dbname=request.table.database,

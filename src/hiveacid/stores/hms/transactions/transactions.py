@@ -18,7 +18,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import Client, HeartbeatAnswer, TransactionRow, TxnKind
 from hiveacid.ports.write_ids import present_write_ids
-from hiveacid.stores import checks
+from hiveacid.stores import argument_validation
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_table, without_quotes
 from hiveacid.stores.hms.thrift import protocol
@@ -42,11 +42,11 @@ class MetastoreTransactions:
 
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """Open transactions. Their kind is sent to Hive 4 only, because Hive 3 has no field for it."""
-        who = checks.client(client)
+        who = argument_validation.client(client)
         if not self.capabilities.txn_types:
             who = without_quotes(who)
         self._txn_client = who
-        checks.open_count(count, self._limits)
+        argument_validation.open_count(count, self._limits)
         request = protocol.OpenTxnRequest(
             num_txns=count, user=who.user, hostname=who.host, agentInfo=who.agent
         )

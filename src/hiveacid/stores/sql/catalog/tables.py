@@ -17,7 +17,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.locations import is_same_location, overlap
 from hiveacid.ports.catalog import CatalogChanges
-from hiveacid.stores import checks, refusals
+from hiveacid.stores import argument_validation, refusals
 from hiveacid.stores.sql.catalog.definitions import (
     database_of,
     partition_digest,
@@ -61,7 +61,7 @@ class SqlCatalog(SqlBase):
 
     def create_database(self, database: DatabaseDefinition) -> None:
         """Create a database."""
-        checks.database(database)
+        argument_validation.database(database)
 
         def work(connection: Connection) -> None:
             if connection.scalar(_DATABASE, {"name": database.name}) is not None:
@@ -73,7 +73,7 @@ class SqlCatalog(SqlBase):
 
     def drop_database(self, name: str) -> None:
         """Drop an empty database."""
-        checks.database_name(name)
+        argument_validation.database_name(name)
 
         def work(connection: Connection) -> None:
             _require_database(connection, name)
@@ -90,7 +90,7 @@ class SqlCatalog(SqlBase):
 
     def get_database(self, name: str) -> DatabaseDefinition | None:
         """Return a database or None."""
-        checks.database_name(name)
+        argument_validation.database_name(name)
         text = self._database.read(lambda connection: connection.scalar(_DATABASE, {"name": name}))
         return None if text is None else database_of(text)
 
@@ -102,14 +102,14 @@ class SqlCatalog(SqlBase):
 
     def create_table(self, table: TableDefinition) -> None:
         """Create a table."""
-        checks.table(table)
+        argument_validation.table(table)
         write_exactly_once(
             self._database, lambda connection: _create_table(self._database, connection, table)
         )
 
     def drop_table(self, name: TableName) -> None:
         """Drop a table with its partitions and its transaction state."""
-        checks.table_name(name)
+        argument_validation.table_name(name)
 
         def work(connection: Connection) -> None:
             _require_table(connection, name)
@@ -120,7 +120,7 @@ class SqlCatalog(SqlBase):
 
     def get_table(self, name: TableName) -> TableDefinition | None:
         """Return a table or None."""
-        checks.table_name(name)
+        argument_validation.table_name(name)
         text = self._database.read(lambda connection: connection.scalar(_TABLE, table_parameters(name)))
         return None if text is None else table_of(text)
 
@@ -130,8 +130,8 @@ class SqlCatalog(SqlBase):
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """Replace a definition; a new name is written to all rows with the old name."""
-        checks.table_name(name)
-        checks.table(table)
+        argument_validation.table_name(name)
+        argument_validation.table(table)
         new = table.name
 
         def work(connection: Connection) -> None:
@@ -152,8 +152,8 @@ class SqlCatalog(SqlBase):
         empty: bool = False,  # noqa: ARG002 - it counts no rows
     ) -> None:
         """Add the partitions that do not exist yet."""
-        checks.table_name(name)
-        checks.partitions(partitions)
+        argument_validation.table_name(name)
+        argument_validation.partitions(partitions)
 
         def work(connection: Connection) -> None:
             _require_table(connection, name)
@@ -164,8 +164,8 @@ class SqlCatalog(SqlBase):
 
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
         """Drop partitions by values; missing ones are ignored."""
-        checks.table_name(name)
-        checks.partitions(partitions)
+        argument_validation.table_name(name)
+        argument_validation.partitions(partitions)
 
         def work(connection: Connection) -> None:
             _require_table(connection, name)
@@ -176,7 +176,7 @@ class SqlCatalog(SqlBase):
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
         """Return all partitions, sorted by values."""
-        checks.table_name(name)
+        argument_validation.table_name(name)
 
         def work(connection: Connection) -> list[Partition]:
             stored = [partition_of(text) for text in connection.scalars(_PARTITIONS, table_parameters(name))]
@@ -188,7 +188,7 @@ class SqlCatalog(SqlBase):
 
     def get_view(self, name: TableName) -> ViewDefinition | None:
         """Return a view or None."""
-        checks.table_name(name)
+        argument_validation.table_name(name)
         text = self._database.read(lambda connection: connection.scalar(_VIEW, table_parameters(name)))
         return None if text is None else view_of(text)
 
@@ -198,7 +198,7 @@ class SqlCatalog(SqlBase):
 
     def create_view(self, view: ViewDefinition) -> None:
         """Create a view."""
-        checks.table_name(view.name)
+        argument_validation.table_name(view.name)
 
         def work(connection: Connection) -> None:
             _require_free_name(self._database, connection, view.name)
@@ -208,8 +208,8 @@ class SqlCatalog(SqlBase):
 
     def alter_view(self, name: TableName, view: ViewDefinition) -> None:
         """Replace a view's definition, and its name if that differs."""
-        checks.table_name(name)
-        checks.table_name(view.name)
+        argument_validation.table_name(name)
+        argument_validation.table_name(view.name)
 
         def work(connection: Connection) -> None:
             _require_view(connection, name)
@@ -221,7 +221,7 @@ class SqlCatalog(SqlBase):
 
     def drop_view(self, name: TableName) -> None:
         """Drop a view."""
-        checks.table_name(name)
+        argument_validation.table_name(name)
 
         def work(connection: Connection) -> None:
             _require_view(connection, name)
@@ -230,7 +230,7 @@ class SqlCatalog(SqlBase):
         write_exactly_once(self._database, work)
 
     def _list_names(self, kind: Table, database: str) -> tuple[str, ...]:
-        checks.database_name(database)
+        argument_validation.database_name(database)
         statement = select(kind.c.name).where(kind.c.database_name == database)
 
         def work(connection: Connection) -> tuple[str, ...]:

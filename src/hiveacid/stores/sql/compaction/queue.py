@@ -11,7 +11,7 @@ from hiveacid.core.compaction.queue import DEFAULT_POOL, Compaction, CompactionR
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.transactions import states
 from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionState, fire
-from hiveacid.stores import checks, refusals
+from hiveacid.stores import argument_validation, refusals
 from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.sql.compaction.lifecycle import (
     ALL,
@@ -35,8 +35,8 @@ class CompactionQueue(SqlBase):
 
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """Queue a job, unless a job of the same table or partition is queued or working, or has just done the same."""
-        checks.compaction(request)
-        checks.require_storable("the name of the initiator", initiator)
+        argument_validation.compaction(request)
+        argument_validation.require_storable("the name of the initiator", initiator)
 
         def work(connection: Connection) -> Compaction:
             self._database.dialect.serialise(connection, {"compactions": True})
@@ -58,10 +58,15 @@ class CompactionQueue(SqlBase):
 
     def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
         """Record in the history that a job was not queued."""
-        checks.compaction(request)
-        checks.require_storable("the name of the initiator", initiator)
+        argument_validation.compaction(request)
+        argument_validation.require_storable("the name of the initiator", initiator)
         state = fire(COMPACTION, COMPACTION.start, "give up")
-        values = {"state": state, "initiator": initiator, "error": checks.storable_text(error), "ended": NOW}
+        values = {
+            "state": state,
+            "initiator": initiator,
+            "error": argument_validation.storable_text(error),
+            "ended": NOW,
+        }
         return write_exactly_once(
             self._database, lambda connection: _insert(self._database, connection, request, values)
         )
@@ -70,8 +75,8 @@ class CompactionQueue(SqlBase):
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
     ) -> Compaction | None:
         """Claim the next waiting job of the pool, or the job ``compaction_id``."""
-        checks.require_storable("the name of the worker", worker)
-        checks.pool_name(pool)
+        argument_validation.require_storable("the name of the worker", worker)
+        argument_validation.pool_name(pool)
         now = self._database.now()
 
         def work(connection: Connection) -> Compaction | None:
@@ -125,7 +130,9 @@ class CompactionQueue(SqlBase):
 
         def work(connection: Connection) -> None:
             lock_job(connection, compaction_id)
-            update_job(connection, compaction_id, {"details": checks.storable_text(details)}, None)
+            update_job(
+                connection, compaction_id, {"details": argument_validation.storable_text(details)}, None
+            )
 
         self._database.write(work)
 
@@ -151,7 +158,7 @@ class CompactionQueue(SqlBase):
         def work(connection: Connection) -> None:
             job = lock_job(connection, compaction_id, worker)
             to = states.end_compaction(job.state, state)
-            values: dict[str, object] = {"state": to, "error": checks.storable_text(error)}
+            values: dict[str, object] = {"state": to, "error": argument_validation.storable_text(error)}
             if to in COMPACTION.final_states:
                 values["ended"] = NOW
             if next_txn_id is not None:
@@ -182,7 +189,7 @@ class CompactionQueue(SqlBase):
                 raise refusals.not_ready_for_cleaning(compaction_id, job.state)
             until = int(connection.scalar(select(NOW), parameters) or 0) + int(wait * 1000)
             values = {
-                "error": checks.storable_text(error),
+                "error": argument_validation.storable_text(error),
                 "cleanings": job.cleanings + 1,
                 "clean_from": until,
             }

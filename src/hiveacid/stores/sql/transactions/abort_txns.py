@@ -14,7 +14,7 @@ from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import StorePermissionError
 from hiveacid.ports.transactions import HeartbeatAnswer
-from hiveacid.stores import checks, refusals
+from hiveacid.stores import argument_validation, refusals
 from hiveacid.stores.sql.compaction import lifecycle
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
@@ -62,7 +62,9 @@ class AbortTxns(SqlBase):
             open_ids: list[TxnId] = []
             for chunk in chunks(sorted(set(txn_ids))):
                 open_ids += map(TxnId, connection.scalars(_OPEN_ONES, {"ids": chunk}))
-            end_txns(connection, open_ids, "abort", self._database.now(), checks.storable_text(reason))
+            end_txns(
+                connection, open_ids, "abort", self._database.now(), argument_validation.storable_text(reason)
+            )
             return tuple(open_ids)
 
         aborted = write_exactly_once(self._database, work, Durability.WITH_CLIENT)
@@ -97,7 +99,7 @@ class AbortTxns(SqlBase):
 
     def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
         """Return write ids of aborted transactions that were not cleaned yet."""
-        checks.table_name(table)
+        argument_validation.table_name(table)
         key = table_parameters(table)
         ids = self._database.read(lambda connection: connection.scalars(_ABORTED_IDS, key).all())
         return tuple(map(WriteId, ids))
@@ -108,8 +110,8 @@ class AbortTxns(SqlBase):
         A write id stays while other partitions it was recorded for are not cleaned, and, where nothing was
         recorded for it, until the whole table is.
         """
-        checks.table_name(table)
-        checks.partition_name(partition)
+        argument_validation.table_name(table)
+        argument_validation.partition_name(partition)
         key = table_parameters(table) | {"up_to": up_to}
         self._database.write(lambda connection: _forget(connection, key, partition))
 

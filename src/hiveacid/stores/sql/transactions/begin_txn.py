@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from hiveacid.core.model import TableName, WriteId
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Start, TxnKind
-from hiveacid.stores import checks
+from hiveacid.stores import argument_validation
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.transactions import pipelined
@@ -31,7 +31,7 @@ class BeginTxn(SqlBase):
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
     ) -> Begun:
         """Open a transaction and carry out the requests of its first statement."""
-        checks.start(start, kind)
+        argument_validation.start(start, kind)
         database, sent, limits = self._database, self._clock.now(), self._limits
         parameters = open_parameters(database, limits, client, 1, kind)
         begun, row = _begin(database, start, parameters)

@@ -24,7 +24,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.commits import CommitRecord, OperationSummary, TableOperation, sort_commits
-from hiveacid.stores import checks
+from hiveacid.stores import argument_validation
 from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import commits, txns, write_ids
@@ -109,7 +109,7 @@ class CommitRecords(SqlBase):
 
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:
         """Return the earliest known commit and all commits later than ``after``."""
-        checks.table_name(table)
+        argument_validation.table_name(table)
         parameters = table_parameters(table)
         if after is not None:
             parameters["after"] = after

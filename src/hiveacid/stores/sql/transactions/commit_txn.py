@@ -22,7 +22,7 @@ from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.transactions import TxnKind, Written
-from hiveacid.stores import checks, refusals
+from hiveacid.stores import argument_validation, refusals
 from hiveacid.stores.sql.catalog import tables
 from hiveacid.stores.sql.compaction import lifecycle
 from hiveacid.stores.sql.database import Database, SqlBase
@@ -43,7 +43,7 @@ class CommitTxn(SqlBase):
 
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         """Record what a transaction wrote, before it commits."""
-        writes = checks.written(written)
+        writes = argument_validation.written(written)
 
         def work(connection: Connection) -> None:
             lock_writing_txns(connection, [txn_id])
@@ -60,8 +60,11 @@ class CommitTxn(SqlBase):
         operations: Sequence[TableOperation] = (),
     ) -> None:
         """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
-        checks.changes(changes)
-        writes, operations = checks.written(written), checks.storable_operations(operations)
+        argument_validation.changes(changes)
+        writes, operations = (
+            argument_validation.written(written),
+            argument_validation.storable_operations(operations),
+        )
         database = self._database
         answer = False
         if changes == NO_CHANGES and batch is None:

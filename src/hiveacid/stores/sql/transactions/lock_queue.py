@@ -22,7 +22,7 @@ from hiveacid.core.transactions.locks import (
 )
 from hiveacid.core.transactions.states import LOCK, fire
 from hiveacid.ports.locks import LockAnswer, LockRow
-from hiveacid.stores import checks, refusals
+from hiveacid.stores import argument_validation, refusals
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
@@ -40,7 +40,7 @@ class LockQueue(SqlBase):
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
     ) -> LockAnswer:
         """Enqueue a request and check it; with ``zero_wait`` it is not enqueued if it would have to wait."""
-        requested = checks.components(components)
+        requested = argument_validation.components(components)
 
         def work(connection: Connection) -> LockAnswer:
             lock_open_txns(connection, [txn_id])

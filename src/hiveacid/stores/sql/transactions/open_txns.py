@@ -23,7 +23,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import TxnId
 from hiveacid.ports.transactions import Client, TxnKind
-from hiveacid.stores import checks, refusals
+from hiveacid.stores import argument_validation, refusals
 from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
@@ -61,7 +61,7 @@ class OpenTxns(SqlBase):
 
     def seed_txns(self, high_watermark: TxnId) -> None:
         """Make later ids higher than ``high_watermark``; the skipped ids count as committed."""
-        checks.seedable(high_watermark)
+        argument_validation.seedable(high_watermark)
         self._database.write(lambda connection: _seed(self._database, connection, high_watermark))
 
 
@@ -69,8 +69,8 @@ def open_parameters(
     database: Database, limits: Limits, client: Client, count: int, kind: TxnKind
 ) -> dict[str, Any]:
     """Return the parameters of :func:`insert_txns`. Raises ConfigError, CatalogError."""
-    checks.client(client)
-    checks.open_count(count, limits)
+    argument_validation.client(client)
+    argument_validation.open_count(count, limits)
     return {
         "count": count,
         "kind": kind.value,

@@ -16,7 +16,7 @@ from hiveacid.core.transactions.stream_progress import (
     register_writer,
 )
 from hiveacid.errors import StreamFencedError, StreamReplayedError
-from hiveacid.stores import checks
+from hiveacid.stores import argument_validation
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import streams
 from hiveacid.stores.sql.table_names import of_table, table_columns, table_parameters
@@ -34,7 +34,7 @@ class Streams(SqlBase):
         self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False
     ) -> StreamProgress:
         """Register a writer. The call can be repeated without effect, so it is repeated if its answer was lost."""
-        checks.stream(stream, writer, checkpoint)
+        argument_validation.stream(stream, writer, checkpoint)
         parameters = _parameters(stream)
 
         def work(connection: Connection) -> StreamProgress:
@@ -59,7 +59,7 @@ class Streams(SqlBase):
 
     def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
         """Return the progress of a stream."""
-        checks.stream(stream)
+        argument_validation.stream(stream)
         return self._database.read(lambda connection: _read_progress(connection, stream))
 
 

@@ -24,7 +24,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.stores import checks, refusals
+from hiveacid.stores import argument_validation, refusals
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import joined_ids
 from hiveacid.stores.sql.idempotency import write_exactly_once
@@ -50,7 +50,7 @@ class WriteIds(SqlBase):
 
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
         """Allocate consecutive write ids to open transactions, in the order of the transactions' ids."""
-        checks.table_name(table)
+        argument_validation.table_name(table)
         if not txn_ids:
             return ()
         allocated = self._database.write(
@@ -60,8 +60,8 @@ class WriteIds(SqlBase):
 
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
         """Continue the write ids of another engine; its aborted ids belong to no transaction."""
-        checks.table_name(table)
-        ids = checks.seed(high_watermark, aborted)
+        argument_validation.table_name(table)
+        ids = argument_validation.seed(high_watermark, aborted)
         write_exactly_once(
             self._database, lambda connection: _seed(self._database, connection, table, high_watermark, ids)
         )
@@ -71,7 +71,7 @@ class WriteIds(SqlBase):
     ) -> dict[TableName, ValidWriteIdList]:
         """Translate a snapshot into write-id lists; commits after the snapshot do not count."""
         for table in tables:
-            checks.table_name(table)
+            argument_validation.table_name(table)
         return self._database.read(lambda connection: write_id_lists(connection, txns, tables))
 
 

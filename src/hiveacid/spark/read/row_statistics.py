@@ -23,7 +23,7 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash import bucket_number
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.read.acid_rows import ABSENT_FIELD, root_type, row_validity
-from hiveacid.spark.read.path_groups import decoded_path, escape_globs
+from hiveacid.spark.read.scan_groups import decoded_path, escape_globs
 from hiveacid.spark.read.scan_source import FILE_NAME, ROW_ID, STRICT_READ
 
 if TYPE_CHECKING:
