@@ -10,7 +10,7 @@ import pytest
 
 from hiveacid.core.compaction.queue import CompactionRequest
 from hiveacid.errors import CompactionError
-from hiveacid.services.services import Worker
+from hiveacid.services.worker import Worker
 from hiveacid.table.compaction.job import run_job
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.core.compaction.queue import CompactionRequest
 from hiveacid.errors import ParseError, StatementError
-from hiveacid.services.services import Worker
+from hiveacid.services.worker import Worker
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession

@@ -2,7 +2,8 @@
 
 ``connection`` opens a warehouse and holds the operations that are not SQL. ``ddl`` creates, alters, drops, truncates and
 adopts tables; ``views`` does so for views. ``convert`` makes a plain table transactional, ``migrate`` moves tables
-between stores, ``opening`` finds the store of a warehouse. ``naming_rules`` holds the rules for names, locations and properties.
+between stores, ``opening`` finds the store of a warehouse. ``naming_rules`` and ``property_rules`` hold the
+rules for names, locations and properties.
 
 Invariants: a definition changes under an exclusive lock on its table. No two tables share a location.
 """

@@ -10,12 +10,10 @@ from hiveacid.catalog.convert import convert, target_kind
 from hiveacid.catalog.naming_rules import (
     check_bucket_count,
     check_database_location,
-    check_entries,
     check_location,
     check_name,
-    check_properties,
-    refuse_reserved,
 )
+from hiveacid.catalog.property_rules import check_entries, check_properties, refuse_reserved
 from hiveacid.config.property_keys import (
     ADOPTED_INVALID,
     ADOPTED_TXN,
@@ -239,6 +237,7 @@ def unset_properties(
     context: Context, name: TableName, names: Sequence[str], *, if_exists: bool = False
 ) -> None:
     """Remove table properties."""
+    refuse_reserved(name, names)
 
     def edit(table: TableDefinition) -> TableDefinition:
         for key in names:

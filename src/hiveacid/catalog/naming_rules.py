@@ -1,34 +1,18 @@
-"""Rules for the names and locations of new databases and tables, and for changes of properties."""
+"""Rules for the names, locations and bucket counts of new databases and tables."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
-from hiveacid.config import Settings
-from hiveacid.config.overrides import PREFIXES, compactor_settings
-from hiveacid.config.property_keys import (
-    BUCKETING_VERSION,
-    RESERVED_PROPERTIES,
-    TABLE_PROPERTIES,
-    TRANSACTIONAL,
-    TRANSACTIONAL_PROPERTIES,
-)
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.locations import lies_in, overlap
-from hiveacid.errors import CatalogError, ConfigError
+from hiveacid.errors import CatalogError
 from hiveacid.storage.paths import real_path
 from hiveacid.table.context import STORE_DIRECTORY, Context, all_tables
 
-logger = logging.getLogger(__name__)
-
 _NOT_IN_NAMES = frozenset("/\\.:`\x7f")
 _FIRST_PRINTABLE = 0x20
-_MISSPELT = 0.85  # similarity of a key to one of table_properties.py
-# `convert.target_kind` checks them together, with the table's kind
-_KIND_PROPERTIES = frozenset({TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name})
 _LONGEST_DIRECTORY = 240  # bytes; file systems allow 255, and a renamed table's directory gets a suffix
 
 
@@ -91,47 +75,3 @@ def check_bucket_count(table: TableDefinition) -> None:
         raise CatalogError(
             f"{table.name}: INTO {count} BUCKETS: a row id has room for {MAX_BUCKET + 1} buckets at most"
         )
-
-
-def check_properties(table: TableDefinition, changes: Mapping[str, str]) -> None:
-    """Refuse changes of properties that decide how files are read."""
-    refuse_reserved(table.name, changes)
-    lower = {key.lower(): value for key, value in changes.items()}
-    if lower.get(BUCKETING_VERSION.name, str(table.bucketing_version)) != str(table.bucketing_version):
-        raise CatalogError(
-            f"{table.name}: '{BUCKETING_VERSION.name}' cannot be changed: rows lie in its buckets"
-        )
-
-
-def refuse_reserved(name: TableName, properties: Iterable[str]) -> None:
-    """Raise CatalogError for properties that only hiveacid itself may set."""
-    for key in properties:
-        if key.lower() in RESERVED_PROPERTIES:
-            raise CatalogError(f"{name}: the property {key} is kept by hiveacid itself; leave it out")
-
-
-def check_entries(name: TableName, properties: Mapping[str, str]) -> None:
-    """Raise ConfigError for a bad value, or an unknown key that begins with ``hiveacid.``; warn of a misspelt key.
-
-    All other unknown keys are kept with any value, as in Hive. Only users' statements are checked: tables that
-    another engine made with a bad value can be read.
-    """
-    known_properties = {entry.name.lower(): entry for entry in TABLE_PROPERTIES.values()}
-    for key, text in properties.items():
-        lower = key.lower()
-        try:
-            compactor_settings(Settings(), [(key, text)])
-            if lower in known_properties and lower not in _KIND_PROPERTIES:
-                known_properties[lower].check(text)
-        except ConfigError as error:
-            raise ConfigError(f"{name}: property {key}: {error}") from error
-        if lower in known_properties or lower.startswith(PREFIXES):
-            continue
-        if lower.startswith("hiveacid."):
-            near = did_you_mean(key, known_properties)
-            raise ConfigError(
-                f"{name}: {key} is not a table property; they are listed in docs/table-properties.md{near}"
-            )
-        near = did_you_mean(key, known_properties, similarity=_MISSPELT)
-        if near:
-            logger.warning("%s: the property %s means nothing to hiveacid; it is kept%s", name, key, near)

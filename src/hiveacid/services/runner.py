@@ -15,7 +15,8 @@ from typing import Self
 from hiveacid.config import setting_keys
 from hiveacid.core.compaction.queue import Service
 from hiveacid.errors import CompactionError, HiveAcidError
-from hiveacid.services.services import Services, Worker
+from hiveacid.services.services import Services
+from hiveacid.services.worker import Worker
 
 logger = logging.getLogger(__name__)
 

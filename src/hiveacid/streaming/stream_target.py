@@ -33,7 +33,7 @@ from hiveacid.storage.locations import list_locations
 from hiveacid.storage.paths import is_local
 from hiveacid.streaming.arrow_casts import cast
 from hiveacid.streaming.batch_buckets import Values, check_bucketing, partition_texts
-from hiveacid.table.context import orc_codec
+from hiveacid.table.file_options import orc_codec
 
 _CODEC = "SNAPPY"  # unless table or setting name one: three times as fast as ZLIB
 

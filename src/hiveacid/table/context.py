@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.config import Settings, setting_keys
 from hiveacid.config.property_keys import (
-    LAYOUT_LEVEL,
     MIGRATION,
-    ORC_COMPRESS,
-    PARQUET_COMPRESSION,
     SINGLE_BUCKET,
-    TableProperty,
 )
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind, TableName
-from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.errors import (
     CatalogError,
     ConfigError,
@@ -26,7 +21,6 @@ from hiveacid.errors import (
     NoSuchDatabaseError,
     NoSuchTableError,
     NotTransactionalError,
-    UnsupportedFeatureError,
 )
 from hiveacid.orc.lru_cache import LruCache
 from hiveacid.orc.summary import SummaryCache
@@ -36,6 +30,7 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.locations import ListedLocations
+from hiveacid.table.file_options import layout_level
 from hiveacid.table.read.cached_tables import CachedTables
 from hiveacid.transactions.heartbeats import heartbeat_interval
 from hiveacid.transactions.read_leases import ReadLeases
@@ -149,59 +144,6 @@ class Context(StoreContext):
             if text is None
             else setting_keys.SINGLE_BUCKET.parse(text)
         )
-
-    def writer_options(self, table: TableDefinition) -> dict[str, str]:
-        """Return options of Spark's ORC or Parquet writer: codec, and stripe size and row index stride if set.
-
-        Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive 3.1 cannot read.
-        """
-        options = {
-            "orc.stripe.size": setting_keys.ORC_STRIPE_SIZE,
-            "orc.row.index.stride": setting_keys.ORC_ROW_INDEX_STRIDE,
-        }
-        # Hive's defaults are those of ORC, which Spark's own configuration may change.
-        changed = dict(self.settings.changed)
-        overrides = {
-            name: str(self.settings.get(key)) for name, key in options.items() if key.name in changed
-        }
-        if file_kind(table.storage) is FileKind.PARQUET:
-            codec = _known_codec(table, PARQUET_COMPRESSION, PARQUET_COMPRESSION.default)
-        else:
-            codec = orc_codec(table, self.settings, setting_keys.ORC_COMPRESS.default)
-        return {"compression": codec, **overrides}
-
-
-def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
-    """Return the layout level of a table: its own property, else the session's setting."""
-    text = LAYOUT_LEVEL.of(table)
-    return LayoutLevel(
-        setting_keys.LAYOUT_LEVEL.parse(text) if text else settings.get(setting_keys.LAYOUT_LEVEL)
-    )
-
-
-def orc_codec(table: TableDefinition, settings: Settings, default: str) -> str:
-    """Return the codec of new ORC files in lower case: by the table's property, the setting if it was set, or the default.
-
-    Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive 3.1 cannot read.
-    """
-    name = setting_keys.ORC_COMPRESS.name
-    codec = _known_codec(
-        table,
-        ORC_COMPRESS,
-        settings.get(setting_keys.ORC_COMPRESS) if name in dict(settings.changed) else default,
-    )
-    if codec == "zstd" and layout_level(table, settings) is LayoutLevel.HIVE3:
-        raise UnsupportedFeatureError(
-            f"{table.name}: Hive 3.1 cannot read ORC files with ZSTD: take ZLIB, SNAPPY or LZ4 ({ORC_COMPRESS.name}, {name})"
-        )
-    return codec
-
-
-def _known_codec(table: TableDefinition, key: TableProperty, default: str) -> str:
-    codec, choices = (key.of(table) or default).strip(), key.kind.split(" | ")
-    if codec.upper() not in choices:
-        raise ConfigError(f"{table.name}: {key.name} is {codec!r}, not one of {', '.join(choices)}")
-    return codec.lower()
 
 
 def require_table(catalog: Catalog, name: TableName) -> TableDefinition:

@@ -11,9 +11,9 @@ from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
 from hiveacid.table.partitions import partition_name, partitions_of
 from hiveacid.table.write.conflict_checks import require_not_overtaken
+from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.insert import insert_lock
 from hiveacid.table.write.report import WriteReport
-from hiveacid.table.write.update import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 from support.simulation.rows import Event, Row, RowId
 from support.simulation.session import Session

@@ -16,6 +16,7 @@ from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.statements.changes import Assignment, Merge, MergeClause, MergeMatch, WhenClause
 from hiveacid.sql.statements.values import Slice
 from hiveacid.table.write import update as change
+from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.merge import Merge as TableMerge
 from hiveacid.table.write.merge import is_exclusive
 
@@ -81,7 +82,7 @@ def _run(
         with execution.binder(txn) as binder:
             return run(binder, txn)
 
-    return write_result(context.facts, change.run_with_retry(context, name, verb, joined, within))
+    return write_result(context.facts, run_with_retry(context, name, verb, joined, within))
 
 
 class Texts:
@@ -142,7 +143,7 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
                 return verb.execute()
 
     alone = is_exclusive(context, inserts=statement.inserts)
-    report = change.run_with_retry(context, name, "MERGE", execution.joined, within, exclusive=alone)
+    report = run_with_retry(context, name, "MERGE", execution.joined, within, exclusive=alone)
     return write_result(context.facts, report)
 
 

@@ -18,9 +18,9 @@ from hiveacid.sql.execute.small_results import string_rows
 from hiveacid.sql.statements import changes, definitions, queries
 from hiveacid.sql.statements.values import Slice, Statement, TableRef
 from hiveacid.table.partitions import partitions_of, static_values
+from hiveacid.table.write.conflict_retry import change_lock
 from hiveacid.table.write.insert import insert_lock
 from hiveacid.table.write.merge import is_exclusive
-from hiveacid.table.write.update import change_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -30,7 +30,7 @@ from hiveacid.ports.clock import Clock
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.jobs import cancel_jobs
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
-from hiveacid.spark.write.rebalance import MAX_BUCKETS, require_sortable
+from hiveacid.spark.write.rebalance_compaction import MAX_BUCKETS, require_sortable
 from hiveacid.table.cleaning.cleaner import clean_job
 from hiveacid.table.compaction.job import job_group, never_interrupted, run_job
 from hiveacid.table.compaction.report import CompactionReport

@@ -43,13 +43,14 @@ from hiveacid.spark.write.publish import (
     publish_acid,
     publish_flat,
 )
-from hiveacid.spark.write.rebalance import bucket_count, renumber_rows, stage_runs
+from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_rows, stage_runs
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.locations import Location
 from hiveacid.storage.staging import delete_staging, staging_name
 from hiveacid.table.compaction.presorted import stage_in_order
 from hiveacid.table.compaction.report import DataVolume
 from hiveacid.table.context import Context
+from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import scan_locations
 from hiveacid.transactions.transaction import Transaction
@@ -89,7 +90,7 @@ class RewriteTask:
     @property
     def target(self) -> StagingTarget:
         """Return the target of staged rows and events."""
-        options = self.context.writer_options(self.table)
+        options = writer_options(self.table, self.context.settings)
         return StagingTarget(self.context.facts, self.table, self.plan.high_watermark, {}, options)
 
 

@@ -25,6 +25,7 @@ from hiveacid.spark.write.publish import (
     publish_flat,
 )
 from hiveacid.table.cleaning.removal import delete_plain_files, require_listable
+from hiveacid.table.file_options import writer_options
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write.constraints import constrain_insert
@@ -192,9 +193,9 @@ def write_rows(
     outputs = new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
     if dynamic and static:
         rows = add_static_partition_columns(table, rows, static)
-    writer_options = context.writer_options(table)
+    file_options = writer_options(table, context.settings)
     single = context.single_bucket(table)
-    target = StagingTarget(context.facts, table, outputs.write_id, outputs.statements, writer_options, single)
+    target = StagingTarget(context.facts, table, outputs.write_id, outputs.statements, file_options, single)
     with staging(context, table, txn) as directory, translate_errors():
         reported = stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)
         files = list_staged_files(context.fs, directory, StagedKind.INSERTED, reported)

@@ -39,9 +39,9 @@ from hiveacid.spark.write.stream_batches import (
     split_changes,
 )
 from hiveacid.table.definition import alter
+from hiveacid.table.write.conflict_retry import retries_exhausted
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
-from hiveacid.table.write.update import retries_exhausted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,0 +1,26 @@
+"""The dialects by the scheme of a store's URL. A new one also needs its scheme in ``stores.sql.store_url``."""
+
+from __future__ import annotations
+
+from sqlalchemy import URL
+
+from hiveacid.errors import ConfigError
+from hiveacid.stores.sql.dialects.dialect import Dialect
+from hiveacid.stores.sql.dialects.mariadb import MariadbDialect
+from hiveacid.stores.sql.dialects.postgres import PostgresDialect
+from hiveacid.stores.sql.dialects.sqlite import SqliteDialect
+
+
+def dialect_of(url: URL) -> Dialect:
+    """Return the dialect of a URL. Raises ConfigError for a database we do not know."""
+    dialects: dict[str, type[Dialect]] = {
+        "sqlite": SqliteDialect,
+        "postgresql": PostgresDialect,
+        "mysql": MariadbDialect,
+        "mariadb": MariadbDialect,
+    }
+    dialect = dialects.get(url.get_backend_name())
+    if dialect is None:
+        msg = f"a transaction store on {url.get_backend_name()!r} is not supported: {', '.join(dialects)}"
+        raise ConfigError(msg)
+    return dialect()

@@ -1,0 +1,62 @@
+"""Options of a table's new files: layout level, codec, stripe size, by its properties or the session's settings."""
+
+from __future__ import annotations
+
+from hiveacid.config import Settings, setting_keys
+from hiveacid.config.property_keys import LAYOUT_LEVEL, ORC_COMPRESS, PARQUET_COMPRESSION, TableProperty
+from hiveacid.core.format.names import LayoutLevel
+from hiveacid.core.model import TableDefinition
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.errors import ConfigError, UnsupportedFeatureError
+
+
+def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
+    """Return the layout level of a table: its own property, else the session's setting."""
+    text = LAYOUT_LEVEL.of(table)
+    return LayoutLevel(
+        setting_keys.LAYOUT_LEVEL.parse(text) if text else settings.get(setting_keys.LAYOUT_LEVEL)
+    )
+
+
+def writer_options(table: TableDefinition, settings: Settings) -> dict[str, str]:
+    """Return options of Spark's ORC or Parquet writer: codec, and stripe size and row index stride if set.
+
+    Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive 3.1 cannot read.
+    """
+    options = {
+        "orc.stripe.size": setting_keys.ORC_STRIPE_SIZE,
+        "orc.row.index.stride": setting_keys.ORC_ROW_INDEX_STRIDE,
+    }
+    # Hive's defaults are those of ORC, which Spark's own configuration may change.
+    changed = dict(settings.changed)
+    overrides = {name: str(settings.get(key)) for name, key in options.items() if key.name in changed}
+    if file_kind(table.storage) is FileKind.PARQUET:
+        codec = _known_codec(table, PARQUET_COMPRESSION, PARQUET_COMPRESSION.default)
+    else:
+        codec = orc_codec(table, settings, setting_keys.ORC_COMPRESS.default)
+    return {"compression": codec, **overrides}
+
+
+def orc_codec(table: TableDefinition, settings: Settings, default: str) -> str:
+    """Return the codec of new ORC files in lower case: by the table's property, the setting if it was set, or the default.
+
+    Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive 3.1 cannot read.
+    """
+    name = setting_keys.ORC_COMPRESS.name
+    codec = _known_codec(
+        table,
+        ORC_COMPRESS,
+        settings.get(setting_keys.ORC_COMPRESS) if name in dict(settings.changed) else default,
+    )
+    if codec == "zstd" and layout_level(table, settings) is LayoutLevel.HIVE3:
+        raise UnsupportedFeatureError(
+            f"{table.name}: Hive 3.1 cannot read ORC files with ZSTD: take ZLIB, SNAPPY or LZ4 ({ORC_COMPRESS.name}, {name})"
+        )
+    return codec
+
+
+def _known_codec(table: TableDefinition, key: TableProperty, default: str) -> str:
+    codec, choices = (key.of(table) or default).strip(), key.kind.split(" | ")
+    if codec.upper() not in choices:
+        raise ConfigError(f"{table.name}: {key.name} is {codec!r}, not one of {', '.join(choices)}")
+    return codec.lower()

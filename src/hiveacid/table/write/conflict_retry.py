@@ -1,0 +1,72 @@
+"""Retries of UPDATE, DELETE, MERGE and INSERT OVERWRITE after a write conflict, each with a new snapshot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.config import setting_keys
+from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.errors import WriteConflictError
+from hiveacid.ports.transactions import Operation, Start
+from hiveacid.table.write.report import WriteReport
+
+if TYPE_CHECKING:
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+logger = logging.getLogger(__name__)
+
+
+def run_with_retry(
+    context: Context,
+    name: TableName,
+    verb: str,
+    joined: Transaction | None,
+    run: Callable[[TableDefinition, Transaction], WriteReport],
+    *,
+    exclusive: bool = False,
+) -> WriteReport:
+    """Run a changing statement under its lock; retry it with a new snapshot after a write conflict.
+
+    A statement in its own transaction is retried ``hive.txn.retrysnapshot.max.count`` times. Inside of
+    ``acid.transaction()`` the caller gets the WriteConflictError. ``exclusive``: wait for other writers even if
+    ``hive.txn.xlock.write`` is false.
+    """
+    attempts = 0 if joined is not None else context.settings.get(setting_keys.RETRY_SNAPSHOT)
+    for attempt in range(attempts + 1):
+        try:
+            operation = Operation.DELETE if verb == "DELETE" else Operation.UPDATE
+            lock = replace(change_lock(context, name, exclusive=exclusive), operation=operation)
+            start = Start((lock,), (name,), (name,))
+            with context.transactions.scope(
+                context.settings, joined, start, lambda: context.require_full_acid(name, verb)
+            ) as txn:
+                report = run(context.require_full_acid(name, verb), txn)
+            return replace(report, retries=attempt)
+        except WriteConflictError as error:
+            if joined is not None:
+                raise
+            if attempt == attempts:
+                raise retries_exhausted(f"{verb} on {name}", attempt + 1, error) from error
+            logger.info("%s on %s lost a race; trying again with a fresh snapshot", verb, name)
+    raise AssertionError  # the loop returns or raises
+
+
+def retries_exhausted(statement: str, times: int, error: WriteConflictError) -> WriteConflictError:
+    """Return the error of a statement that lost to other writers ``times`` times; ``error``: the last conflict."""
+    tried = "once" if times == 1 else f"{times} times, each time with a new snapshot"
+    return WriteConflictError(
+        f"{statement} was tried {tried}, and other writers committed changes of the same rows' table or partition "
+        f"first. Nothing was written. Run it again; let it try more often ({setting_keys.RETRY_SNAPSHOT.name}, "
+        f"now {times - 1}), or let writers wait for each other ({setting_keys.XLOCK_WRITE.name}=true). Last conflict: {error}"
+    )
+
+
+def change_lock(context: Context, name: TableName, *, exclusive: bool = False) -> LockComponent:
+    """Return the lock that UPDATE, DELETE and MERGE take."""
+    alone = exclusive or context.settings.get(setting_keys.XLOCK_WRITE)
+    return LockComponent(LockType.EXCL_WRITE if alone else LockType.SHARED_WRITE, name.database, name.name)
