@@ -35,7 +35,13 @@ def test_a_statement_looks_up_few_names(
     acid.sql("DELETE FROM t WHERE k > 90")
     client: Any = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
     send = client.send_command
-    for text in ("SELECT v FROM t WHERE k = 7", "UPDATE t SET v = v + 1 WHERE k = 7"):
+    source = "(SELECT 7 AS k, 0L AS v) s ON t.k = s.k"
+    merge = "WHEN MATCHED THEN UPDATE SET v = t.v + s.v WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.v)"
+    for text in (
+        "SELECT v FROM t WHERE k = 7",
+        "UPDATE t SET v = v + 1 WHERE k = 7",
+        f"MERGE INTO t USING {source} {merge}",
+    ):
         sent: Counter[str] = Counter()
 
         def counted(command: str, *rest: Any, sent: Counter[str] = sent, **options: Any) -> Any:

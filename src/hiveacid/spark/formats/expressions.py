@@ -29,13 +29,24 @@ def named(expression: Expression, name: str) -> Expression:
     """Return an expression under a column name."""
     if isinstance(expression, str):
         return f"{expression} AS {quote_name(name)}"
+    if hasattr(expression, "_jc"):  # one round trip; PySpark's own alias takes eleven, most for the call site
+        return type(expression)(expression._jc.alias(name))  # noqa: SLF001
     return expression.alias(name)
+
+
+def when(condition: Expression, value: Expression, otherwise: Expression) -> Expression:
+    """Return ``value`` where a condition holds, else ``otherwise``."""
+    if isinstance(condition, str) and isinstance(value, str) and isinstance(otherwise, str):
+        return f"CASE WHEN {condition} THEN {value} ELSE {otherwise} END"
+    return F.when(as_column(condition), as_column(value)).otherwise(as_column(otherwise))
 
 
 def cast(expression: Expression, target: T.DataType) -> Expression:
     """Cast a value; Spark matches struct fields by position, not by name."""
     if isinstance(expression, str) and not isinstance(target, _NESTED):  # fields may have names of any kind
-        return f"CAST({expression} AS {target.simpleString()})"
+        # a setting makes TIMESTAMP the type without time zone
+        kind = "timestamp_ltz" if isinstance(target, T.TimestampType) else target.simpleString()
+        return f"CAST({expression} AS {kind})"
     return as_column(expression).cast(target)
 
 

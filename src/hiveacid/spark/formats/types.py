@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
@@ -21,6 +22,7 @@ from hiveacid.core.schema.types import (
     parse_type,
 )
 from hiveacid.errors import SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.spark.formats.expressions import Expression, as_column, cast, when
 
 WantedField = TypeVar("WantedField", Field, T.StructField)
 
@@ -55,6 +57,7 @@ _HIVE_NAMES: dict[type[T.DataType], str] = {
     T.TimestampNTZType: "timestamp",
 }
 _BOUNDED_TEXTS = ("char", "varchar")
+_PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 _NUMERIC = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.DecimalType)
 
 
@@ -111,15 +114,15 @@ def hive_type_name(spark: T.DataType, column: str) -> str:
     raise UnsupportedFeatureError(f"column {column}: type {spark.simpleString()} cannot be stored in Hive")
 
 
-def assignment_cast(value: SparkColumn, have: T.DataType, column: Column) -> SparkColumn:
+def assignment_cast(value: Expression, have: T.DataType, column: Column) -> Expression:
     """Cast a value to a column as Python's operations, UPDATE and MERGE do: fields of structs are matched by name."""
     return store_cast(value, have, parse_type(column.type), column.name, by_name=True)
 
 
 def store_cast(
-    value: SparkColumn, have: T.DataType, want: HiveType, column: str, *, by_name: bool = False
-) -> SparkColumn:
-    """Cast ``value`` strictly to the type of a column: a value that does not fit fails the statement.
+    value: Expression, have: T.DataType, want: HiveType, column: str, *, by_name: bool = False
+) -> Expression:
+    """Cast ``value`` (a text is the name of a column) strictly to the type of a column: a value that does not fit fails the statement.
 
     The cast never wraps around or returns NULL instead, with or without ``spark.sql.ansi.enabled``. Strings are cast to
     any atomic type (as in Hive), but must be well-formed. char and varchar are cut as in Hive; char has no trailing
@@ -135,8 +138,8 @@ def store_cast(
     if have != target and not isinstance(have, T.NullType):
         value = _strict_cast(value, have, target, want, column, by_name=by_name)
     elif isinstance(have, T.NullType):
-        value = value.cast(target)
-    return cut_to_length(value, want)
+        value = cast(value, target)
+    return cut_to_length(as_column(value), want) if has_primitive(want, _BOUNDED_TEXTS) else value
 
 
 def cut_to_length(value: SparkColumn, want: HiveType) -> SparkColumn:
@@ -185,12 +188,18 @@ def _field_pairs(
 
 
 def _strict_cast(
-    value: SparkColumn, have: T.DataType, target: T.DataType, want: HiveType, column: str, *, by_name: bool
-) -> SparkColumn:
+    value: Expression, have: T.DataType, target: T.DataType, want: HiveType, column: str, *, by_name: bool
+) -> Expression:
     if isinstance(target, T.StringType) or _is_widening(have, target):
-        return value.cast(target)
+        return cast(value, target)
     if isinstance(target, (T.StructType, T.ArrayType, T.MapType)):
-        return _strict_nested(value, have, want, column, by_name=by_name)
+        return _strict_nested(as_column(value), have, want, column, by_name=by_name)
+    if isinstance(value, str) and hasattr(SparkColumn, "try_cast") and _PLAIN_NAME.fullmatch(column):
+        text = f"chr(39), CAST({value} AS STRING), chr(39)"  # a setting changes how a quote in a literal is written
+        error = f"raise_error(concat('{DATA_ERROR}column {column}: value ', {text}, ' does not fit {want}'))"
+        checked = f"coalesce(TRY_{cast(value, target)}, {cast(error, target)})"
+        return when(f"{value} IS NULL", cast("NULL", target), checked)
+    value = as_column(value)
     message = F.concat(
         F.lit(f"{DATA_ERROR}column {column}: value '"), value.cast("string"), F.lit(f"' does not fit {want}")
     )
@@ -221,7 +230,7 @@ def _strict_nested(
     value: SparkColumn, have: T.DataType, want: HiveType, column: str, *, by_name: bool
 ) -> SparkColumn:
     def inner(part: SparkColumn, given: T.DataType, wanted: HiveType, name: str = column) -> SparkColumn:
-        return store_cast(part, given, wanted, name, by_name=by_name)
+        return as_column(store_cast(part, given, wanted, name, by_name=by_name))
 
     match have, want:
         case T.ArrayType(), Array(element=element):

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from hiveacid.core.format.write_tasks import MAX_TASKS, MIN_GROUPS, buckets_by_group
@@ -408,13 +407,13 @@ def _new_bucket(target: StagingTarget) -> Expression:
 
 
 def _refuse_multiple_matches(events: DataFrame, partitions: Sequence[str]) -> DataFrame:
-    key = [F.col("__id.writeid"), F.col("__id.bucketid"), F.col("__id.rowid")]
-    unmatched = F.when(F.col(ACTION) == int(Action.INSERT), F.monotonically_increasing_id())
-    events = events.withColumn("__unmatched", unmatched)
-    window = Window.partitionBy(_EVENT, *partitions, _SHUFFLE, *key, "__unmatched").orderBy(ACTION)
-    numbered = events.withColumn("__nth", F.row_number().over(window))
-    double = F.raise_error(F.lit("[HIVEACID_CARDINALITY] a target row matches more than one source row"))
-    checked = F.when(F.col("__nth") > 1, double.cast("boolean")).otherwise(
-        F.col(ACTION) != int(Action.NOTHING)
+    unmatched = f"CASE WHEN {ACTION} = {int(Action.INSERT)} THEN monotonically_increasing_id() END"
+    key = ["__id.writeid", "__id.bucketid", "__id.rowid", "__unmatched"]
+    same_row = ", ".join([_EVENT, *partitions, _SHUFFLE, *key])
+    numbered = events.selectExpr("*", f"{unmatched} AS __unmatched").selectExpr(
+        "*", f"row_number() OVER (PARTITION BY {same_row} ORDER BY {ACTION}) AS __nth"
     )
-    return numbered.where(checked)
+    double = "raise_error('[HIVEACID_CARDINALITY] a target row matches more than one source row')"
+    return numbered.where(
+        f"CASE WHEN __nth > 1 THEN CAST({double} AS BOOLEAN) ELSE {ACTION} != {int(Action.NOTHING)} END"
+    )

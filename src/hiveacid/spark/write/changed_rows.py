@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected
+from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected, when
 from hiveacid.spark.formats.types import assignment_cast, column_type
 from hiveacid.spark.read.scan_source import ROW_ID
 from hiveacid.spark.write.acid_events import ACTION, Action
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
     from hiveacid.core.model import Column, TableDefinition
 
 _IN_TARGET, _IN_SOURCE, _CLAUSE = "__hiveacid_target", "__hiveacid_source", "__hiveacid_clause"
+_OLD = "__hiveacid_old_"
 
 
 def updated_rows(
@@ -35,10 +35,10 @@ def updated_rows(
     new = {column: f"__hiveacid_new_{column}" for column in assignments}
     # Inside of another expression Spark refuses functions that return several rows for one (explode).
     values = {name: F.when(F.lit(True), as_column(assignments[column])) for column, name in new.items()}  # noqa: FBT003
-    valued = frame.select("*", *[value.alias(name) for name, value in values.items()])
+    valued = selected(frame, ["*", *[named(value, name) for name, value in values.items()]])
     types = {field.name: field.dataType for field in valued.schema.fields}
     columns: list[Expression] = [
-        named(assignment_cast(F.col(quote_name(new[c.name])), types[new[c.name]], c), c.name)
+        named(assignment_cast(quote_name(new[c.name]), types[new[c.name]], c), c.name)
         if c.name in new
         else quote_name(c.name)
         for c in table.columns
@@ -60,6 +60,14 @@ class MatchKind(StrEnum):
     MATCHED = "matched"
     SOURCE_ONLY = "not matched"
     TARGET_ONLY = "not matched by source"
+
+
+_STATES = {
+    MatchKind.MATCHED: f"({_IN_TARGET} IS NOT NULL AND {_IN_SOURCE} IS NOT NULL)",
+    MatchKind.SOURCE_ONLY: f"{_IN_TARGET} IS NULL",
+    MatchKind.TARGET_ONLY: f"{_IN_SOURCE} IS NULL",
+}
+"""Conditions of a joined row's kinds."""
 
 
 @dataclass(frozen=True)
@@ -88,21 +96,31 @@ class MergePlan:
         If a clause applies to matched rows, the result holds all matches. Those that no clause acts on have
         `Action.NOTHING`; the cardinality check counts them.
         """
-        chosen = self.joined(target, source).withColumn(_CLAUSE, self._choice())
-        wanted = F.col(_CLAUSE) >= 0
-        if self._has(MatchKind.MATCHED):
-            wanted = wanted | (F.col(_IN_TARGET).isNotNull() & F.col(_IN_SOURCE).isNotNull())
-        chosen = chosen.where(wanted)
-        action = F.lit(int(Action.NOTHING))
+        chosen = self.joined(target, source).withColumn(_CLAUSE, as_column(self._choice()))
+        matched = f" OR {_STATES[MatchKind.MATCHED]}" if self._has(MatchKind.MATCHED) else ""
+        action: Expression = str(int(Action.NOTHING))
         for index, clause in enumerate(self.clauses):
-            action = F.when(F.col(_CLAUSE) == index, F.lit(int(clause.action))).otherwise(action)
-        types = self._types(chosen)
+            action = when(f"{_CLAUSE} = {index}", str(int(clause.action)), action)
+        valued = self._valued(chosen.where(f"{_CLAUSE} >= 0{matched}"))
+        types = {field.name: field.dataType for field in valued.schema.fields}
         columns = (*self.table.columns, *self.table.partition_columns)
-        return chosen.select(
-            action.alias(ACTION),
-            F.col(f"{quote_name(self.target_alias)}.{quote_name(ROW_ID)}").alias(ROW_ID),
-            *[self._value(types, column).alias(column.name) for column in columns],
-        )
+        values = [named(self._value(types, column), column.name) for column in columns]
+        return selected(valued, [named(action, ACTION), ROW_ID, *values])
+
+    def _valued(self, chosen: DataFrame) -> DataFrame:
+        """Return the joined rows with the target's columns that are kept, and the values of each clause for its rows.
+
+        As columns, the values have types, and texts can name them.
+        """
+        target = quote_name(self.target_alias)
+        columns = (*self.table.columns, *self.table.partition_columns)
+        kept = [named(f"{target}.{quote_name(c.name)}", _OLD + c.name) for c in columns if self._keeps(c)]
+        values: list[Expression] = []
+        for index, clause in enumerate(self.clauses):
+            acts = F.expr(f"{_CLAUSE} = {index}")
+            for column, expression in (clause.values or {}).items():
+                values.append(named(F.when(acts, as_column(expression)), _new(index, column)))
+        return selected(chosen, [_CLAUSE, f"{target}.{quote_name(ROW_ID)}", *kept, *values])
 
     def joined(self, target: DataFrame, source: DataFrame) -> DataFrame:
         """Return target and source joined, each with a column that is NULL if that side has no row."""
@@ -129,49 +147,42 @@ class MergePlan:
             return "left"
         return "right" if keep_source else "inner"
 
-    def _choice(self) -> SparkColumn:
-        in_target, in_source = F.col(_IN_TARGET).isNotNull(), F.col(_IN_SOURCE).isNotNull()
-        states = {
-            MatchKind.MATCHED: in_target & in_source,
-            MatchKind.SOURCE_ONLY: ~in_target,
-            MatchKind.TARGET_ONLY: ~in_source,
-        }
-        choice = F.lit(-1)
+    def _choice(self) -> Expression:
+        choice: Expression = "-1"
         for index, clause in reversed(list(enumerate(self.clauses))):
-            holds = states[clause.when]
+            state = _STATES[clause.when]
+            holds: Expression = state
             if clause.condition is not None:
-                holds = holds & F.coalesce(as_column(clause.condition), F.lit(False))  # noqa: FBT003
-            choice = F.when(holds, F.lit(index)).otherwise(choice)
+                holds = F.expr(state) & F.coalesce(as_column(clause.condition), F.lit(False))  # noqa: FBT003
+            choice = when(holds, str(index), choice)
         return choice
 
-    def _value(self, types: Mapping[tuple[int, str], DataType], column: Column) -> SparkColumn:
-        """Return a column's new value: from the clause that acts, else from the target row.
+    def _keeps(self, column: Column) -> bool:
+        """Tell whether a column of the target is read: not if every UPDATE sets it.
 
-        A column that every UPDATE sets is not read, because deleted and untouched rows do not need it.
+        Deleted and untouched rows do not need it.
         """
-        in_partition = column in self.table.partition_columns
         updates = [clause for clause in self.clauses if clause.action is Action.UPDATE]
-        keeps = in_partition or any(column.name not in (clause.values or {}) for clause in updates)
-        nothing = F.lit(None).cast(column_type(column))
-        result = F.col(f"{quote_name(self.target_alias)}.{quote_name(column.name)}") if keeps else nothing
+        return column in self.table.partition_columns or any(
+            column.name not in (clause.values or {}) for clause in updates
+        )
+
+    def _value(self, types: Mapping[str, DataType], column: Column) -> Expression:
+        """Return a column's new value: from the clause that acts, else from the target row."""
+        nothing = cast("NULL", column_type(column))
+        result = quote_name(_OLD + column.name) if self._keeps(column) else nothing
         for index, clause in enumerate(self.clauses):
-            expression = (clause.values or {}).get(column.name)
-            if expression is not None:
-                have = types[index, column.name]
-                new = assignment_cast(as_column(expression), have, column)
+            if column.name in (clause.values or {}):
+                name = _new(index, column.name)
+                new = assignment_cast(quote_name(name), types[name], column)
             elif clause.action is Action.INSERT:
                 new = nothing
             else:
                 continue
-            result = F.when(F.col(_CLAUSE) == index, new).otherwise(result)
+            result = when(f"{_CLAUSE} = {index}", new, result)
         return result
 
-    def _types(self, chosen: DataFrame) -> dict[tuple[int, str], DataType]:
-        """Return the types of all values before the casts to their columns; Spark analyses them in one plan."""
-        wanted = [
-            ((index, column), as_column(expression))
-            for index, clause in enumerate(self.clauses)
-            for column, expression in (clause.values or {}).items()
-        ]
-        fields = chosen.select(*[value.alias(f"v{i}") for i, (_, value) in enumerate(wanted)]).schema.fields
-        return {key: field.dataType for (key, _), field in zip(wanted, fields, strict=True)}
+
+def _new(clause: int, column: str) -> str:
+    """Return the name of the value that a clause gives to a column."""
+    return f"__hiveacid_{clause}_{column}"

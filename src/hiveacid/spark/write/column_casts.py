@@ -14,13 +14,12 @@ from hiveacid.core.display import did_you_mean, did_you_mean_any
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
-from hiveacid.spark.formats.expressions import Expression, as_column, named, selected
-from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
+from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected
+from hiveacid.spark.formats.types import column_type, store_cast
 from hiveacid.spark.read.scan_source import ROW_ID
 from hiveacid.spark.write.acid_events import ACTION, Action
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
@@ -47,7 +46,9 @@ def partition_values_as_text(
     literals = single_row.select(*[F.lit(value).alias(name) for name, value in values.items()])
     types = {field.name: field.dataType for field in literals.schema.fields}
     texts = [
-        store_cast(F.lit(value), types[name], parse_type(columns[name].type), name).cast("string").alias(name)
+        as_column(store_cast(F.lit(value), types[name], parse_type(columns[name].type), name))
+        .cast("string")
+        .alias(name)
         for name, value in values.items()
     ]
     row = single_row.select(*texts).first()
@@ -81,17 +82,16 @@ def fit_columns(
     values = [
         _fitted_column(c, fields[c.name].dataType, by_name=by_name)
         if c.name in fields
-        else F.lit(None).cast(column_type(c)).alias(c.name)
+        else named(cast("NULL", column_type(c)), c.name)
         for c in wanted
     ]
-    return renamed.select(*values)
+    return selected(renamed, values)
 
 
-def _fitted_column(column: Column, have: DataType, *, by_name: bool) -> SparkColumn:
-    value = F.col(quote_name(column.name))
-    if by_name:
-        return assignment_cast(value, have, column).alias(column.name)
-    return store_cast(value, have, parse_type(column.type), column.name).alias(column.name)
+def _fitted_column(column: Column, have: DataType, *, by_name: bool) -> Expression:
+    value = quote_name(column.name)
+    fitted = store_cast(value, have, parse_type(column.type), column.name, by_name=by_name)
+    return named(fitted, column.name)
 
 
 def _given_names(
