@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,7 +25,10 @@ from hiveacid.errors import CatalogError, FormatError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.directory_stamps import is_on_local_disk
 
-_THREADS, _LOCAL_THREADS, _CHUNK = 16, 2, 100
+_THREADS, _LOCAL_THREADS = 16, 4
+_CHUNK, _CHUNKS_IN_POOL = 100, 10
+_WAITS_EACH = 0.5
+"""Waits for an item on average that make a second thread worthwhile: an item that is not in memory takes at least one."""
 _COPYING = "._COPYING_"
 """Suffix of files that ``hdfs dfs -put`` is still copying; Spark ignores them."""
 
@@ -112,18 +116,43 @@ def for_each_location(
 def map_in_threads(work: Callable[[Item], T], items: Sequence[Item], place: str) -> list[T]:
     """Return the results of ``work`` for all items, in their order; some run at the same time.
 
-    ``place``: a path of the first item. A thread takes several of very many items at once: for a local file, handing it
-    over costs more than reading it. Local disks answer so fast that many threads would wait for Python's lock only.
+    ``place``: a path of the first item.
     """
+    if len(items) >= _CHUNK and is_on_local_disk(place):
+        return _map_on_local_disk(work, items)
+    return _map_in_pool(work, items, _THREADS)
+
+
+def _map_on_local_disk(work: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+    """Return the results of very many items; other threads help only while this one waits for the disk.
+
+    Each system call hands Python's lock to another thread. Where all is in memory, two threads need more time than one.
+    """
+    results: list[T] = []
+    while len(results) < len(items):
+        start, waits = len(results), _count_waits()
+        results += [work(item) for item in items[start : start + _CHUNK]]
+        if _count_waits() - waits > _CHUNK * _WAITS_EACH:
+            start = len(results)
+            results += _map_in_pool(work, items[start : start + _CHUNKS_IN_POOL * _CHUNK], _LOCAL_THREADS)
+    return results
+
+
+def _map_in_pool(work: Callable[[Item], T], items: Sequence[Item], threads: int) -> list[T]:
+    """Return the results of all items; a thread takes several at once, because handing one over costs time."""
     if len(items) <= 1:
         return [work(item) for item in items]
-    threads = _LOCAL_THREADS if len(items) >= _CHUNK and is_on_local_disk(place) else _THREADS
     size = max(1, min(_CHUNK, len(items) // (4 * threads)))
     chunks = [items[start : start + size] for start in range(0, len(items), size)]
     with ThreadPoolExecutor(min(threads, len(chunks))) as pool:
         return [
             found for part in pool.map(lambda chunk: [work(item) for item in chunk], chunks) for found in part
         ]
+
+
+def _count_waits() -> int:
+    """Return how often this thread gave up the CPU to wait; being interrupted on a busy machine does not count."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 def read_location(

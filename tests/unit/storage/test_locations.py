@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.errors import BadDirectoryNameError, BadFileError, MissingDirectoryError, NotEnoughHistoryError
+from hiveacid.storage import locations
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.locations import list_layout, read_location
 from support.corpus.acid_files import put
@@ -65,3 +68,30 @@ def test_pipes_hold_no_rows_and_no_metadata(tmp_path: Path) -> None:
     assert [file.path for file in location.state.base.files] == ["base_2/bucket_00000"]
     assert location.state.originals == ()
     assert list_layout(LocalFileSystem(), str(root)).foreign == ("000000_0",)
+
+
+@pytest.mark.parametrize(("waits", "alone"), [(0, True), (1000, False)])
+def test_other_threads_help_only_while_the_disk_must_be_waited_for(
+    waits: int, *, alone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = count(step=waits or 0)
+    monkeypatch.setattr(locations, "_count_waits", lambda: next(waited))
+    threads = set()
+
+    def work(number: int) -> int:
+        threads.add(threading.current_thread().name)
+        return number * 2
+
+    found = locations.map_in_threads(work, range(5_050), str(tmp_path))
+    assert found == [number * 2 for number in range(5_050)]
+    assert (threads == {"MainThread"}) == alone
+
+
+def test_an_error_of_an_item_is_raised(tmp_path: Path) -> None:
+    def work(number: int) -> int:
+        if number == 777:
+            raise BadFileError("damaged", path="/777")
+        return number
+
+    with pytest.raises(BadFileError, match="/777"):
+        locations.map_in_threads(work, range(1_000), str(tmp_path))
