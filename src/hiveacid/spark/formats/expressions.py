@@ -55,11 +55,21 @@ def selected(frame: DataFrame, expressions: Iterable[Expression]) -> DataFrame:
     columns = list(expressions)
     texts = [column for column in columns if isinstance(column, str)]
     if len(texts) < len(columns):
-        return frame.select(*map(as_column, columns))
+        return _mixed(frame, columns)
     whole = _SEPARATOR.join(texts)
     if not hasattr(frame, "_jdf") or not texts or whole.count(_SEPARATOR) >= len(texts):
         return frame.selectExpr(*texts)
     return _from_java(frame, frame._jdf.selectExpr(_java_array(frame, whole)))  # noqa: SLF001
+
+
+def _mixed(frame: DataFrame, expressions: Sequence[Expression]) -> DataFrame:
+    """Select texts and Columns: a text takes one round trip here, but three in PySpark's ``expr``."""
+    if not hasattr(frame, "_jdf"):
+        return frame.select(*map(as_column, expressions))
+    parse = _java_class(frame, "org.apache.spark.sql.functions").expr
+    columns: list[Any] = [parse(e) if isinstance(e, str) else e._jc for e in expressions]  # noqa: SLF001
+    to_seq = _java_class(frame, "org.apache.spark.api.python.PythonUtils").toSeq
+    return _from_java(frame, frame._jdf.select(to_seq(columns)))  # noqa: SLF001
 
 
 def sorted_in_partitions(frame: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -72,10 +82,13 @@ def sorted_in_partitions(frame: DataFrame, names: Sequence[str]) -> DataFrame:
 
 def _java_array(frame: Any, texts: str) -> Any:
     """Return texts as a Java array, by three round trips; PySpark makes one for each element of a list."""
+    return _java_class(frame, "java.util.regex.Pattern").compile(_SEPARATOR).split(texts)
+
+
+def _java_class(frame: Any, name: str) -> Any:
     from py4j.java_gateway import JavaClass  # noqa: PLC0415 - classic only
 
-    pattern = JavaClass("java.util.regex.Pattern", frame.sparkSession.sparkContext._gateway._gateway_client)  # noqa: SLF001
-    return pattern.compile(_SEPARATOR).split(texts)
+    return JavaClass(name, frame.sparkSession.sparkContext._gateway._gateway_client)  # noqa: SLF001
 
 
 def _from_java(frame: Any, made: Any) -> DataFrame:

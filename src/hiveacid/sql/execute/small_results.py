@@ -35,13 +35,18 @@ def small_frame(facts: SparkFacts, columns: Sequence[tuple[str, str]], rows: Seq
         return facts.spark.createDataFrame([tuple(row) for row in rows], schema)
     names = [f"c{index}" for index in range(len(columns))]
     casts = [f"CAST({own} AS {kind}) AS `{name}`" for own, (name, kind) in zip(names, columns, strict=True)]
-    marks = f"({', '.join('?' * len(columns))})"
     # A first row, filtered away again, gives NULLs and no rows at all their types.
-    values = ", ".join(
-        [f"({', '.join(['NULL'] * len(columns))}, false)", *[f"{marks[:-1]}, true)"] * len(rows)]
-    )
+    marked: list[Row] = [[*[None] * len(columns), False], *[[*row, True] for row in rows]]
+    values = ", ".join(f"({', '.join(map(_literal_or_mark, row))})" for row in marked)
     text = f"SELECT {', '.join(casts)} FROM VALUES {values} AS t({', '.join(names)}, kept) WHERE kept"
-    return facts.spark.sql(text, args=[cell for row in rows for cell in row])
+    return facts.spark.sql(text, args=[cell for row in rows for cell in row if isinstance(cell, str)])
+
+
+def _literal_or_mark(cell: Cell) -> str:
+    """Return a cell for a text: a string is a parameter, which takes three round trips; others have plain literals."""
+    if isinstance(cell, str):
+        return "?"
+    return "NULL" if cell is None else str(cell)
 
 
 def string_rows(facts: SparkFacts, columns: Sequence[str], rows: Sequence[Row]) -> DataFrame:
