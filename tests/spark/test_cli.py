@@ -135,11 +135,17 @@ def test_wrong_calls_end_with_2(warehouse: str) -> None:
 
 
 def test_who_only_looks_makes_no_warehouse(tmp_path: Path) -> None:
-    for arguments in (["table", "list"], ["locks"], ["table", "describe", "t"], ["check", "t"]):
+    script = "/* CREATE */ SHOW TABLES; SELECT 'CREATE'"
+    reads = ["sql", "-e", script]
+    for arguments in (["table", "list"], ["locks"], ["table", "describe", "t"], ["check", "t"], reads):
         result = run(*arguments, "-w", str(tmp_path / "typo"))
         assert (result.exit_code, result.stdout) == (1, ""), arguments
         assert "there is no warehouse at" in result.stderr
     assert not (tmp_path / "typo").exists()
+    result = run(
+        "sql", "-w", str(tmp_path / "new"), "-e", "SET x=1; -- first\n create DATABASE d; SHOW DATABASES"
+    )
+    assert (result.exit_code, result.stdout.count("default")) == (0, 1), result.stderr
 
 
 def test_tables_are_listed_described_and_looked_into(warehouse: str) -> None:

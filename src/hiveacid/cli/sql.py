@@ -50,10 +50,11 @@ def sql(
     """Run SQL statements and print their rows.
 
     With "-", or without -e and -f, statements come from standard input. The first error ends the run; it is
-    printed on standard error with its code and place.
+    printed on standard error with its code and place. A missing warehouse is made only for a script with CREATE.
     """
     statements = list(_statements(_script(text, file, source)))
-    with connection.session(new=True) as session:
+    creates = any(text.lstrip()[: len("CREATE")].upper() == "CREATE" for text, _ in statements)
+    with connection.session(new=creates) as session:
         successes = [
             _run(session, statement, line, output, keep_going=keep_going) for statement, line in statements
         ]
