@@ -81,7 +81,7 @@ class Scan(Displayed):
 
     def _may_be_cached(self) -> bool:
         """Tell whether the rows are those that CACHE TABLE keeps: all of the present, without virtual columns."""
-        if self.joined or self.as_of or self.row_ids or self.counted:
+        if self.joined or self.as_of or self.row_ids:
             return False
         if not self.context.cached_tables.has(self.name):
             return False
