@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import AlreadyExistsError, ParseError, UnsupportedFeatureError
+from hiveacid.errors import AlreadyExistsError, CatalogError, ParseError, UnsupportedFeatureError
 from hiveacid.sql.native.session import NativeSession
 
 if TYPE_CHECKING:
@@ -128,3 +128,24 @@ def test_databases_made_and_dropped_on_one_side(native: NativeSession) -> None:
     sql("ALTER VIEW two.v RENAME TO two.w")
     assert rows(sql("SELECT * FROM two.s")) == [(1,)]
     assert rows(sql("SELECT * FROM two.w")) == []
+
+
+def test_a_database_that_spark_cannot_name_leaves_the_session_usable(native: NativeSession) -> None:
+    name = "`größe 1`"
+    with pytest.raises(CatalogError, match="ASCII"):
+        native.sql(f"CREATE DATABASE {name}")
+    native.acid.sql(f"CREATE DATABASE {name}")
+    try:
+        native.acid.sql(f"CREATE TABLE {name}.t (id INT) {ACID}")
+        native.acid.sql(f"INSERT INTO {name}.t VALUES (1)")
+        for session in (native, native.newSession()):
+            assert "default" in {database.name for database in session.catalog.listDatabases()}
+            assert session.catalog.databaseExists("default")
+            session.catalog.setCurrentDatabase("default")
+            assert rows(session.sql("SHOW DATABASES LIKE 'default'")) == [("default",)]
+            assert rows(session.table(f"{name}.t")) == [(1,)]
+        with pytest.raises(AnalysisException):
+            native.sql(f"DROP DATABASE {name} CASCADE")
+        assert rows(native.acid.sql(f"SELECT * FROM {name}.t")) == [(1,)]
+    finally:
+        native.acid.sql(f"DROP DATABASE {name} CASCADE")

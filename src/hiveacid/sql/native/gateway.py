@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import weakref
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.core.model import TableName
+from hiveacid.errors import CatalogError
 from hiveacid.spark.parser.catalyst import parser_of
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import (
@@ -37,6 +39,8 @@ from hiveacid.table.read.cached_tables import CachedTables
 from hiveacid.transactions.transaction import Transaction
 
 # Seconds for which views stay, because Spark analyses the plan that reads them after the parser has returned.
+_SPARK_DATABASE = re.compile(r"\w+", re.ASCII)
+"""Names that Spark's own catalog takes for a database (``SessionCatalog.validateName``)."""
 _VIEW_SECONDS = 60.0
 _SHOW_TABLES_COLUMNS = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
 
@@ -194,9 +198,13 @@ class Gateway:
 
 
 def mirror_databases(session: AcidSession) -> None:
-    """Create the databases of the hiveacid catalog in Spark's catalog, so that USE accepts their names."""
+    """Create the databases of the hiveacid catalog in Spark's catalog, so that USE accepts their names.
+
+    Those whose names Spark refuses stay unknown to it, and the others usable.
+    """
     for name in session.context.catalog.list_databases():
-        create_database(session.context.facts, name)
+        if _SPARK_DATABASE.fullmatch(name):
+            create_database(session.context.facts, name)
 
 
 def decide_ownership(session: NativeConnection, source: Slice) -> Ownership:
@@ -219,6 +227,10 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
             parser_of(context.facts).parsePlan(
                 source.text
             )  # if Spark refuses the statement, neither catalog gets the database
+            if not _SPARK_DATABASE.fullmatch(name):
+                raise CatalogError(
+                    f"a database called {name!r} cannot be in a native session: Spark takes ASCII letters, digits and '_' only"
+                )
             execute(session.execution(), ownership.statement)
         case definitions.DropDatabase(name=name, cascade=cascade) if (
             context.catalog.get_database(name) is not None
@@ -226,8 +238,8 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
                 cascade or not spark_catalog_tables(context.facts, name)
             )  # otherwise Spark refuses, and both catalogs keep it
         ):
+            create_database(context.facts, name)  # first: if Spark refuses its name, both catalogs keep it
             execute(session.execution(), ownership.statement)
-            create_database(context.facts, name)
         case administration.ResetOption(key=None):
             execute(session.execution(), ownership.statement)
         case queries.ShowDatabases():
