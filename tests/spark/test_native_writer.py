@@ -135,6 +135,15 @@ def test_merge_into(native: NativeSession, table: str) -> None:
     own = native.table(table).where("id = 2").alias("own")
     own.mergeInto(table, F.expr("own.id = t.id")).whenMatched().delete().merge()
     assert len(rows(native.table(table))) == 3
+    frame_of(native, (1, 2), schema="id int, `c``d` int").write.option("transactional", True).saveAsTable(
+        "odd"
+    )
+    odd = frame_of(native, (1,), (2,), schema="id int")
+    merge = odd.mergeInto("odd", odd.id == F.col("odd.id"))
+    merge.whenMatched().update({"`c``d`": F.lit(9)}).whenNotMatched().insert(
+        {"`id`": odd.id, "c`d": F.lit(8)}
+    ).merge()
+    assert rows(native.table("odd")) == [(1, 9), (2, 8)]
     with pytest.raises(UnsupportedFeatureError, match="ADD COLUMNS"):
         plain.mergeInto(table, plain.id == F.col("t.id")).withSchemaEvolution()
 

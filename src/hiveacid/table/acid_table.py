@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
-from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.ports.write_ids import present_write_ids
@@ -306,7 +306,7 @@ class AcidTable(Displayed):
                 "stream_writer() inside of a transaction: every batch is one of its own"
             )
         key_columns = (merge_on,) if isinstance(merge_on, str) else merge_on
-        columns = tuple(name.strip().strip("`").lower() for name in key_columns)
+        columns = tuple(unquoted_name(name).lower() for name in key_columns)
         options = StreamOptions(columns, change_type, sequence_by, merge_schema, restart, checkpoint)
         return StreamWriter(self.context, StreamKey(self.name, query), options)
 

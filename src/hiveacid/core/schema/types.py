@@ -195,6 +195,13 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def unquoted_name(text: str) -> str:
+    """Return the name that a text is, without blanks around it; one in back-quotes without these."""
+    name = text.strip()
+    is_quoted = len(name) > 1 and name[0] == name[-1] == "`"
+    return name[1:-1].replace("``", "`") if is_quoted else name
+
+
 def _field_name(name: str) -> str:
     return name if _PLAIN_NAME.match(name) else quote_name(name)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import setting_keys
 from hiveacid.core.display import Displayed, did_you_mean
-from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.session.error_translation import translate_errors
@@ -125,7 +125,7 @@ class Merge(Displayed):
             return replace(clause, values=self._by_name(table, names, clause.action))
         if clause.action is Action.UPDATE:
             return replace(clause, values=check_assignments(table, clause.values))
-        values = {column.strip().strip("`").lower(): value for column, value in clause.values.items()}
+        values = {unquoted_name(column).lower(): value for column, value in clause.values.items()}
         unknown = [column for column in values if column not in names]
         if unknown:
             raise NoSuchColumnError(

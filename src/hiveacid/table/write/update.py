@@ -9,6 +9,7 @@ from hiveacid.config import setting_keys
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.write_tasks import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.schema.types import unquoted_name
 from hiveacid.errors import (
     BucketColumnUpdateError,
     ConfigError,
@@ -124,7 +125,7 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
         raise ConfigError(
             f"UPDATE takes columns with their values, {{'qty': 'qty + 1'}}, not {assignments!r}"
         )
-    values_by_column = {column.strip().strip("`").lower(): value for column, value in assignments.items()}
+    values_by_column = {unquoted_name(column).lower(): value for column, value in assignments.items()}
     columns = {c.name for c in table.columns}
     for column in values_by_column:
         if column in {c.name for c in table.partition_columns}:
