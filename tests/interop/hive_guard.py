@@ -87,7 +87,8 @@ def main(url: str, scratch: str, *, sparks_catalog_works: bool) -> None:
         refused(statement, lambda text=statement: spark.sql(text))  # type: ignore[misc]
         refused(statement + " (from Java)", lambda text=statement: plain.sql(text))  # type: ignore[misc]
     frame = plain.range(1).selectExpr("CAST(id AS INT) AS id", "'a' AS v")
-    for one in (frame, spark.createDataFrame([(0, "a")], "id INT, v STRING")):  # hiveacid writes in both sessions
+    # hiveacid writes in both sessions
+    for one in (frame, spark.createDataFrame([(0, "a")], "id INT, v STRING")):
         one.write.insertInto("g")
         one.writeTo("g").append()
         assert rows(spark.sql("SELECT * FROM g")) == [(0, "a"), (0, "a"), *LEFT]
