@@ -38,9 +38,9 @@ from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.read.cached_tables import CachedTables
 from hiveacid.transactions.transaction import Transaction
 
-# Seconds for which views stay, because Spark analyses the plan that reads them after the parser has returned.
 _SPARK_DATABASE = re.compile(r"\w+", re.ASCII)
 """Names that Spark's own catalog takes for a database (``SessionCatalog.validateName``)."""
+# Seconds for which views stay, because Spark analyses the plan that reads them after the parser has returned.
 _VIEW_SECONDS = 60.0
 _SHOW_TABLES_COLUMNS = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
 
