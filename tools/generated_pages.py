@@ -16,8 +16,8 @@ from hiveacid import errors
 from hiveacid.cli.main import main as command_line
 from hiveacid.config import property_keys, setting_keys
 from hiveacid.config.property_keys import TableProperty
-from hiveacid.config.values import AnySetting, Section
-from hiveacid.core.snapshot.findings import FindingKind
+from hiveacid.config.setting_values import AnySetting, Section
+from hiveacid.core.snapshot.check_findings import FindingKind
 from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Machine, draw
 from hiveacid.errors import HiveAcidError
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid import AcidSession
-    from hiveacid.core.compaction.queue import Compaction
+    from hiveacid.core.compaction.queue_records import Compaction
 
 STREAMS = 2
 SMALL_JVM = {

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.locks import LockState, LockType
 from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey

@@ -9,7 +9,7 @@ import pytest
 from server_rules import Place
 from sqlalchemy import text
 
-from hiveacid.core.compaction.queue import Compaction, CompactionRequest
+from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import Partition, TableName, WriteId
 from hiveacid.core.transactions.locks import LockState, LockType
 from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey

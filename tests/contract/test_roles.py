@@ -11,9 +11,9 @@ from urllib.parse import quote_plus
 import pytest
 from server_rules import Place
 
-from hiveacid.core.compaction.queue import CompactionRequest, Service
+from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.core.model import Column, Partition, TableName, TxnId, ViewDefinition, WriteId
-from hiveacid.core.transactions.commits import OperationSummary, TableOperation
+from hiveacid.core.transactions.commit_records import OperationSummary, TableOperation
 from hiveacid.core.transactions.locks import LockState, LockType
 from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
 from hiveacid.errors import StorePermissionError

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, create_engine, event, inspect, text
 from sqlalchemy.exc import OperationalError
 
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.transactions.locks import LockType
 from hiveacid.errors import (
     CommitStateUnknownError,

@@ -19,7 +19,7 @@ import pytest
 
 import hiveacid
 import hiveacid.services
-from hiveacid.core.compaction.queue import Compaction, CompactionRequest
+from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from support.samples import CLIENT

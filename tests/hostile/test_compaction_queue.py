@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.errors import CompactionError
 from hiveacid.services.worker import Worker
 from hiveacid.table.compaction.job import run_job

@@ -19,8 +19,8 @@ from hive_files import write_file
 from hive_server import HiveServers
 from hive_types import TYPES, literal, mine, sample, theirs
 
-from hiveacid.core.snapshot.findings import FindingKind as Found
-from hiveacid.core.snapshot.findings import Severity
+from hiveacid.core.snapshot.check_findings import FindingKind as Found
+from hiveacid.core.snapshot.check_findings import Severity
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession

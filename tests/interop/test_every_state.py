@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hiveacid.core.snapshot.findings import Finding, FindingKind, Severity
+from hiveacid.core.snapshot.check_findings import Finding, FindingKind, Severity
 from support.corpus.continued_tables import continued, go_on, go_on_insert_only, read_together
 from support.corpus.engine_rows import assert_as_the_engine_read
 from support.corpus.golden_tables import Golden, find, scenarios

@@ -10,7 +10,7 @@ import pytest
 from hive_client import Hive
 from hive_server import HiveServers
 
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import TableName
 from hiveacid.errors import CompactionRefusedError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.services import Services

@@ -10,7 +10,7 @@ from hive_server import HiveServers
 
 import hiveacid
 from hiveacid.errors import WriteConflictError
-from hiveacid.storage.routing import AnyFileSystem
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.staging import staging_txn_id
 
 if TYPE_CHECKING:

@@ -64,7 +64,7 @@ def test_a_range_of_row_ids_has_as_many_deleted_as_there_are_keys(
 
 
 def looked_up(found: DeleteBitmap, words: int, place: int, key: Key) -> int:
-    """Look at a bit as a row of a scan does (``spark.read.bitmap_lookup``)."""
+    """Look at a bit as a row of a scan does (``spark.read.delete_bitmap_lookup``)."""
     start = found.chunk(place, *key[:2])
     if start is None or key[2] >> found.layout.row_id_bits:
         return 0

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
-from hiveacid.orc.nesting import acid_metadata, nest
+from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest
 from hiveacid.orc.splicing import HEADER, PlacedStripes, merged_tail, place_stripes, read_stripes
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.tail import parse_tail

@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.config import Settings
 from hiveacid.core.compaction.plan import CompactionKind
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (

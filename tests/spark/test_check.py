@@ -12,7 +12,7 @@ import hiveacid
 from hiveacid.cli.main import main
 from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import Primitive
-from hiveacid.core.snapshot.findings import Finding, FindingKind, Severity
+from hiveacid.core.snapshot.check_findings import Finding, FindingKind, Severity
 from hiveacid.orc.protobuf import encode_field
 from hiveacid.orc.tail import read_tail
 from hiveacid.storage.local_file_system import LocalFileSystem

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hiveacid.core.compaction.plan import NOT_ENOUGH
-from hiveacid.core.compaction.queue import Service
+from hiveacid.core.compaction.queue_records import Service
 from hiveacid.core.format.names import PAIR_FILE
 from hiveacid.errors import CompactionRefusedError, ConfigError, NoSuchColumnError
 from hiveacid.orc.tail import read_tail

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hiveacid
-from hiveacid.core.snapshot.findings import Severity
+from hiveacid.core.snapshot.check_findings import Severity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

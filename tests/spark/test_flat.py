@@ -16,7 +16,7 @@ from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableNam
 from hiveacid.core.schema.evolution import Matching, recipe
 from hiveacid.core.schema.storage_formats import AVRO, JSONFILE, ORC, PARQUET, TEXTFILE, FileKind
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.nesting import retype
+from hiveacid.orc.acid_footer_rewrite import retype
 from hiveacid.orc.schema import row_schema
 from hiveacid.orc.tail import read_tail
 from hiveacid.spark.formats import flat_files as flat

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hiveacid.core.snapshot.findings import Severity
+from hiveacid.core.snapshot.check_findings import Severity
 from hiveacid.errors import BadFileError
 from support.corpus.acid_files import orc_bytes, put
 from support.corpus.sort_merge_reader import read_location

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiveacid import AcidSession
-    from hiveacid.core.compaction.queue import Compaction
+    from hiveacid.core.compaction.queue_records import Compaction
     from hiveacid.core.model import TxnId
     from hiveacid.table.compaction.report import CompactionReport
 

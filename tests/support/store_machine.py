@@ -14,7 +14,7 @@ from functools import partial
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import LockId, Partition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType

@@ -12,8 +12,8 @@ from hiveacid.config import Settings
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableName
 from hiveacid.errors import ConfigError, NoSuchDatabaseError, TransactionStateError
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.paths import absolute, is_local
-from hiveacid.storage.routing import AnyFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.context import STORE_DIRECTORY, StoreContext

@@ -19,7 +19,7 @@ from hiveacid.ports.transactions import Start
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.file_systems import SessionFileSystems
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
-from hiveacid.storage.routing import AnyFileSystem
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.cleaning.cleaner import clean

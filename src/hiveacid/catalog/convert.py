@@ -18,7 +18,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory
-from hiveacid.core.transactions.commits import OperationSummary
+from hiveacid.core.transactions.commit_records import OperationSummary
 from hiveacid.errors import CatalogError, UnsupportedFeatureError
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail

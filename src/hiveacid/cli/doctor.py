@@ -130,8 +130,8 @@ def _check_warehouse(warehouse: str) -> Iterator[Check]:
 
 def remote_warehouse(warehouse: str) -> Iterator[Check]:
     """Check whether a warehouse in an object store or HDFS can be reached with the environment's credentials."""
+    from hiveacid.storage.file_system_routing import AnyFileSystem  # noqa: PLC0415 - imports Arrow
     from hiveacid.storage.paths import absolute  # noqa: PLC0415
-    from hiveacid.storage.routing import AnyFileSystem  # noqa: PLC0415 - imports Arrow
 
     try:
         exists = AnyFileSystem().exists(absolute(warehouse))

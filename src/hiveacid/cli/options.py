@@ -86,7 +86,7 @@ class ConnectionOptions:
     @contextmanager
     def shelf(self) -> Iterator[StandaloneAccess]:
         """Yield store, catalog and files, for commands that inspect tables without Spark."""
-        from hiveacid.storage.routing import AnyFileSystem  # noqa: PLC0415 - not before --help had its say
+        from hiveacid.storage.file_system_routing import AnyFileSystem  # noqa: PLC0415 - not before --help had its say
         from hiveacid.table.read.inventory import StandaloneAccess  # noqa: PLC0415
 
         with self.opened_store() as store:

@@ -18,7 +18,7 @@ from hiveacid.cli.options import (
 )
 from hiveacid.cli.show import show, show_rows
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.findings import Finding
+from hiveacid.core.snapshot.check_findings import Finding
 from hiveacid.sql.execute.show_rows import TABLE_COLUMNS, table_rows
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from hiveacid.config import setting_keys
-from hiveacid.config.values import (
+from hiveacid.config.setting_values import (
     Section,
     choice,
     divide_into_sections,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import overload
 
 from hiveacid.config.setting_keys import REGISTRY
-from hiveacid.config.values import Setting, T, Value
+from hiveacid.config.setting_values import Setting, T, Value
 from hiveacid.core.display import did_you_mean
 from hiveacid.errors import ConfigError
 

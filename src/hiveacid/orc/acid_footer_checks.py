@@ -16,7 +16,7 @@ from hiveacid.core.format.row_key import (
 )
 from hiveacid.core.model import WriteId
 from hiveacid.core.snapshot.acid_event_checks import EventFacts, EventFile, Span
-from hiveacid.core.snapshot.findings import Finding, FindingKind
+from hiveacid.core.snapshot.check_findings import Finding, FindingKind
 from hiveacid.errors import BadFileError
 from hiveacid.orc.key_statistics import key_index
 from hiveacid.orc.tail import (

@@ -1,4 +1,4 @@
-"""Write Arrow batches as flat ORC files in memory, without Spark, for ``splicing`` and ``nesting``.
+"""Write Arrow batches as flat ORC files in memory, without Spark, for ``splicing`` and ``acid_footer_rewrite``.
 
 Arrow writes most batches. It stores timestamps before 1970 with a fraction of a second wrongly. A batch with such
 values is written by pyorc, row by row, which is slower but correct.

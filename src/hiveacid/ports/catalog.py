@@ -8,7 +8,7 @@ from typing import Protocol
 
 from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, ViewDefinition
 from hiveacid.core.schema.constraints import Constraint
-from hiveacid.core.transactions.commits import NewFiles
+from hiveacid.core.transactions.commit_records import NewFiles
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hiveacid.core.compaction.queue import DEFAULT_POOL, ChangedPartition, Compaction, CompactionRequest
+from hiveacid.core.compaction.queue_records import (
+    DEFAULT_POOL,
+    ChangedPartition,
+    Compaction,
+    CompactionRequest,
+)
 from hiveacid.core.model import TxnId, WriteId
 
 

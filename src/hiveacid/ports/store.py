@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from hiveacid.config import Settings
-from hiveacid.core.compaction.queue import Service
+from hiveacid.core.compaction.queue_records import Service
 from hiveacid.core.transactions.stream_progress import StreamKey, StreamProgress
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.compaction_queue import CompactionQueuePort

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.transactions.commits import CommitRecord, TableOperation
+from hiveacid.core.transactions.commit_records import CommitRecord, TableOperation
 from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from hiveacid.config import setting_keys
-from hiveacid.core.compaction.queue import Compaction
+from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, HiveAcidError
+from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.cleaner import clean_aborted, clean_job
 from hiveacid.table.cleaning.file_retention import cleaning_delay
-from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 from hiveacid.table.context import Context, table_names
 
 logger = logging.getLogger(__name__)

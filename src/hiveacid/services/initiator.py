@@ -21,7 +21,12 @@ from hiveacid.core.compaction.policy import (
     measure_location,
     reason_not_to_initiate,
 )
-from hiveacid.core.compaction.queue import DEFAULT_POOL, ChangedPartition, Compaction, CompactionRequest
+from hiveacid.core.compaction.queue_records import (
+    DEFAULT_POOL,
+    ChangedPartition,
+    Compaction,
+    CompactionRequest,
+)
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionRefusedError, HiveAcidError, MissingDirectoryError

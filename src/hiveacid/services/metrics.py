@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from hiveacid.core.compaction.policy import LocationSizes
-from hiveacid.core.compaction.queue import ChangedPartition, Compaction, Service
+from hiveacid.core.compaction.queue_records import ChangedPartition, Compaction, Service
 from hiveacid.core.transactions.states import COMPACTION, CompactionState
 from hiveacid.ports.locks import LockRow
 from hiveacid.ports.transactions import TransactionRow

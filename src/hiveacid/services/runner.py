@@ -13,9 +13,9 @@ from importlib import metadata
 from typing import Self
 
 from hiveacid.config import setting_keys
-from hiveacid.core.compaction.queue import Service
+from hiveacid.core.compaction.queue_records import Service
 from hiveacid.errors import CompactionError, HiveAcidError
-from hiveacid.services.services import Services
+from hiveacid.services.single_process import Services
 from hiveacid.services.worker import Worker
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """A worker, which carries out the compactions of the queue one by one (Hive's ``Worker``).
 
 A failed job is not repeated here: the initiator decides when to queue it again (`core.compaction.policy`). The jobs of a
-worker that died go back into the queue (``stores.sql.compaction.lifecycle``). `runner` pauses between jobs.
+worker that died go back into the queue (``stores.sql.compaction.job_states``). `runner` pauses between jobs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from hiveacid.core.compaction.queue import DEFAULT_POOL, Compaction
+from hiveacid.core.compaction.queue_records import DEFAULT_POOL, Compaction
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import HiveAcidError
 from hiveacid.spark.session.error_translation import is_spark_error

@@ -1,7 +1,7 @@
 """File systems, listings, and the way from staged files to a table's directories.
 
 ``local_file_system`` and ``arrow_file_system`` (S3, Google, Azure, HDFS) implement ``ports.file_system.FileSystem``.
-``routing`` chooses one by a path's scheme and host; ``paths`` brings paths into one normal form. ``locations`` lists the
+``file_system_routing`` chooses one by a path's scheme and host; ``paths`` brings paths into one normal form. ``locations`` lists the
 locations of a table and lets ``core.snapshot.selection`` decide what a snapshot reads. Writers stage files (``staging``)
 and give them their final names (``publishing``).
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.local_file_system import LocalFileSystem, local_path
 from hiveacid.storage.paths import is_local
-from hiveacid.storage.routing import AnyFileSystem
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _LOCAL_TYPES = frozenset({"ext4", "xfs", "btrfs", "tmpfs", "zfs", "f2fs", "overlay"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hiveacid.core.compaction.queue import CompactionRequest, Service
+from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.core.model import (
     LAST_SEED,
     DatabaseDefinition,
@@ -14,7 +14,7 @@ from hiveacid.core.model import (
     TableName,
     WriteId,
 )
-from hiveacid.core.transactions.commits import TableOperation
+from hiveacid.core.transactions.commit_records import TableOperation
 from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import CatalogError, ConfigError, TransactionStateError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import DEFAULT_PARTITION, LockId, Partition, TableName, TxnId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import (

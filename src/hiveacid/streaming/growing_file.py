@@ -15,7 +15,7 @@ from hiveacid.core.format.bucket_property import BucketProperty
 from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX
 from hiveacid.core.model import TableDefinition, WriteId
 from hiveacid.errors import StorageError
-from hiveacid.orc.nesting import acid_metadata, nest, retype
+from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest, retype
 from hiveacid.orc.splicing import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
 from hiveacid.orc.writing import RecordKeys, write_rows
 from hiveacid.ports.file_system import FileSystem

@@ -32,7 +32,8 @@ from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.storage.locations import list_locations
 from hiveacid.storage.paths import is_local
 from hiveacid.streaming.arrow_casts import cast
-from hiveacid.streaming.batch_buckets import Values, check_bucketing, partition_texts
+from hiveacid.streaming.batch_splitting import Values, partition_texts
+from hiveacid.streaming.bucket_hash import check_bucketing
 from hiveacid.table.file_options import orc_codec
 
 _CODEC = "SNAPPY"  # unless table or setting name one: three times as fast as ZLIB

@@ -13,7 +13,7 @@ from hiveacid.config import Settings
 from hiveacid.core.format.names import ACID_VERSION_FILE, BaseName, DeltaName, format_bucket_file
 from hiveacid.core.model import Partition, TableKind, WriteId
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation, require_no_check
-from hiveacid.core.transactions.commits import NewFiles, OperationSummary
+from hiveacid.core.transactions.commit_records import NewFiles, OperationSummary
 from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.errors import ConstraintViolationError, StorageError, StoreError, WriteConflictError
 from hiveacid.orc.stored_values import arrow_schema
@@ -21,7 +21,7 @@ from hiveacid.ports.catalog import Catalog, NewPartition
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Begun, Operation, Written
 from hiveacid.storage.staging import delete_staging, new_staging_directory
-from hiveacid.streaming.batch_buckets import Values, split_by_bucket
+from hiveacid.streaming.batch_splitting import Values, split_by_bucket
 from hiveacid.streaming.growing_file import GrowingFile
 from hiveacid.streaming.stream_target import StreamTarget, is_overwritten
 from hiveacid.table.write.insert_lock_type import insert_lock_type

@@ -31,7 +31,7 @@ from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
 from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.stream_writer import StreamOptions, StreamWriter
-from hiveacid.table.write.update import delete, update
+from hiveacid.table.write.update_delete import delete, update
 from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:

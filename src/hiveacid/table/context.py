@@ -37,7 +37,7 @@ from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions
 
 if TYPE_CHECKING:
-    from hiveacid.spark.read.bitmap_lookup import BitmapLookup
+    from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 
 
 STORE_DIRECTORY = ".hiveacid"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableName
-from hiveacid.core.snapshot.findings import Finding
+from hiveacid.core.snapshot.check_findings import Finding
 from hiveacid.core.snapshot.inventory import ItemState
 from hiveacid.table.check.check import check_table
 from hiveacid.table.check.files import check_quick, inventory_of_partitions

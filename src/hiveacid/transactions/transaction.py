@@ -16,7 +16,12 @@ from hiveacid.config import Settings, setting_keys
 from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
-from hiveacid.core.transactions.commits import NewFiles, OperationSummary, TableOperation, merge_summaries
+from hiveacid.core.transactions.commit_records import (
+    NewFiles,
+    OperationSummary,
+    TableOperation,
+    merge_summaries,
+)
 from hiveacid.core.transactions.locks import LockComponent, LockState, covers
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.core.transactions.stream_progress import StreamBatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.errors import NoSuchTransactionError, WriteConflictError
 from hiveacid.ports.transactions import Operation, TxnKind

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks import LockType
 from hiveacid.errors import AlreadyExistsError, NoSuchDatabaseError, NoSuchTableError, WriteConflictError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.core.compaction.queue import Compaction, CompactionRequest
+from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.errors import (
     CompactionError,

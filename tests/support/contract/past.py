@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.transactions.commits import (
+from hiveacid.core.transactions.commit_records import (
     CommitRecord,
     OperationSummary,
     TableOperation,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.core.compaction.queue import ChangedPartition, Compaction, CompactionRequest, Service
+from hiveacid.core.compaction.queue_records import ChangedPartition, Compaction, CompactionRequest, Service
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.errors import (
     CatalogError,

@@ -11,7 +11,7 @@ from contextlib import suppress
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import LockId, TableName, TxnId
 from hiveacid.core.transactions.locks import LockState, LockType
 from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Machine

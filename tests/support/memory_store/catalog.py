@@ -15,7 +15,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.schema.locations import is_same_location, overlap
-from hiveacid.core.transactions.commits import CommitRecord, OperationSummary
+from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import argument_validation, refusals
 from support.memory_store.state import MemoryBase, synchronized

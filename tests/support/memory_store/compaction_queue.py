@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
-from hiveacid.core.compaction.queue import (
+from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
     ChangedPartition,
     Compaction,

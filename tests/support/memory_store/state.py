@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hiveacid.config import Settings
-from hiveacid.core.compaction.queue import Compaction, Service
+from hiveacid.core.compaction.queue_records import Compaction, Service
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import (
     DatabaseDefinition,
@@ -22,7 +22,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.schema.constraints import Constraint
-from hiveacid.core.transactions.commits import CommitRecord
+from hiveacid.core.transactions.commit_records import CommitRecord
 from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS, Change, CommittedChange
 from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState
 from hiveacid.core.transactions.states import TransactionState

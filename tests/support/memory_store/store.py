@@ -10,7 +10,12 @@ from dataclasses import replace
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.transactions.commits import CommitRecord, OperationSummary, TableOperation, sort_commits
+from hiveacid.core.transactions.commit_records import (
+    CommitRecord,
+    OperationSummary,
+    TableOperation,
+    sort_commits,
+)
 from hiveacid.core.transactions.conflicts import Change, Conflict, conflict_message, first_conflict
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire

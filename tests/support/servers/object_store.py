@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.storage.arrow_opening import open_arrow
-from hiveacid.storage.routing import AnyFileSystem
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from support.servers.hadoop_jars import s3a_jars
 
 if TYPE_CHECKING:

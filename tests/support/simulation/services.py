@@ -10,8 +10,8 @@ from hiveacid.core.model import Partition
 from hiveacid.errors import CompactionError, NoSuchPartitionError
 from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.storage.locations import Location
+from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.cleaner import clean
-from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 from hiveacid.table.compaction.compact import compact_here
 from hiveacid.table.compaction.write import CompactionWriter, RewriteTask
 from hiveacid.table.partitions import partitions_of

@@ -13,7 +13,7 @@ import pytest
 import hiveacid
 from hiveacid.config import Settings, setting_keys
 from hiveacid.config.overrides import compactor_settings
-from hiveacid.config.values import parse_bool, parse_duration, parse_float, parse_int, parse_size
+from hiveacid.config.setting_values import parse_bool, parse_duration, parse_float, parse_int, parse_size
 from hiveacid.errors import ConfigError
 
 

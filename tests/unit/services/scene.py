@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hiveacid.config import Settings
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.model import (
     Column,
@@ -19,7 +19,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.ports.transactions import Operation, TxnKind, Written
-from hiveacid.services.services import Services
+from hiveacid.services.single_process import Services
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.context import Context
 from hiveacid.transactions.read_leases import ReadLeases

@@ -8,7 +8,7 @@ import pytest
 from scene import Scene, T
 
 from hiveacid.config import Settings
-from hiveacid.core.compaction.queue import CompactionRequest, Service
+from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.errors import CompactionRefusedError
 from hiveacid.ports.transactions import TxnKind

@@ -14,7 +14,7 @@ import pytest
 from scene import Scene, T
 
 from hiveacid.cli.services import log_to
-from hiveacid.core.compaction.queue import CompactionRequest, Service
+from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.errors import ConfigError, StorageError, StoreUnavailableError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.endpoint import Endpoint, collect, exposition, health

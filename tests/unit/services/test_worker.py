@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scene import Scene, T
 
-from hiveacid.core.compaction.queue import Compaction, CompactionRequest
+from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError

@@ -12,8 +12,8 @@ import pytest
 
 from hiveacid.storage import directory_stamps
 from hiveacid.storage.directory_stamps import DirectoryStamp, StampedListings
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.routing import AnyFileSystem
 
 SETTLED = 60_000  # ms after now: to a listing of that time nothing is recent
 

@@ -10,8 +10,8 @@ from hiveacid.core.model import TxnId
 from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import StorageError
 from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.paths import StorageUri
-from hiveacid.storage.routing import AnyFileSystem
 from hiveacid.storage.staging import (
     STREAM_PREFIX,
     WRITE_PREFIX,

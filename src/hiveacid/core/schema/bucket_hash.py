@@ -22,8 +22,8 @@ from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 
 _MASK = 0xFFFFFFFF
-_SEED = 104729
-_C1, _C2 = 0xCC9E2D51, 0x1B873593
+MURMUR_SEED = 104729  # Murmur3.DEFAULT_SEED of hive-storage-api
+MURMUR_C1, MURMUR_C2 = 0xCC9E2D51, 0x1B873593
 _INTEGER_BYTES = {"smallint": 2, "int": 4, "bigint": 8}
 _WIDE = 32  # bits of Java's int
 _VINT_LOW, _VINT_HIGH = -112, 127  # Hadoop's variable-length integers: what fits into the length byte
@@ -192,7 +192,7 @@ def _vint(number: int) -> bytes:
 
 def _murmur(data: bytes) -> int:
     """Return Hive's ``Murmur3.hash32``: murmur3 with its own seed and signed tail bytes."""
-    total = _SEED
+    total = MURMUR_SEED
     blocks = len(data) // 4 * 4
     for (block,) in struct.iter_unpack("<I", data[:blocks]):
         total = (_rotate(total ^ _mix(block), 13) * 5 + 0xE6546B64) & _MASK
@@ -208,7 +208,7 @@ def _murmur(data: bytes) -> int:
 
 
 def _mix(block: int) -> int:
-    return _rotate(block * _C1 & _MASK, 15) * _C2 & _MASK
+    return _rotate(block * MURMUR_C1 & _MASK, 15) * MURMUR_C2 & _MASK
 
 
 def _rotate(number: int, bits: int) -> int:

@@ -2,7 +2,7 @@
 
 ``listing`` groups entries by directory; ``selection`` selects what a snapshot reads (Hive's ``AcidUtils.getAcidState``).
 ``originals`` numbers the rows of files without row ids. ``changes`` selects the directories that tell the changes
-between two snapshots. ``inventory`` gives the state of every entry. ``findings`` and ``acid_event_checks``
+between two snapshots. ``inventory`` gives the state of every entry. ``check_findings`` and ``acid_event_checks``
 hold the rules of a check.
 
 Invariants: a directory is read, obsolete, aborted, pending or foreign, never two of them. Rows of open or aborted write

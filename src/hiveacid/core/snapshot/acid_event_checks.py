@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.snapshot.findings import Finding, FindingKind
+from hiveacid.core.snapshot.check_findings import Finding, FindingKind
 
 INSERT, UPDATE, DELETE = 0, 1, 2
 """Values of the column ``operation``."""

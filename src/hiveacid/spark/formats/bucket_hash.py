@@ -4,7 +4,7 @@ The rules are those of ``ObjectInspectorUtils.getBucketHashCode`` (version 2: Mu
 ``getBucketHashCodeOld`` (version 1: Java hash codes); ``core.schema.bucket_hash`` is the same in plain Python.
 
 On classic sessions Hive's own class hashes bytes inside the JVM. Connect cannot call it and runs the same algorithm in
-Spark functions (``spark.formats.java_integers``), several times slower.
+Spark functions (``spark.formats.java_hash_arithmetic``), several times slower.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from functools import reduce
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
-from hiveacid.core.schema.bucket_hash import check_bucketing_type
+from hiveacid.core.schema.bucket_hash import MURMUR_SEED, check_bucketing_type
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats.java_integers import (
+from hiveacid.spark.formats.java_hash_arithmetic import (
     bind,
     combine_hashes,
     fold_long,
@@ -32,7 +32,6 @@ from hiveacid.spark.formats.java_integers import (
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import call, call_static, hive_hash
 
-_SEED = 104729  # Murmur3.DEFAULT_SEED of hive-storage-api
 _POSITIVE = 0x7FFFFFFF
 _OLD = 1
 _DECIMAL = "org.apache.hadoop.hive.common.type.HiveDecimal"
@@ -133,7 +132,7 @@ class _Hashing:
     def _murmur(self, data: SparkColumn) -> SparkColumn:
         if not self.facts.classic:
             return murmur_bytes(data)
-        arguments = [data, F.octet_length(data), F.lit(_SEED)]
+        arguments = [data, F.octet_length(data), F.lit(MURMUR_SEED)]
         return call_static(self.facts, "org.apache.hive.common.util.Murmur3", "hash32", "int", arguments)
 
     def _floating(self, value: SparkColumn, kind: str) -> SparkColumn:

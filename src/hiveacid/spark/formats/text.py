@@ -25,7 +25,7 @@ from hiveacid.core.schema.types import (
     quote_name,
 )
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats.java_integers import bind
+from hiveacid.spark.formats.java_hash_arithmetic import bind
 from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, shape
 from hiveacid.spark.formats.types import DATA_ERROR, spark_type
 from hiveacid.spark.session.capabilities import SparkFacts

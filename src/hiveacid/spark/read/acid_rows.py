@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import schema_evolution as recipes
 from hiveacid.spark.formats.expressions import Expression, named, selected
-from hiveacid.spark.read.bitmap_lookup import KEY_COLUMNS
+from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
 from hiveacid.spark.read.file_index import load_orc
 from hiveacid.spark.read.originals import (
     PARTITION_KEY,

@@ -20,7 +20,7 @@ from hiveacid.spark.read.acid_rows import (
     delete_event_columns,
     read_acid_files,
 )
-from hiveacid.spark.read.bitmap_lookup import KEY_COLUMNS
+from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
 from hiveacid.spark.read.delete_bounds import FIRST_V1_PROPERTY
 from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.scan_groups import group_files

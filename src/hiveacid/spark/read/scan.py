@@ -3,7 +3,7 @@
 The scan unites four kinds of rows, each read in the cheapest way:
 
 - rows that no delete event can match (``delete_bounds``): a plain scan;
-- rows that delete events may match: a scan with a lookup in the delete bitmap (``bitmap_lookup``), or a delete join
+- rows that delete events may match: a scan with a lookup in the delete bitmap (``delete_bitmap_lookup``), or a delete join
   (``delete_join``) where no bitmap can be built;
 - rows of original files (``originals``), with or without a lookup;
 - rows beside update events of ACID v1 (``acid_v1``).
@@ -49,7 +49,7 @@ from hiveacid.spark.read.scan_source import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.spark.read.bitmap_lookup import BitmapLookup
+    from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
     from hiveacid.spark.read.delete_bounds import DeleteBounds
     from hiveacid.spark.read.originals import OriginalsByRoot
     from hiveacid.spark.read.scan_source import ScanSource

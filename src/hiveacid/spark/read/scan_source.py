@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hiveacid.core.snapshot.listing import DataFile
     from hiveacid.core.snapshot.selection import AcidDirectory
     from hiveacid.ports.file_system import FileSystem
-    from hiveacid.spark.read.bitmap_lookup import BitmapLookup
+    from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
     from hiveacid.spark.read.scan_groups import FileFooter, FilesOf
     from hiveacid.spark.session.capabilities import SparkFacts
     from hiveacid.storage.locations import Location

@@ -16,7 +16,7 @@ from hiveacid.core.format.names import ACID_VERSION_FILE, format_bucket_file
 from hiveacid.core.model import DEFAULT_PARTITION
 from hiveacid.core.schema.partitions import unescape
 from hiveacid.errors import BadFileError
-from hiveacid.orc.nesting import acid_metadata, nest, retype
+from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest, retype
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.read.scan_groups import escape_globs

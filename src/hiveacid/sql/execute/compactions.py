@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from hiveacid.core.compaction.queue import Compaction
+from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, StatementError, TransactionStateError
 from hiveacid.sql.execute.context import ExecutionContext

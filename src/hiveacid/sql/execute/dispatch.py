@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from hiveacid.errors import TransactionStateError
 from hiveacid.sql.execute import (
     admin,
-    change,
     compactions,
     create,
     ddl,
     insert,
     query,
     show,
+    update_delete_merge,
     view,
 )
 from hiveacid.sql.execute.context import ExecutionContext
@@ -63,9 +63,9 @@ _READING: Mapping[type, Executor] = {
 _CHANGING_ROWS: Mapping[type, Executor] = {
     changes.Insert: insert.insert_rows,
     changes.MultiInsert: insert.multi_insert,
-    changes.Update: change.update,
-    changes.Delete: change.delete,
-    changes.Merge: change.merge,
+    changes.Update: update_delete_merge.update,
+    changes.Delete: update_delete_merge.delete,
+    changes.Merge: update_delete_merge.merge,
     changes.LoadData: insert.load_data,
     definitions.TruncateTable: ddl.truncate,
 }

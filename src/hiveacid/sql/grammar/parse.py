@@ -9,7 +9,7 @@ from hiveacid.sql.grammar import admin, ddl, dml
 from hiveacid.sql.grammar.create import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.dml import merge
-from hiveacid.sql.grammar.show import describe, show
+from hiveacid.sql.grammar.show_describe import describe, show
 from hiveacid.sql.statements.queries import Explain, Query
 from hiveacid.sql.statements.values import Statement
 

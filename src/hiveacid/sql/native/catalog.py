@@ -13,7 +13,7 @@ from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.execute import show_rows
-from hiveacid.sql.native.gateway import NativeConnection, mirror_databases
+from hiveacid.sql.native.statement_routing import NativeConnection, mirror_databases
 from hiveacid.table.acid_table import cache_table
 from hiveacid.table.read.cached_tables import CachedTables
 

@@ -24,10 +24,10 @@ from hiveacid.spark.session.classic_session import (
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import EXPRESSION, QUERY, is_spark_table
-from hiveacid.sql.binding.ownership import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.parameters import has_parameters
+from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.virtual_columns import VIRTUAL_COLUMNS, VirtualColumns
-from hiveacid.sql.native.gateway import (
+from hiveacid.sql.native.statement_routing import (
     Gateway,
     NativeConnection,
     add_hiveacid_tables,

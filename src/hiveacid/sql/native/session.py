@@ -24,13 +24,14 @@ from hiveacid.spark.session.classic_session import inject_parser
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import find_hiveacid_relation
-from hiveacid.sql.binding.ownership import Owner, refuse_transactional
+from hiveacid.sql.binding.statement_owner import Owner, refuse_transactional
 from hiveacid.sql.binding.time_travel import TableSource, find_metadata_table, metadata_frame
 from hiveacid.sql.binding.virtual_columns import VirtualColumns
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.native.catalog import NativeCatalog
 from hiveacid.sql.native.dataframes import replace_writers
-from hiveacid.sql.native.gateway import (
+from hiveacid.sql.native.parser import NativeParser
+from hiveacid.sql.native.statement_routing import (
     Gateway,
     NativeConnection,
     add_hiveacid_tables,
@@ -38,7 +39,6 @@ from hiveacid.sql.native.gateway import (
     mirror_databases,
     update_both_catalogs,
 )
-from hiveacid.sql.native.parser import NativeParser
 from hiveacid.sql.native.writer_targets import Target, find_target
 from hiveacid.sql.session import open_session
 from hiveacid.sql.statements import queries

@@ -23,11 +23,11 @@ from hiveacid.errors import (
 )
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import find_hiveacid_table
-from hiveacid.sql.binding.ownership import makes_own_table
+from hiveacid.sql.binding.statement_owner import makes_own_table
 from hiveacid.sql.binding.view_text import find_hiveacid_view, hive_columns_of
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.create import create_from
-from hiveacid.sql.native.gateway import NativeConnection, ensure_database
+from hiveacid.sql.native.statement_routing import NativeConnection, ensure_database
 from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.sql.statements.values import TableRef
 from hiveacid.table.acid_table import AcidTable

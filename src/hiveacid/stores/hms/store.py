@@ -13,7 +13,7 @@ from typing import Any
 from hiveacid.config import Settings, setting_keys
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
-from hiveacid.core.transactions.commits import CommitRecord, TableOperation
+from hiveacid.core.transactions.commit_records import CommitRecord, TableOperation
 from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey, StreamProgress
@@ -45,7 +45,7 @@ from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
 from hiveacid.stores.hms.compaction.jobs import MetastoreCompactionQueue
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.client import MetastoreClient
-from hiveacid.stores.hms.transactions import file_events, retry, seeding
+from hiveacid.stores.hms.transactions import retry, seeding, write_notification_log
 from hiveacid.stores.hms.transactions.locks import OPERATIONS, MetastoreLocks
 from hiveacid.stores.hms.transactions.transactions import MetastoreTransactions, abort_txns, commit_txn
 from hiveacid.stores.limits_and_retries import Limits
@@ -312,17 +312,21 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             return
         tables = {table_files.table: self.get_table(table_files.table) for table_files in changes.files}
         new_partitions = {(new.table, new.partition.values) for new in changes.partitions}
-        for table, values, files in file_events.group_by_partition(changes.files):
+        for table, values, files in write_notification_log.group_by_partition(changes.files):
             definition = tables[table]
             if definition is None:
                 continue
             if definition.kind is not TableKind.PLAIN and self.capabilities.write_notifications:
                 (write_id,) = self.allocate_write_ids([txn_id], table)
-                file_events.send_write_notification(self.client, txn_id, write_id, table, values, files)
+                write_notification_log.send_write_notification(
+                    self.client, txn_id, write_id, table, values, files
+                )
             elif definition.kind is not TableKind.INSERT_ONLY and (table, values) not in new_partitions:
                 # Of a new partition the metastore itself tells; with Hive 3 it fails for insert-only tables.
                 replaced = files.replaced and definition.kind is TableKind.PLAIN
-                file_events.send_insert_event(self.client, table, values, replace(files, replaced=replaced))
+                write_notification_log.send_insert_event(
+                    self.client, table, values, replace(files, replaced=replaced)
+                )
 
     def _has_listeners(self) -> bool:
         if self._dml_events != setting_keys.DML_EVENTS.default:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, insert, select, update
 
-from hiveacid.core.compaction.queue import Service
+from hiveacid.core.compaction.queue_records import Service
 from hiveacid.stores import argument_validation
 from hiveacid.stores.limits_and_retries import Limits
-from hiveacid.stores.sql.compaction import candidates, lifecycle
+from hiveacid.stores.sql.compaction import candidates, job_states
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import (
@@ -47,8 +47,8 @@ class Housekeeping(SqlBase):
         parameters = {**bounds, "keep": keep, "now": now}
 
         def work(connection: Connection) -> None:
-            lifecycle.requeue_abandoned_jobs(connection, limits, now)
-            lifecycle.prune_history(connection, limits, now)
+            job_states.requeue_abandoned_jobs(connection, limits, now)
+            job_states.prune_history(connection, limits, now)
             forget_services(connection, limits, now)
             commit_records.prune_commits(connection, limits, now)
             candidates.keep_changed_partitions(connection, _SEEN, parameters)

@@ -12,7 +12,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.acid_event_checks import EventFile, check_events
-from hiveacid.core.snapshot.findings import (
+from hiveacid.core.snapshot.check_findings import (
     Finding,
     FindingKind,
     check_flush_length,

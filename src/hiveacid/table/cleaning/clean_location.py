@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config.property_keys import HISTORY_FROM, NO_CLEANUP
 from hiveacid.core.compaction.cleaning import CleaningPlan, plan_cleaning
-from hiveacid.core.compaction.queue import Compaction
+from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import PAIR_FILE, parse_number
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.listing import FileEntry

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 from hiveacid.core.compaction.cleaning import seen_by_all
-from hiveacid.core.compaction.queue import Compaction
+from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import PAIR_FILE, BaseName, is_hidden, is_layout
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
@@ -26,6 +26,7 @@ from hiveacid.errors import (
 from hiveacid.storage.locations import adopted_txn_id, list_adopted, path_visibility_txn_id, read_metadata
 from hiveacid.storage.paths import real_path
 from hiveacid.storage.staging import abandoned_staging, expired_staging
+from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_location import (
     cleaner_lock,
     delete_planned,
@@ -35,7 +36,6 @@ from hiveacid.table.cleaning.clean_location import (
     unsettled_txns,
 )
 from hiveacid.table.cleaning.file_retention import cleaning_delay, history_retention
-from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 from hiveacid.table.cleaning.removal import remove_entries
 from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import setting_keys
 from hiveacid.config.property_keys import HISTORY_RETENTION
-from hiveacid.config.values import parse_duration
+from hiveacid.config.setting_values import parse_duration
 from hiveacid.core.model import TableDefinition
 from hiveacid.errors import ConfigError
 

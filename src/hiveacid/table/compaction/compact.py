@@ -13,7 +13,12 @@ from functools import partial
 from hiveacid.config import setting_keys
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind
-from hiveacid.core.compaction.queue import DEFAULT_POOL, PRIVATE_POOL_PREFIX, Compaction, CompactionRequest
+from hiveacid.core.compaction.queue_records import (
+    DEFAULT_POOL,
+    PRIVATE_POOL_PREFIX,
+    Compaction,
+    CompactionRequest,
+)
 from hiveacid.core.compaction.sort_order import sort_columns
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.partitions import require_partitions

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
-from hiveacid.core.compaction.queue import Compaction
+from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidCompactorWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId

@@ -58,7 +58,7 @@ class CompactionReport:
         return (self.before.deletes or 0) - (self.after.deletes or 0)
 
     def details(self) -> str:
-        """Return the JSON text that the queue records (``core.compaction.queue.Compaction.details``)."""
+        """Return the JSON text that the queue records (``core.compaction.queue_records.Compaction.details``)."""
         return json.dumps(
             {
                 "phase": "done",

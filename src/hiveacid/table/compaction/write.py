@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import setting_keys
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
-from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.compaction.sort_order import sort_columns
 from hiveacid.core.format.names import ACID_VERSION_FILE, METADATA_FILE, PAIR_FILE, LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import TypeAlias
 
 from hiveacid.config.property_keys import HISTORY_FROM
-from hiveacid.core.compaction.queue import Compaction
+from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import DeltaName
 from hiveacid.core.model import Partition, TableDefinition
-from hiveacid.core.transactions.commits import CommitRecord, last_committed, write_ids_before
+from hiveacid.core.transactions.commit_records import CommitRecord, last_committed, write_ids_before
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.storage.locations import id_property

@@ -15,7 +15,7 @@ from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.orc.delete_bitmap import NO_DELETE_KEYS, KeyBounds, build_delete_bitmap, read_delete_keys
-from hiveacid.spark.read.bitmap_lookup import BitmapLookup
+from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.delete_bounds import DeleteBounds
 from hiveacid.spark.read.scan_groups import partition_key
 from hiveacid.storage.locations import Location

@@ -11,7 +11,7 @@ from hiveacid.config.property_keys import HISTORY_FROM
 from hiveacid.core.display import ShownAsText
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, WriteId
-from hiveacid.core.transactions.commits import CommitRecord, last_committed, write_ids_before
+from hiveacid.core.transactions.commit_records import CommitRecord, last_committed, write_ids_before
 from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError
 from hiveacid.storage.locations import id_property
 from hiveacid.transactions.transaction import Transaction

@@ -18,7 +18,7 @@ from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
-from hiveacid.table.write.update import check_assignments, write_changes
+from hiveacid.table.write.update_delete import check_assignments, write_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

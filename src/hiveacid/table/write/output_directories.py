@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel
 from hiveacid.core.model import Partition, TableDefinition, TxnId, WriteId
 from hiveacid.core.schema.partitions import is_canonical
-from hiveacid.core.transactions.commits import NewFiles
+from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written

@@ -14,7 +14,7 @@ from hiveacid.spark.write.column_casts import filter_rows, fit_columns
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import constrain_changes
-from hiveacid.table.write.update import write_changes
+from hiveacid.table.write.update_delete import write_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hiveacid.core.model import WriteId
-from hiveacid.core.transactions.commits import LONGEST_STATEMENT, OperationSummary
+from hiveacid.core.transactions.commit_records import LONGEST_STATEMENT, OperationSummary
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.core.model import Partition
-from hiveacid.core.snapshot.findings import Finding, FindingKind
+from hiveacid.core.snapshot.check_findings import Finding, FindingKind
 from hiveacid.table.check.files import check_quick, inventory_of_partitions
 from hiveacid.table.read.inventory import delta_rows, file_rows
 from support.corpus.acid_files import (

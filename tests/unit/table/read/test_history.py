@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, WriteId
-from hiveacid.core.transactions.commits import (
+from hiveacid.core.transactions.commit_records import (
     CommitRecord,
     OperationSummary,
     TableOperation,

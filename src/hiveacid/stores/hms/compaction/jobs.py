@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from hiveacid.core.compaction.queue import (
+from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
     PRIVATE_POOL_PREFIX,
     ChangedPartition,

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hiveacid.core.compaction.queue import DEFAULT_POOL, PRIVATE_POOL_PREFIX, Compaction, CompactionRequest
+from hiveacid.core.compaction.queue_records import (
+    DEFAULT_POOL,
+    PRIVATE_POOL_PREFIX,
+    Compaction,
+    CompactionRequest,
+)
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import (

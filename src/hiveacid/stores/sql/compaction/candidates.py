@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from sqlalchemy import BigInteger, Connection, and_, bindparam, func, insert, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
-from hiveacid.core.compaction.queue import ChangedPartition, list_changed_partitions
+from hiveacid.core.compaction.queue_records import ChangedPartition, list_changed_partitions
 from hiveacid.core.model import TableName
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import ABORTED, COMMITTED, changed_partitions, txns, write_ids, written

@@ -7,13 +7,13 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, String, bindparam, func, insert, or_, select
 
-from hiveacid.core.compaction.queue import DEFAULT_POOL, Compaction, CompactionRequest, is_covered
+from hiveacid.core.compaction.queue_records import DEFAULT_POOL, Compaction, CompactionRequest, is_covered
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.transactions import states
 from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionState, fire
 from hiveacid.stores import argument_validation, refusals
 from hiveacid.stores.limits_and_retries import Limits
-from hiveacid.stores.sql.compaction.lifecycle import (
+from hiveacid.stores.sql.compaction.job_states import (
     ALL,
     ONE,
     compaction_from_row,

@@ -4,7 +4,7 @@
 - commit: ``commit_txn`` → conflicts (:mod:`hiveacid.core.transactions.conflicts`), catalog changes,
   ``stream_progress``, ``commit_records``
 - heartbeats, and the end without a commit: ``abort_txns``
-- ``pipelined`` carries out the usual begin and the usual commit in one round trip on PostgreSQL.
+- ``begin_commit_pipelined`` carries out the usual begin and the usual commit in one round trip on PostgreSQL.
 
 Invariants:
 

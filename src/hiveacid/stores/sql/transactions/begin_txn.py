@@ -12,7 +12,7 @@ from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Start, Txn
 from hiveacid.stores import argument_validation
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
-from hiveacid.stores.sql.transactions import pipelined
+from hiveacid.stores.sql.transactions import begin_commit_pipelined
 from hiveacid.stores.sql.transactions.lock_queue import enqueue, keys_of
 from hiveacid.stores.sql.transactions.open_txns import insert_txns, open_parameters
 from hiveacid.stores.sql.transactions.snapshots import (
@@ -42,9 +42,9 @@ class BeginTxn(SqlBase):
 
 
 def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tuple[Begun, Any]:
-    if database.dialect.pipelines and pipelined.can_begin(start):
+    if database.dialect.pipelines and begin_commit_pipelined.can_begin(start):
         outcome = database.write_statement(
-            lambda connection: pipelined.begin(connection, database.dialect, start, parameters),
+            lambda connection: begin_commit_pipelined.begin(connection, database.dialect, start, parameters),
             repeatable=True,
         )
         if outcome is not None:

@@ -23,7 +23,12 @@ from sqlalchemy import (
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.transactions.commits import CommitRecord, OperationSummary, TableOperation, sort_commits
+from hiveacid.core.transactions.commit_records import (
+    CommitRecord,
+    OperationSummary,
+    TableOperation,
+    sort_commits,
+)
 from hiveacid.stores import argument_validation
 from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.sql.database import SqlBase

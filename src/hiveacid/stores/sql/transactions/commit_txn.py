@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, select, update
 
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.transactions.commits import TableOperation
+from hiveacid.core.transactions.commit_records import TableOperation
 from hiveacid.core.transactions.conflicts import (
     CONFLICTING_OPERATIONS,
     Change,
@@ -24,13 +24,13 @@ from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.transactions import TxnKind, Written
 from hiveacid.stores import argument_validation, refusals
 from hiveacid.stores.sql.catalog import tables
-from hiveacid.stores.sql.compaction import lifecycle
+from hiveacid.stores.sql.compaction import job_states
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, OPEN, lock_requests, txns, written
 from hiveacid.stores.sql.table_names import of_one_of_tables, table_columns, table_pairs
-from hiveacid.stores.sql.transactions import commit_records, pipelined, stream_progress
+from hiveacid.stores.sql.transactions import begin_commit_pipelined, commit_records, stream_progress
 from hiveacid.stores.sql.transactions.txn_rows import (
     NOW,
     end_txns,
@@ -72,7 +72,7 @@ class CommitTxn(SqlBase):
             if not answer and database.dialect.pipelines:
                 now = database.now()
                 answer = database.write_statement(
-                    lambda connection: pipelined.commit(
+                    lambda connection: begin_commit_pipelined.commit(
                         connection, database.dialect, txn_id, writes, operations, now
                     )
                 )
@@ -180,7 +180,7 @@ def _commit(
     if rows[0].kind == TxnKind.COMPACTION.value:
         # Transactions opened from now on have the compaction in their snapshots.
         database.dialect.block_opens(connection)
-        lifecycle.finish_committed_job(connection, txn_id, now)
+        job_states.finish_committed_job(connection, txn_id, now)
     if batch is not None:
         stream_progress.record_batch(connection, batch)
     end_txns(connection, [txn_id], "commit", now)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.core.compaction.queue import Compaction, CompactionRequest
+from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import (
     Bucketing,

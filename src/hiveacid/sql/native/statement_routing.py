@@ -25,8 +25,8 @@ from hiveacid.spark.session.classic_session import (
     set_current_database,
     spark_catalog_tables,
 )
-from hiveacid.sql.binding.ownership import Owner, Ownership, decide_owner
 from hiveacid.sql.binding.parameters import Arguments
+from hiveacid.sql.binding.statement_owner import Owner, Ownership, decide_owner
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.dispatch import execute
 from hiveacid.sql.execute.show import extended_rows

@@ -15,7 +15,7 @@ from hiveacid.sql.binding.virtual_columns import without_virtual_columns
 from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.statements.changes import Assignment, Merge, MergeClause, MergeMatch, WhenClause
 from hiveacid.sql.statements.values import Slice
-from hiveacid.table.write import update as change
+from hiveacid.table.write import update_delete as change
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.merge import Merge as TableMerge
 from hiveacid.table.write.merge import is_exclusive

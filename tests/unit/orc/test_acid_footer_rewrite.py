@@ -13,8 +13,8 @@ from orc_files import SPARK_COLUMNS, Key, rewrite, rows_of, tail_of
 
 from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
+from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest, retype
 from hiveacid.orc.compression_chunks import decompress
-from hiveacid.orc.nesting import acid_metadata, nest, retype
 from hiveacid.orc.tail import OrcKind, OrcTail
 
 SparkFile = Callable[[str], Path]

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field, replace
 
 from hiveacid.catalog.connection import WarehouseConnection
-from hiveacid.core.compaction.queue import DEFAULT_POOL
+from hiveacid.core.compaction.queue_records import DEFAULT_POOL
 from hiveacid.core.model import TxnId
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.services.cleaner import Cleaner, CleaningResult

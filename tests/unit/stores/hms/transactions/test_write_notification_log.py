@@ -10,13 +10,13 @@ from thrift.Thrift import TApplicationException
 
 from hiveacid.config import Settings
 from hiveacid.core.model import Partition, TableName, TxnId
-from hiveacid.core.transactions.commits import NewFiles
+from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.transactions import file_events
+from hiveacid.stores.hms.transactions import write_notification_log
 from support.samples import ORDERS
 from support.samples import table as sample
 from support.servers.thrift_server import Answer, Server
@@ -123,12 +123,12 @@ def test_what_cannot_be_told_is_not_committed(start: Callable[[Answer], Server])
 
 
 def test_a_table_that_is_called_like_a_directory_of_rows() -> None:
-    (place,) = file_events.group_by_partition(
+    (place,) = write_notification_log.group_by_partition(
         [NewFiles(PLAIN, (), ("/wh/base_camp/x/000000_0", "/wh/base_camp/x/000000_0"))]
     )
     assert place[2].paths == ("/wh/base_camp/x/000000_0",)
-    assert file_events._acid_directory("/wh/base_camp/x/000000_0") is None
-    assert file_events._acid_directory("/wh/base_camp/delta_1_1_0/sub/000000_0") == "delta_1_1_0"
+    assert write_notification_log._acid_directory("/wh/base_camp/x/000000_0") is None
+    assert write_notification_log._acid_directory("/wh/base_camp/delta_1_1_0/sub/000000_0") == "delta_1_1_0"
 
 
 @pytest.mark.parametrize("version", ["3.1.3", "3.1.3000.7.1.9.0-387", "4.0.1"])

@@ -19,7 +19,7 @@ from sqlalchemy import BigInteger, Connection, Executable, literal_column, selec
 from sqlalchemy.engine.interfaces import Dialect as Compiler
 
 from hiveacid.core.model import LockId, TxnId, WriteId
-from hiveacid.core.transactions.commits import TableOperation
+from hiveacid.core.transactions.commit_records import TableOperation
 from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
 from hiveacid.core.transactions.locks import WAITS_FOR, LockState
 from hiveacid.core.transactions.states import LOCK, TRANSACTION, TransactionState, fire

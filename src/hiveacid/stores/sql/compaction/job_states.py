@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, or_, select, update
 
-from hiveacid.core.compaction.queue import Compaction, CompactionRequest, list_surplus_jobs
+from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest, list_surplus_jobs
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.states import COMPACTION, CompactionState, fire
 from hiveacid.stores import refusals

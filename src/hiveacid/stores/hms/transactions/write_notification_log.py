@@ -11,7 +11,7 @@ from typing import Any
 
 from hiveacid.core.format.names import parse_directory
 from hiveacid.core.model import DEFAULT_PARTITION, TableName, TxnId, WriteId
-from hiveacid.core.transactions.commits import NewFiles
+from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import BadDirectoryNameError
 from hiveacid.stores.hms.catalog.definitions import sent_location
 from hiveacid.stores.hms.thrift import protocol

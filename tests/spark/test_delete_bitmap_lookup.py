@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hiveacid.orc.delete_bitmap import BUCKET_SHIFT, build_delete_bitmap
-from hiveacid.spark.read.bitmap_lookup import BitmapLookup
+from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,11 +12,12 @@ from functools import reduce
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
+from hiveacid.core.schema.bucket_hash import MURMUR_C1, MURMUR_C2
+
 _WORD = 0xFFFFFFFF
 _SIGN = 0x80000000
 _MODULUS = 1 << 32
 _SEED = 1867871456  # Spark's hash() of this int is 104729, Hive's seed, which is then the seed of the next argument
-_C1, _C2 = 0xCC9E2D51, 0x1B873593
 _LAST_1, _LAST_2 = 0x85EBCA6B, 0xC2B2AE35
 
 
@@ -128,5 +129,5 @@ def _murmur(data: str) -> str:
 
     state = f"({_unmix(f'hash({_SEED}, substr({data}, 1, {whole}))')} ^ {whole})"
     word = f"({byte(1)} ^ shiftleft({byte(2)}, 8) ^ shiftleft({byte(3)}, 16))"
-    mixed = _times(_rotate(_times(word, _C1), 15), _C2)  # 0 where there is no tail
+    mixed = _times(_rotate(_times(word, MURMUR_C1), 15), MURMUR_C2)  # 0 where there is no tail
     return f"CASE WHEN {data} IS NOT NULL THEN {_mix(f'{state} ^ {mixed} ^ {size}')} END"

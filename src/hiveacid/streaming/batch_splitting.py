@@ -1,0 +1,94 @@
+"""Split an Arrow batch by partition and bucket (`bucket_hash`); rows keep their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.schema.partitions import is_canonical
+from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.streaming.bucket_hash import bucket_numbers
+
+Values = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class BucketRows:
+    """Rows of one partition and bucket; ``values``: the values of the dynamic partition columns."""
+
+    values: Values
+    bucket: int
+    rows: Any
+
+
+def split_by_bucket(table: TableDefinition, dynamic: Sequence[Column], batch: Any) -> Iterator[BucketRows]:
+    """Split a batch (the table's columns, then the dynamic partition columns) by partition and bucket.
+
+    Raises UnsupportedFeatureError for a partition value that Hive would format differently.
+    """
+    rows = batch.select([column.name for column in table.columns])
+    codes = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
+    texts = []
+    for column in dynamic:
+        coded = pc.dictionary_encode(
+            partition_texts(batch.column(column.name), column), null_encoding="encode"
+        )
+        texts.append(coded.dictionary.to_pylist())
+        codes = pc.add(pc.multiply(codes, len(texts[-1])), coded.indices.cast(pa.int64()))
+    count = table.bucketing.count if table.bucketing else 1
+    if table.bucketing:
+        codes = pc.add(pc.multiply(codes, count), bucket_numbers(table, batch).cast(pa.int64()))
+    for code, part in _rows_by_code(codes, rows):
+        quotient, bucket = divmod(code, count)
+        values: list[str | None] = []
+        for dictionary in reversed(texts):
+            quotient, index = divmod(quotient, len(dictionary))
+            values.insert(0, dictionary[index])
+        yield BucketRows(tuple(values), bucket, part)
+
+
+def _rows_by_code(codes: Any, rows: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the rows of each code."""
+    counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(codes).to_pylist()}
+    if len(counts) == 1:
+        yield next(iter(counts)), rows
+        return
+    # stable, so that rows of one part keep their order
+    sorted_rows = rows.take(pc.sort_indices(codes))
+    start = 0
+    for code in sorted(counts):
+        yield code, sorted_rows.slice(start, counts[code])
+        start += counts[code]
+
+
+def partition_texts(values: Any, column: Column) -> Any:
+    """Format partition values as Hive does in directory names; the empty text becomes the default partition (NULL).
+
+    Raises UnsupportedFeatureError for a value whose format in Hive is not known.
+    """
+    hive = parse_type(column.type)
+    kind = hive.name if isinstance(hive, Primitive) else ""
+    if kind in ("varchar", "char"):
+        texts = pc.utf8_slice_codeunits(values, 0, hive.args[0])  # type: ignore[union-attr]
+        texts = pc.utf8_rtrim(texts, " ") if kind == "char" else texts
+    else:
+        texts = values.cast(pa.string())
+    if kind == "timestamp":
+        texts = _short_fraction(texts)
+    for text in pc.unique(texts).to_pylist():
+        if text is not None and not is_canonical(text, column.type):
+            raise UnsupportedFeatureError(
+                f"partition column {column.name}: {text} as {column.type} has another text in Hive; insert it by Spark"
+            )
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+def _short_fraction(texts: Any) -> Any:
+    """Remove trailing zeros of a fraction, and the point if no digit is left."""
+    return pc.replace_substring_regex(pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1"), r"\.$", "")

@@ -1,0 +1,97 @@
+"""Hive's bucket hash of the rows of an Arrow batch, both bucketing versions.
+
+The rules are those of `hiveacid.core.schema.bucket_hash`. Integers and dates are hashed as NumPy arrays, whose 32-bit
+arithmetic wraps as in Java. For other types, each distinct value of a batch is hashed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.schema.bucket_hash import (
+    MURMUR_C1,
+    MURMUR_C2,
+    MURMUR_SEED,
+    bucket_hash,
+    check_bucketing_type,
+)
+from hiveacid.core.schema.types import HiveType, Primitive, parse_type
+from hiveacid.errors import UnsupportedFeatureError
+
+_POSITIVE = 0x7FFFFFFF
+_HASHED_AS_INT = frozenset({"boolean", "tinyint"})
+_HASHED_AS_INT_IN_V1 = frozenset({"int", "date", "smallint"})
+
+
+def check_bucketing(table: TableDefinition) -> None:
+    """Raise UnsupportedFeatureError if the bucket of a row cannot be computed without Spark."""
+    for _, hive in _bucket_columns(table):
+        if not isinstance(hive, Primitive):
+            raise UnsupportedFeatureError(
+                f"{table.name} is bucketed by {hive}: rows can be written by Spark, not by a stream"
+            )
+        check_bucketing_type(hive, table.bucketing_version)
+
+
+def bucket_numbers(table: TableDefinition, batch: Any) -> Any:
+    """Return each row's bucket number (int32, from 0) in a bucketed table."""
+    assert table.bucketing is not None  # noqa: S101 - the caller's condition
+    total = np.zeros(batch.num_rows, np.uint32)
+    for column, hive in _bucket_columns(table):
+        values = batch.column(column.name)
+        hashed = _hash(values, hive, table.bucketing_version)
+        total = total * 31 + np.where(values.is_valid(), hashed, np.uint32(0))
+    return pa.array(((total & _POSITIVE) % table.bucketing.count).astype(np.int32))
+
+
+def _bucket_columns(table: TableDefinition) -> Sequence[tuple[Column, HiveType]]:
+    by_name = {column.name: column for column in table.columns}
+    names = table.bucketing.columns if table.bucketing else ()
+    return [(by_name[name], parse_type(by_name[name].type)) for name in names]
+
+
+def _hash(values: Any, hive: HiveType, version: int) -> Any:
+    """Return the hash of each value as 32 bits without a sign; that of NULL has no meaning."""
+    name = hive.name if isinstance(hive, Primitive) else ""
+    if name in _HASHED_AS_INT or (name in _HASHED_AS_INT_IN_V1 and version == 1):
+        return _numbers(values, pa.int32())
+    if name in {"int", "date"}:
+        return _murmur([_numbers(values, pa.int32())], 4)
+    if name == "bigint":
+        wide = _numbers(values, pa.int64())
+        high, low = (wide >> 32).astype(np.uint32), wide.astype(np.uint32)
+        return high ^ low if version == 1 else _murmur([high, low], 8)
+    coded = pc.dictionary_encode(values, null_encoding="encode")
+    hashes = [
+        0 if value is None else bucket_hash([value], [hive], version) & 0xFFFFFFFF
+        for value in coded.dictionary.to_pylist()
+    ]
+    return np.array(hashes, np.uint32)[coded.indices.to_numpy()]
+
+
+def _numbers(values: Any, of: Any) -> Any:
+    """Return values as numbers of the type's width without a sign, 0 for NULL."""
+    numbers = values.cast(of).fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers.view(f"u{numbers.dtype.itemsize}")
+
+
+def _murmur(words: Sequence[Any], length: int) -> Any:
+    """Hash words of 32 bits; Hive hashes their bytes in big-endian order, murmur reads little-endian words."""
+    total: Any = np.full(len(words[0]), MURMUR_SEED, np.uint32)
+    for word in words:
+        mixed = _rotate(word.byteswap() * MURMUR_C1, 15) * MURMUR_C2
+        total = _rotate(total ^ mixed, 13) * 5 + 0xE6546B64
+    total ^= length
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        total = (total ^ (total >> shift)) * factor
+    return total ^ (total >> 16)
+
+
+def _rotate(values: Any, bits: int) -> Any:
+    return (values << bits) | (values >> (32 - bits))
