@@ -19,9 +19,9 @@ from hiveacid.core.format.row_key import parse_key_index, parse_statistics
 from hiveacid.errors import BadFileError, HiveAcidError
 from hiveacid.orc.acid_footer_checks import event_facts_of_footer
 from hiveacid.orc.compression_chunks import MAX_BLOCK, Compression, lz4_block
+from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.key_statistics import key_index
 from hiveacid.orc.protobuf import EIGHT_BYTES, WireError, encode_field, encode_packed, encode_varint
-from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import ACID_FIELDS, OrcKind, parse_tail, read_tail
 from hiveacid.storage.local_file_system import LocalFileSystem
 from support.cost import SECONDS, assert_quick, assert_small

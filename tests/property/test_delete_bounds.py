@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.orc.summary import Range
+from hiveacid.orc.footer_summary import Range
 from hiveacid.spark.read.delete_bounds import (
     SEPARATE_SCAN_ROWS,
     KeyBox,

@@ -26,7 +26,7 @@ from hiveacid.config.property_keys import ADOPTED_TXN
 from hiveacid.config.settings import Settings
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import FormatError, NotEnoughHistoryError
-from hiveacid.orc.summary import SummaryCache
+from hiveacid.orc.footer_summary import SummaryCache
 from hiveacid.spark.read.scan_source import data_directories
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.locations import Location, list_locations

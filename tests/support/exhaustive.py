@@ -68,7 +68,7 @@ EXHAUSTIVE = {
     "spark/test_native_connect.py": "spark/test_native.py looks at the plans that a Connect server gets",
     "cluster/test_cluster.py::test_an_executor_that_dies_costs_no_row_and_adds_none[killed]": "deaths in a MERGE stay",
     "cluster/test_cluster.py::test_output_that": "smoke/test_smoke.py loses staged rows without a cluster",
-    "cluster/test_python_workers.py::test_a_worker": "unit/datasource/test_workers.py lacks a package without a cluster",
+    "cluster/test_python_workers.py::test_a_worker": "unit/datasource/test_worker_pickling.py lacks a package without a cluster",
     "cluster/test_cluster.py::test_times_are": "spark/test_time_zones.py compares zones without a cluster",
     "contract/test_history.py::test_a_planted_bug_is_caught_in_processes": "planted bugs in threads stay",
     "contract/test_secrets.py::test_the_command_line_takes_no_password[mariadb": _POSTGRES,

@@ -25,9 +25,9 @@ from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse
 from hiveacid.errors import BadFileError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.file_range import FileRange
+from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.key_statistics import DELETE
 from hiveacid.orc.stored_values import arrow_type
-from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import BUCKET, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail, read_tail, writer_time_zone
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path

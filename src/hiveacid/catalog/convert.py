@@ -20,7 +20,7 @@ from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.core.transactions.commit_records import OperationSummary
 from hiveacid.errors import CatalogError, UnsupportedFeatureError
-from hiveacid.orc.summary import summarize
+from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.storage.locations import id_property, list_layout, plain_files
 from hiveacid.table.context import Context

@@ -32,7 +32,7 @@ def open_store(
         return _open_metastore(warehouse, store, settings, clock)
     if warehouse is None:
         raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
-    from hiveacid.stores.limits_and_retries import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
+    from hiveacid.stores.limits_and_worker_retries import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
     from hiveacid.stores.sql.sqlite_file import (  # noqa: PLC0415
         protect_directory,
         require_well_placed,
@@ -74,7 +74,7 @@ def _open_metastore(
     warehouse: str | None, store: str, settings: Settings, clock: Clock
 ) -> tuple[WarehouseStore, str]:
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415 - slow; only metastores need it
-    from hiveacid.stores.limits_and_retries import Limits  # noqa: PLC0415
+    from hiveacid.stores.limits_and_worker_retries import Limits  # noqa: PLC0415
 
     opened = MetastoreStore(store, clock=clock, limits=Limits.of(settings), owner=this_client().user)
     try:

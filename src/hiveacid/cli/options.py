@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., object])
 FORMATS = ("table", "json", "csv", "tsv")
-"""Formats of rows on standard output (`hiveacid.cli.show`)."""
+"""Formats of rows on standard output (`hiveacid.cli.output_formats`)."""
 _ESCAPES = {number: f"\\x{number:02x}" for number in chain(range(32), range(0x7F, 0xA0))}
 _VISIBLE = _ESCAPES | {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
 

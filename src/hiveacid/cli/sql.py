@@ -18,7 +18,7 @@ from hiveacid.cli.options import (
     print_error,
     warn_if_open,
 )
-from hiveacid.cli.show import show
+from hiveacid.cli.output_formats import show
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession

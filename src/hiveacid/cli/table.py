@@ -16,7 +16,7 @@ from hiveacid.cli.options import (
     partition_option,
     partition_spec,
 )
-from hiveacid.cli.show import show, show_rows
+from hiveacid.cli.output_formats import show, show_rows
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.check_findings import Finding
 from hiveacid.sql.execute.show_rows import TABLE_COLUMNS, table_rows

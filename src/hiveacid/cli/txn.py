@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hiveacid.cli.options import FORMATS, ConnectionOptions, connection_options, output_option
-from hiveacid.cli.show import show_rows
+from hiveacid.cli.output_formats import show_rows
 from hiveacid.sql.execute.show_rows import (
     LOCK_COLUMNS,
     TRANSACTION_COLUMNS,

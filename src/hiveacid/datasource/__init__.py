@@ -4,7 +4,7 @@
 
 - Batch (`batch`): a task of a read reads one file; a task of a write stages one Arrow file. The driver then writes all
   staged files in one transaction.
-- Streaming sink (`sink`): the same for each batch of a query. The transaction carries the batch's id, so that a repeated
+- Streaming sink (`stream_sink`): the same for each batch of a query. The transaction carries the batch's id, so that a repeated
   batch is written once.
 - Streaming source (`stream_source`): a process of the driver finds offsets and files (`change_source`). The tasks read the
   files with the reader of `hiveacid.open` (`change_rows`), and `stream_source` pairs deletes and inserts of one key.

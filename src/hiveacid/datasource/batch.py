@@ -26,9 +26,9 @@ from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.datasource.change_rows import FileChanges, read_file_changes
 from hiveacid.datasource.change_source import ChangeOptions, ChangeSource
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
-from hiveacid.datasource.sink import Sink, StagedRows, read_staged, require_fit
+from hiveacid.datasource.stream_sink import Sink, StagedRows, read_staged, require_fit
 from hiveacid.datasource.stream_source import FilePartition, spark_columns
-from hiveacid.datasource.workers import SentToWorkers
+from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import SchemaMismatchError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import WRITE_PREFIX

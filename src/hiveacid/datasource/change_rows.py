@@ -20,7 +20,7 @@ from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.types import Primitive, has_primitive, parse_type
-from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID
+from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema

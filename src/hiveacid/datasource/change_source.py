@@ -20,7 +20,13 @@ from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.snapshot.changes import ChangedState, ChangeSpan, may_be_new, plan_span, prune_unaffected
+from hiveacid.core.snapshot.change_feed import (
+    ChangedState,
+    ChangeSpan,
+    may_be_new,
+    plan_span,
+    prune_unaffected,
+)
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.datasource.change_rows import FileChanges, require_readable
 from hiveacid.errors import (
@@ -30,7 +36,7 @@ from hiveacid.errors import (
     NotTransactionalError,
     UnsupportedFeatureError,
 )
-from hiveacid.orc.summary import summarize
+from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Start, TxnKind

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from hiveacid.datasource.batch import BatchReader, batch_writer
-from hiveacid.datasource.sink import stream_writer
+from hiveacid.datasource.stream_sink import stream_writer
 from hiveacid.datasource.stream_source import change_schema, stream_reader
-from hiveacid.datasource.workers import SentToWorkers
+from hiveacid.datasource.worker_pickling import SentToWorkers
 
 
 class HiveAcidDataSource(SentToWorkers, DataSource):
@@ -53,5 +53,5 @@ class HiveAcidDataSource(SentToWorkers, DataSource):
         return stream_reader(dict(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
-        """Return the writer of a streaming query's batches (``datasource.sink``)."""
+        """Return the writer of a streaming query's batches (``datasource.stream_sink``)."""
         return stream_writer(dict(self.options), self.run, schema, overwrite=overwrite)

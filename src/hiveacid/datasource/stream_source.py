@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
-from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID
+from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.datasource.change_rows import FileChanges, read_file_changes
 from hiveacid.datasource.change_source import ChangeOptions, ChangeSource, Offset
 from hiveacid.datasource.options import (
@@ -32,7 +32,7 @@ from hiveacid.datasource.options import (
     require_known,
     require_warehouse,
 )
-from hiveacid.datasource.workers import SentToWorkers
+from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import ConfigError
 from hiveacid.orc.arrow_arrays import row_numbers
 from hiveacid.spark.formats.types import spark_type

@@ -3,7 +3,7 @@
 Main flows:
 
 - Planning: ``tail`` parses postscript, footer and stripe statistics (on ``protobuf`` and ``compression_chunks``);
-  ``schema`` and ``summary`` reduce them to the facts that a scan needs, which ``lru_cache`` keeps.
+  ``schema`` and ``footer_summary`` reduce them to the facts that a scan needs, which ``lru_cache`` keeps.
 - Publishing: ``acid_footer_rewrite`` turns a flat staged file into an ACID file by rewriting its footer; ``key_statistics``
   proves its key order and gives the key index.
 - Streaming and compaction: ``writing`` makes stripes from Arrow batches, ``splicing`` joins the stripes of several

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from hiveacid.errors import BadFileError
+from hiveacid.orc.footer_summary import Range
 from hiveacid.orc.statistics import StatisticsList
-from hiveacid.orc.summary import Range
 from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail
 
 INSERT, DELETE = 0, 2

@@ -19,7 +19,7 @@ from hiveacid.serve.codec import (
     encode_message,
     encode_struct,
 )
-from hiveacid.serve.columns import table_schema
+from hiveacid.serve.column_encoding import table_schema
 from hiveacid.serve.metadata import Metadata
 from hiveacid.serve.operations import WRITTEN_NAMES, Operation
 from hiveacid.serve.results import Result, RowsResult, SparkResult, empty_log

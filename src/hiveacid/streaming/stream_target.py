@@ -22,8 +22,8 @@ from hiveacid.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
+from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_schema, arrow_type
-from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem

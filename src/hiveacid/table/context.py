@@ -22,8 +22,8 @@ from hiveacid.errors import (
     NoSuchTableError,
     NotTransactionalError,
 )
+from hiveacid.orc.footer_summary import SummaryCache
 from hiveacid.orc.lru_cache import LruCache
-from hiveacid.orc.summary import SummaryCache
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem

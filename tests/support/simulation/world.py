@@ -16,7 +16,7 @@ from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidState, select
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.stores.limits_and_retries import Limits
+from hiveacid.stores.limits_and_worker_retries import Limits
 from support.memory_store.store import MemoryStore
 from support.samples import ORC
 from support.simulation.files import MemoryFileSystem

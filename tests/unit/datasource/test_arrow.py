@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from hiveacid.datasource.sink import wall_clock
+from hiveacid.datasource.stream_sink import wall_clock
 
 TOKYO = ZoneInfo("Asia/Tokyo")
 NOON, OLD = datetime(2024, 7, 1, 12, tzinfo=TOKYO), datetime(1899, 12, 31, 23, 59, 58, 999999, tzinfo=TOKYO)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 
 from hiveacid.datasource.batch import BatchWriter
-from hiveacid.datasource.sink import Sink
+from hiveacid.datasource.stream_sink import Sink
 from hiveacid.errors import WriteConflictError
 
 

@@ -18,8 +18,8 @@ from orc_files import DATA, FLAT, tail_of
 
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.compression_chunks import Compression
+from hiveacid.orc.footer_summary import read_summary, summarize
 from hiveacid.orc.protobuf import encode_field
-from hiveacid.orc.summary import read_summary, summarize
 from hiveacid.orc.tail import BUCKET, OPERATION, ROW, ROW_ID, OrcKind, OrcTail, read_tail
 from hiveacid.storage.local_file_system import LocalFileSystem
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from hiveacid.cli.options import is_expected, print_error
+from hiveacid.cli.output_formats import show
 from hiveacid.cli.shell.cancel import ProgressLine, StatementRunner
 from hiveacid.cli.shell.completion import Candidate, CatalogNames, candidates
 from hiveacid.cli.shell.entries import COMMANDS, DisplayOptions, Entries, Entry, command, ends_shell
 from hiveacid.cli.shell.screen import Result, Screen, fetch
-from hiveacid.cli.show import show
 from hiveacid.errors import ParseError, StatementCancelledError
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hiveacid.cli.options import escape_controls, print_error
+from hiveacid.cli.output_formats import aligned_right, as_texts
 from hiveacid.cli.shell.entries import DisplayOptions, Entry
-from hiveacid.cli.show import aligned_right, as_texts
 from hiveacid.errors import StatementError
 from hiveacid.spark.session.error_translation import translate_errors
 

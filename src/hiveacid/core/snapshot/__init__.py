@@ -1,7 +1,7 @@
 """Snapshots of a location: selection of the files to read from a listing, and findings about all others.
 
 ``listing`` groups entries by directory; ``selection`` selects what a snapshot reads (Hive's ``AcidUtils.getAcidState``).
-``originals`` numbers the rows of files without row ids. ``changes`` selects the directories that tell the changes
+``originals`` numbers the rows of files without row ids. ``change_feed`` selects the directories that tell the changes
 between two snapshots. ``inventory`` gives the state of every entry. ``check_findings`` and ``acid_event_checks``
 hold the rules of a check.
 

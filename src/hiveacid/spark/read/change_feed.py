@@ -1,7 +1,7 @@
 """Change feed as one native Spark plan: inserted rows, and deleted rows with the values that they had.
 
 A delete event holds only the id of its row. The plan therefore joins events to the rows of the earlier snapshot and to
-those added since; ``core.snapshot.changes`` selects the directories that hold them. Directories without new rows are
+those added since; ``core.snapshot.change_feed`` selects the directories that hold them. Directories without new rows are
 read only where rows were deleted.
 """
 
@@ -18,7 +18,7 @@ from pyspark.sql.window import Window
 
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID, ChangedState, ChangeSpan
+from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID, ChangedState, ChangeSpan
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
 from hiveacid.spark.read.delete_join import delete_keys, row_key
 from hiveacid.spark.read.scan import flat_table_frames
@@ -39,7 +39,7 @@ _DELETED_BY, _DELETED_BEFORE = "__hiveacid_ended", "__hiveacid_ended_before"
 
 @dataclass(frozen=True)
 class ChangedLocation:
-    """A location, and its directories with changes as selected by ``core.snapshot.changes``."""
+    """A location, and its directories with changes as selected by ``core.snapshot.change_feed``."""
 
     location: Location
     changes: ChangedState

@@ -13,12 +13,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hiveacid.orc.summary import Range
+from hiveacid.orc.footer_summary import Range
 
 if TYPE_CHECKING:
     from hiveacid.core.compaction.disjoint_files import Key
     from hiveacid.core.snapshot.originals import OriginalRows
-    from hiveacid.orc.summary import FileSummary
+    from hiveacid.orc.footer_summary import FileSummary
 
 FIRST_V1_PROPERTY = 1 << 29
 """Bucket properties below are of codec version 0: the bucket alone."""
@@ -39,7 +39,7 @@ class KeyBox:
 
     @classmethod
     def between(cls, keys: tuple[Key, Key]) -> KeyBox:
-        """Return the box of a file's keys (`hiveacid.orc.summary.FileSummary.keys`)."""
+        """Return the box of a file's keys (`hiveacid.orc.footer_summary.FileSummary.keys`)."""
         return cls(*(Range(low, high) for low, high in zip(*keys, strict=True)))
 
     @property

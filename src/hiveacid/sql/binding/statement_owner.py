@@ -21,7 +21,7 @@ from hiveacid.sql.binding.bind import QUERY, find_hiveacid_relation, relations_o
 from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls
 from hiveacid.sql.binding.time_travel import find_metadata_table
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import administration, changes, definitions, queries, values
+from hiveacid.sql.statements import administration, definitions, dml, queries, values
 from hiveacid.sql.statements.values import Slice, table_ref
 from hiveacid.table.context import Context
 
@@ -216,7 +216,7 @@ def makes_own_table(context: Context, statement: values.Statement) -> bool:
 
 def _targets(statement: values.Statement) -> Iterator[values.TableRef]:
     """Yield the tables that a statement itself names (not those of the queries in it)."""
-    parts = statement.legs if isinstance(statement, changes.MultiInsert) else (statement,)
+    parts = statement.legs if isinstance(statement, dml.MultiInsert) else (statement,)
     for part in parts:
         for attribute in fields(part):
             value = getattr(part, attribute.name)

@@ -21,7 +21,7 @@ from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.describe import describe_database, describe_history, describe_table
 from hiveacid.sql.execute.explain import explain
 from hiveacid.sql.execute.small_results import empty_result
-from hiveacid.sql.statements import administration, changes, definitions, queries, values
+from hiveacid.sql.statements import administration, definitions, dml, queries, values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,12 +61,12 @@ _READING: Mapping[type, Executor] = {
     administration.UnsupportedStatement: ddl.unsupported,
 }
 _CHANGING_ROWS: Mapping[type, Executor] = {
-    changes.Insert: insert.insert_rows,
-    changes.MultiInsert: insert.multi_insert,
-    changes.Update: update_delete_merge.update,
-    changes.Delete: update_delete_merge.delete,
-    changes.Merge: update_delete_merge.merge,
-    changes.LoadData: insert.load_data,
+    dml.Insert: insert.insert_rows,
+    dml.MultiInsert: insert.multi_insert,
+    dml.Update: update_delete_merge.update,
+    dml.Delete: update_delete_merge.delete,
+    dml.Merge: update_delete_merge.merge,
+    dml.LoadData: insert.load_data,
     definitions.TruncateTable: ddl.truncate,
 }
 _ALONE: Mapping[type, Executor] = {

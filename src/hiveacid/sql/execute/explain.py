@@ -15,7 +15,7 @@ from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.create import lock_of_new
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.small_results import string_rows
-from hiveacid.sql.statements import changes, definitions, queries
+from hiveacid.sql.statements import definitions, dml, queries
 from hiveacid.sql.statements.values import Slice, Statement, TableRef
 from hiveacid.table.partitions import partitions_of, static_values
 from hiveacid.table.write.conflict_retry import change_lock
@@ -41,14 +41,14 @@ def _lines(execution: ExecutionContext, statement: Statement, mode: str) -> list
     match statement:
         case queries.Query(text=text):
             return _plan(execution, text, mode)
-        case changes.Insert():
+        case dml.Insert():
             return _insert(execution, statement, statement.full_query, mode)
-        case changes.MultiInsert(legs=legs):
+        case dml.MultiInsert(legs=legs):
             plans = [_insert(execution, leg, statement.leg_query(leg), mode) for leg in legs]
             return [line for plan in plans for line in plan]
-        case changes.Update() | changes.Delete():
+        case dml.Update() | dml.Delete():
             return _change(execution, statement, mode)
-        case changes.Merge():
+        case dml.Merge():
             return _merge(execution, statement, mode)
         case definitions.CreateTable(query=Slice() as text):
             name = statement.table.resolve(execution.context.database)
@@ -82,7 +82,7 @@ def _head(execution: ExecutionContext, verb: str, table: TableDefinition, lock: 
     return lines if partitions is None else [*lines, f"Partitions: {len(partitions)}"]
 
 
-def _insert(execution: ExecutionContext, statement: changes.Insert, text: Slice, mode: str) -> list[str]:
+def _insert(execution: ExecutionContext, statement: dml.Insert, text: Slice, mode: str) -> list[str]:
     verb = "INSERT OVERWRITE" if statement.overwrite else "INSERT INTO"
     table = execution.context.require(execution.find(statement.table))
     static = static_values(execution.context, table, partition_values(execution, statement.partition))
@@ -95,8 +95,8 @@ def _insert(execution: ExecutionContext, statement: changes.Insert, text: Slice,
     return [*lines, "Rows:", *_plan(execution, text, mode)]
 
 
-def _change(execution: ExecutionContext, statement: changes.Update | changes.Delete, mode: str) -> list[str]:
-    assignments = statement.assignments if isinstance(statement, changes.Update) else ()
+def _change(execution: ExecutionContext, statement: dml.Update | dml.Delete, mode: str) -> list[str]:
+    assignments = statement.assignments if isinstance(statement, dml.Update) else ()
     verb = "UPDATE" if assignments else "DELETE"
     table = execution.context.require_full_acid(execution.find(statement.table), verb)
     lines = _head(execution, verb, table, change_lock(execution.context, table.name))
@@ -109,7 +109,7 @@ def _change(execution: ExecutionContext, statement: changes.Update | changes.Del
     return [*lines, "Rows:", *rows]
 
 
-def _merge(execution: ExecutionContext, statement: changes.Merge, mode: str) -> list[str]:
+def _merge(execution: ExecutionContext, statement: dml.Merge, mode: str) -> list[str]:
     context = execution.context
     table = context.require_full_acid(execution.find(statement.table), "MERGE")
     alone = is_exclusive(context, inserts=statement.inserts)

@@ -17,7 +17,7 @@ from hiveacid.sql.binding.virtual_columns import without_virtual_columns
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.execute.small_results import write_result
-from hiveacid.sql.statements.changes import Insert, LoadData, MultiInsert
+from hiveacid.sql.statements.dml import Insert, LoadData, MultiInsert
 from hiveacid.sql.statements.values import PartitionSpec, Slice
 from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.write.insert import InsertOptions, insert, insert_lock

@@ -13,7 +13,7 @@ from hiveacid.sql.binding.bind import EXPRESSION, SOURCE, Binder, unqualified
 from hiveacid.sql.binding.source_positions import EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.virtual_columns import without_virtual_columns
 from hiveacid.sql.execute.small_results import write_result
-from hiveacid.sql.statements.changes import Assignment, Merge, MergeClause, MergeMatch, WhenClause
+from hiveacid.sql.statements.dml import Assignment, Merge, MergeClause, MergeMatch, WhenClause
 from hiveacid.sql.statements.values import Slice
 from hiveacid.table.write import update_delete as change
 from hiveacid.table.write.conflict_retry import run_with_retry
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements.changes import Delete, Update
+    from hiveacid.sql.statements.dml import Delete, Update
     from hiveacid.table.write.report import WriteReport
     from hiveacid.transactions.transaction import Transaction
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from hiveacid.sql.grammar.create import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.statements import changes, queries
-from hiveacid.sql.statements.changes import Merge, MergeClause, MergeMatch, WhenClause
+from hiveacid.sql.statements import dml, queries
+from hiveacid.sql.statements.dml import Merge, MergeClause, MergeMatch, WhenClause
 from hiveacid.sql.statements.values import Slice, Statement, TableRef
 
 _INSERTS = frozenset({"INSERT"})
@@ -55,7 +55,7 @@ def _opens_query(cursor: Cursor) -> bool:
     return cursor.ahead(1).keyword in QUERY_WORDS and cursor.ahead(2).keyword not in {",", ")"}
 
 
-def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = frozenset()) -> changes.Insert:
+def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = frozenset()) -> dml.Insert:
     """Parse behind INSERT; a leg of a multi-insert ends at the next INSERT (``stops``)."""
     overwrite = cursor.expect_one("INTO", "OVERWRITE") == "OVERWRITE"
     if cursor.sees("DIRECTORY") or cursor.sees("LOCAL", "DIRECTORY"):
@@ -71,32 +71,32 @@ def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = fr
     if not cursor.sees_any(starts):
         cursor.fail("SELECT" if stops else "SELECT, VALUES or another query")
     text = cursor.until(stops, "a query") if stops else cursor.rest("a query")
-    return changes.Insert(table, text, overwrite, partition, if_not_exists, columns, ctes)
+    return dml.Insert(table, text, overwrite, partition, if_not_exists, columns, ctes)
 
 
-def _multi_insert(cursor: Cursor, source: Slice, ctes: Slice | None) -> changes.MultiInsert:
-    legs: list[changes.Insert] = []
+def _multi_insert(cursor: Cursor, source: Slice, ctes: Slice | None) -> dml.MultiInsert:
+    legs: list[dml.Insert] = []
     while cursor.take("INSERT"):
         legs.append(insert(cursor, stops=_INSERTS))
     cursor.expect_end()
-    return changes.MultiInsert(source, tuple(legs), ctes)
+    return dml.MultiInsert(source, tuple(legs), ctes)
 
 
-def update(cursor: Cursor) -> changes.Update:
+def update(cursor: Cursor) -> dml.Update:
     """Parse behind UPDATE."""
     table = cursor.table()
     alias = cursor.alias()
     cursor.expect("SET")
     assigned = assignments(cursor, table, alias, frozenset({",", "WHERE"}))
-    return changes.Update(table, assigned, _where(cursor), alias)
+    return dml.Update(table, assigned, _where(cursor), alias)
 
 
-def delete(cursor: Cursor) -> changes.Delete:
+def delete(cursor: Cursor) -> dml.Delete:
     """Parse behind DELETE."""
     cursor.expect("FROM")
     table = cursor.table()
     alias = cursor.alias()
-    return changes.Delete(table, _where(cursor), alias)
+    return dml.Delete(table, _where(cursor), alias)
 
 
 def _where(cursor: Cursor) -> Slice | None:
@@ -109,9 +109,9 @@ def _where(cursor: Cursor) -> Slice | None:
 
 def assignments(
     cursor: Cursor, table: TableRef, alias: str | None, stops: frozenset[str]
-) -> tuple[changes.Assignment, ...]:
+) -> tuple[dml.Assignment, ...]:
     """Parse ``column = expression, ...``; a column may be written with the target's name or alias."""
-    by_column: dict[str, changes.Assignment] = {}
+    by_column: dict[str, dml.Assignment] = {}
     while not by_column or cursor.take(","):
         token = cursor.next
         *qualifier, column = cursor.dotted("a column name")
@@ -123,7 +123,7 @@ def assignments(
             cursor.refuse(f"column {column} is set twice", token)
         cursor.expect("=")
         expression = cursor.until(stops, "an expression")
-        by_column[column] = changes.Assignment(column, expression, token.line, token.column)
+        by_column[column] = dml.Assignment(column, expression, token.line, token.column)
     return tuple(by_column.values())
 
 
@@ -133,7 +133,7 @@ def _is_target(qualifier: list[str], table: TableRef, alias: str | None) -> bool
     return qualifier in ([], [table.name], [table.database, table.name])
 
 
-def load(cursor: Cursor) -> changes.LoadData:
+def load(cursor: Cursor) -> dml.LoadData:
     """Parse behind LOAD."""
     cursor.expect("DATA")
     local = cursor.take("LOCAL")
@@ -141,7 +141,7 @@ def load(cursor: Cursor) -> changes.LoadData:
     path = cursor.string("a path in quotes")
     overwrite = cursor.take("OVERWRITE")
     cursor.expect("INTO", "TABLE")
-    return changes.LoadData(path, cursor.table(), cursor.partition(), local, overwrite)
+    return dml.LoadData(path, cursor.table(), cursor.partition(), local, overwrite)
 
 
 _CLAUSE_ENDS = frozenset({",", "WHEN"})

@@ -15,7 +15,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import AlreadyExistsError, UnsupportedFeatureError
 from hiveacid.sql.native.writer_targets import TableSpec, Target, WriterSession
 from hiveacid.table.write.insert import InsertOptions
-from hiveacid.table.write.replace import replace_rows
+from hiveacid.table.write.replace_where import replace_rows
 
 
 class NativeWriter(DataFrameWriter):

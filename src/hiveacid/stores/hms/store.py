@@ -42,13 +42,13 @@ from hiveacid.stores.hms.capabilities import capabilities_of
 from hiveacid.stores.hms.catalog.names import plain_partition, plain_table
 from hiveacid.stores.hms.catalog.statistics import CountedWrites, counted_writes
 from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
-from hiveacid.stores.hms.compaction.jobs import MetastoreCompactionQueue
+from hiveacid.stores.hms.compaction.queue_port import MetastoreCompactionQueue
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.client import MetastoreClient
 from hiveacid.stores.hms.transactions import retry, seeding, write_notification_log
 from hiveacid.stores.hms.transactions.locks import OPERATIONS, MetastoreLocks
 from hiveacid.stores.hms.transactions.transactions import MetastoreTransactions, abort_txns, commit_txn
-from hiveacid.stores.limits_and_retries import Limits
+from hiveacid.stores.limits_and_worker_retries import Limits
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from hiveacid.core.model import TableDefinition, TableName, TxnId
 from hiveacid.core.schema.constraints import Constraint
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.limits_and_retries import Limits
+from hiveacid.stores.limits_and_worker_retries import Limits
 from hiveacid.stores.sql.catalog.tables import SqlCatalog
 from hiveacid.stores.sql.compaction.candidates import ChangedPartitions
 from hiveacid.stores.sql.compaction.queue import CompactionQueue

@@ -141,7 +141,7 @@ def delete_planned(context: Context, table: TableDefinition, root: str, plan: Cl
 def record_history_start(context: Context, name: TableName, earliest: WriteId) -> None:
     """Record the first write id whose snapshot will still be complete, before anything is deleted.
 
-    Hive's cleaner keeps no such record, so readers do not rely on it with a metastore (``core.snapshot.changes``). The
+    Hive's cleaner keeps no such record, so readers do not rely on it with a metastore (``core.snapshot.change_feed``). The
     caller holds a lock for which ALTER TABLE waits. Otherwise two changes of the definition could overwrite each other.
     """
     table = context.catalog.get_table(name)

@@ -12,7 +12,7 @@ from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.changes import (
+from hiveacid.core.snapshot.change_feed import (
     CHANGE_TYPE,
     WRITE_ID,
     ChangeSpan,

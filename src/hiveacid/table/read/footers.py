@@ -23,7 +23,7 @@ from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.originals import OriginalRows, number_originals
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import BadFileError, FormatError
-from hiveacid.orc.summary import FileKey, FileSummary, read_summary
+from hiveacid.orc.footer_summary import FileKey, FileSummary, read_summary
 from hiveacid.spark.read.delete_bounds import DeleteBounds, measure_delete_bounds
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.scan_groups import FileFooter

@@ -28,7 +28,7 @@ from hiveacid.errors import (
     SchemaMismatchError,
     StorageError,
 )
-from hiveacid.orc.summary import FileSummary, summarize
+from hiveacid.orc.footer_summary import FileSummary, summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.transactions import Start
 from hiveacid.spark.formats import flat_files as flat

@@ -4,7 +4,7 @@ import pytest
 
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements.changes import (
+from hiveacid.sql.statements.dml import (
     Assignment,
     Delete,
     Insert,

@@ -15,7 +15,7 @@ from hiveacid.sql.statements.administration import (
     UnsupportedStatement,
     UseDatabase,
 )
-from hiveacid.sql.statements.changes import Delete
+from hiveacid.sql.statements.dml import Delete
 from hiveacid.sql.statements.queries import (
     DescribeDatabase,
     DescribeHistory,

@@ -8,7 +8,7 @@ from hiveacid.errors import ParseError
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import values
-from hiveacid.sql.statements.changes import Update
+from hiveacid.sql.statements.dml import Update
 from hiveacid.sql.statements.queries import Query
 from hiveacid.sql.statements.values import Slice
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hiveacid.core.schema.types import parse_type
-from hiveacid.orc.summary import FileSummary, SummaryCache
+from hiveacid.orc.footer_summary import FileSummary, SummaryCache
 
 
 def test_equal_schemas_are_one_object_whatever_comes_between() -> None:

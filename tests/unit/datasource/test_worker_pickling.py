@@ -12,7 +12,7 @@ import pytest
 from pyspark import cloudpickle
 
 from hiveacid.datasource.batch import BatchWriter
-from hiveacid.datasource.sink import Sink
+from hiveacid.datasource.stream_sink import Sink
 
 WRITER = BatchWriter(Sink({"table": "t"}, "run", "/home", "rows"), overwrite=True)
 # What a worker does with what it gets, where the packages named by the second argument are missing.

@@ -18,7 +18,7 @@ from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import TransactionStateError, UnsupportedFeatureError
 from hiveacid.stores.hms.capabilities import Capabilities
-from hiveacid.stores.hms.compaction import queue
+from hiveacid.stores.hms.compaction import queue_calls
 from hiveacid.stores.hms.thrift.client import MetastoreClient
 
 _OURS = "~"
@@ -60,7 +60,7 @@ class MetastoreCompactionQueue:
 
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        return queue.enqueue_job(self.client, self.capabilities, request, initiator)
+        return queue_calls.enqueue_job(self.client, self.capabilities, request, initiator)
 
     def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
         """Refuse: the initiator is Hive's."""
@@ -77,7 +77,7 @@ class MetastoreCompactionQueue:
         if not self.capabilities.remote_workers:
             return None
         if compaction_id is not None:
-            queued_job = queue.find_job(self.client, compaction_id)
+            queued_job = queue_calls.find_job(self.client, compaction_id)
             if (
                 queued_job is None
                 or queued_job.state != CompactionState.INITIATED
@@ -85,9 +85,9 @@ class MetastoreCompactionQueue:
             ):
                 return None
             pool = queued_job.request.pool
-        job = queue.next_job(self.client, _OURS + worker, pool)
+        job = queue_calls.next_job(self.client, _OURS + worker, pool)
         if job is not None and job.request.kind == "rebalance":
-            queue.mark_job(self.client, "mark_refused", queue.job_struct(job), _REBALANCE)
+            queue_calls.mark_job(self.client, "mark_refused", queue_calls.job_struct(job), _REBALANCE)
             return None
         if job is not None:
             self._claimed[job.id] = job.request
@@ -100,11 +100,11 @@ class MetastoreCompactionQueue:
         job = self._job_of_worker(compaction_id, worker)
         self._running_jobs[txn_id] = job
         user = owner_of(self.get_table(job.request.table)) or self.owner
-        queue.start_job(self.client, job, txn_id, high_watermark, user)
+        queue_calls.start_job(self.client, job, txn_id, high_watermark, user)
 
     def _job_of_worker(self, compaction_id: int, worker: str | None) -> Compaction:
         """Return a working job, as the queue has it now. Raises TransactionStateError if another worker has it."""
-        job = queue.find_job(self.client, compaction_id)
+        job = queue_calls.find_job(self.client, compaction_id)
         if (
             job is None
             or job.state != CompactionState.WORKING
@@ -123,7 +123,7 @@ class MetastoreCompactionQueue:
         job = self._running_jobs.get(txn_id)
         if job is not None:
             self._job_of_worker(job.id, (job.worker or "").removeprefix(_OURS))
-            queue.mark_job(self.client, "mark_compacted", queue.job_struct(job))
+            queue_calls.mark_job(self.client, "mark_compacted", queue_calls.job_struct(job))
             self._claimed.pop(job.id, None)
 
     def note_compaction(self, compaction_id: int, details: str) -> None:
@@ -133,11 +133,11 @@ class MetastoreCompactionQueue:
         """Queue the same job again. No call of the metastore returns a job, so this one counts as failed."""
         job = self._job_of_worker(compaction_id, worker)
         request = self._claimed.pop(compaction_id, job.request)
-        queue.mark_job(
-            self.client, "mark_failed", queue.job_struct(job), "its worker was stopped; queued again"
+        queue_calls.mark_job(
+            self.client, "mark_failed", queue_calls.job_struct(job), "its worker was stopped; queued again"
         )
         pool = DEFAULT_POOL if request.pool.startswith(PRIVATE_POOL_PREFIX) else request.pool
-        queue.enqueue_job(
+        queue_calls.enqueue_job(
             self.client, self.capabilities, replace(request, pool=pool), job.initiator or worker
         )
 
@@ -151,7 +151,7 @@ class MetastoreCompactionQueue:
     ) -> None:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`. Raises UnsupportedFeatureError for cleaning."""
         if state == CompactionState.ABORTED and self.capabilities.remote_workers:
-            queue.abort_job(self.client, compaction_id)
+            queue_calls.abort_job(self.client, compaction_id)
             return
         calls: dict[str, str] = {
             CompactionState.READY_FOR_CLEANING: "mark_compacted",
@@ -162,7 +162,7 @@ class MetastoreCompactionQueue:
             raise _hive_services_only(compaction_id)
         self._claimed.pop(compaction_id, None)
         job = self._job_of_worker(compaction_id, worker)
-        queue.mark_job(self.client, calls[state], queue.job_struct(job), error)
+        queue_calls.mark_job(self.client, calls[state], queue_calls.job_struct(job), error)
 
     def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
         """Return nothing: the metastore has its own cleaner."""
@@ -176,7 +176,7 @@ class MetastoreCompactionQueue:
 
     def show_compactions(self) -> tuple[Compaction, ...]:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        return queue.list_jobs(self.client)
+        return queue_calls.list_jobs(self.client)
 
     def announce_service(self, service: Service) -> None:
         """Do nothing: a metastore knows of its own services only."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.cli.show import print_table
+from hiveacid.cli.output_formats import print_table
 
 
 def test_a_terminal_obeys_no_text_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:

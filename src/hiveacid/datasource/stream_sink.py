@@ -32,7 +32,7 @@ from hiveacid.datasource.options import (
     require_known,
     require_warehouse,
 )
-from hiveacid.datasource.workers import SentToWorkers
+from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import without_offset
 from hiveacid.storage.local_file_system import LocalFileSystem

@@ -13,7 +13,7 @@ from hiveacid.core.format.write_id_lists import (
     parse_write_id_list,
 )
 from hiveacid.core.model import WriteId
-from hiveacid.core.snapshot.changes import ChangedState, ChangeSpan, plan_span, select_changes
+from hiveacid.core.snapshot.change_feed import ChangedState, ChangeSpan, plan_span, select_changes
 from hiveacid.errors import ConfigError, NotEnoughHistoryError
 
 TXNS = parse_txn_list("100:9223372036854775807::")

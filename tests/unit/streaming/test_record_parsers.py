@@ -11,7 +11,7 @@ import pytest
 
 from hiveacid.core.model import Column
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
-from hiveacid.streaming.records import (
+from hiveacid.streaming.record_parsers import (
     ArrowWriter,
     DelimitedWriter,
     DictWriter,
