@@ -20,13 +20,12 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import Operation, TxnKind
 from hiveacid.table.cleaning.cleaner import clean
-from hiveacid.table.compaction.compact import compact_here
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.insert import insert_lock
 from hiveacid.transactions.transaction import Transaction
 from support.simulation.planted import BUGS
 from support.simulation.scheduler import Chances, Scheduler
-from support.simulation.services import Compactor
+from support.simulation.services import Compactor, compact_here
 from support.simulation.session import Session
 from support.simulation.world import PARTED, TIMEOUT, WAREHOUSE, WHOLE, World
 from support.simulation.writer import Writer

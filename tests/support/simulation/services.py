@@ -6,18 +6,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hiveacid.core.compaction.plan import CompactionKind
-from hiveacid.core.model import Partition
+from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.errors import CompactionError, NoSuchPartitionError
 from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.storage.locations import Location
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.cleaner import clean
-from hiveacid.table.compaction.compact import compact_here
+from hiveacid.table.compaction.compact import CompactionOptions, _enqueue, _report_of, _request
+from hiveacid.table.compaction.job import run_job
+from hiveacid.table.compaction.report import CompactionReport
 from hiveacid.table.compaction.write import CompactionWriter, RewriteTask
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from support.simulation.rows import Event, Row, files_of
 from support.simulation.session import Session
 from support.simulation.world import PARTED, WHOLE
+
+
+def compact_here(
+    context: Context,
+    table: TableDefinition,
+    partition: Partition | None,
+    kind: CompactionKind,
+    writing: CompactionWriter,
+) -> CompactionReport:
+    """Queue one job, claim it and run it here; the client's name is unique, so that a run can be repeated exactly."""
+    job = _enqueue(context, _request(context, table, partition, kind, CompactionOptions()))
+    worker = f"{context.transactions.client.host}-{context.transactions.client.agent}"
+    claimed = context.store.claim_compaction(worker, job.id)
+    return _report_of(job) if claimed is None else run_job(context, claimed, worker, writing=writing)
 
 
 @dataclass

@@ -30,7 +30,6 @@ from hiveacid.sql.execute.create import create_from
 from hiveacid.sql.native.statement_routing import NativeConnection, ensure_database
 from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.sql.statements.values import TableRef
-from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.report import WriteReport
 
@@ -200,10 +199,6 @@ class Target:
                 yield session.execution()
             finally:
                 session.context.statement = before
-
-    def acid_table(self) -> AcidTable:
-        """Return the existing table with its verbs."""
-        return self.session.table(self.require_table().name)
 
 
 class WriterSession(Protocol):

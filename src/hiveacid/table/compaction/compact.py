@@ -39,7 +39,6 @@ from hiveacid.spark.write.rebalance_compaction import MAX_BUCKETS, require_sorta
 from hiveacid.table.cleaning.cleaner import clean_job
 from hiveacid.table.compaction.job import job_group, never_interrupted, run_job
 from hiveacid.table.compaction.report import CompactionReport
-from hiveacid.table.compaction.write import CompactionWriter
 from hiveacid.table.context import Context
 from hiveacid.table.parallel import run_in_parallel
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
@@ -245,38 +244,19 @@ def _run_request(
     return report or _report_of(_wait_for_end(context, job, at_work.stopping) if wait else job)
 
 
-def compact_here(
-    context: Context,
-    table: TableDefinition,
-    partition: Partition | None,
-    kind: CompactionKind,
-    writing: CompactionWriter | None = None,
-) -> CompactionReport:
-    """Queue one job, claim it and run it in this process; ``writing`` as in ``run_job``.
-
-    Raises CompactionRefusedError while another job of the same table or partition is waiting or running.
-    """
-    job = _enqueue(context, _request(context, table, partition, kind, CompactionOptions()))
-    return _claim_and_run(context, job, writing) or _report_of(job)
-
-
 def _claim_and_run(
     context: Context,
     job: Compaction,
-    writing: CompactionWriter | None = None,
     interrupted: Callable[[], bool] = never_interrupted,
 ) -> CompactionReport | None:
     """Claim a job and run it as ``run_job`` does; None if another worker has it.
 
-    The name of the worker gets a random suffix, so that it is unique to this call. A simulation (``writing``) must
-    repeat runs exactly, and its clients have unique names.
+    The name of the worker gets a random suffix, so that it is unique to this call.
     """
     client = context.transactions.client
-    worker = f"{client.host}-{client.agent}"
-    if writing is None:
-        worker += f".{secrets.token_hex(4)}"
+    worker = f"{client.host}-{client.agent}.{secrets.token_hex(4)}"
     claimed = context.store.claim_compaction(worker, job.id)
-    return None if claimed is None else run_job(context, claimed, worker, interrupted, writing)
+    return None if claimed is None else run_job(context, claimed, worker, interrupted)
 
 
 def _is_served(context: Context, pool: str) -> bool:
