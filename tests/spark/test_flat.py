@@ -14,7 +14,15 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
 from hiveacid.core.schema.evolution import Matching, recipe
-from hiveacid.core.schema.storage_formats import AVRO, JSONFILE, ORC, PARQUET, TEXTFILE, FileKind
+from hiveacid.core.schema.storage_formats import (
+    AVRO,
+    JSONFILE,
+    ORC,
+    PARQUET,
+    TEXTFILE,
+    FileKind,
+    supported_file_kind,
+)
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.acid_footer_rewrite import retype
 from hiveacid.orc.schema import row_schema
@@ -301,6 +309,6 @@ def test_instants_are_kept_in_orc_and_text_only(spark: SparkSession, storage: St
 
 
 def test_other_serdes_are_refused_by_name(spark: SparkSession) -> None:
-    assert flat.writer_format(table_of(ORC)) is FileKind.ORC
+    assert supported_file_kind(table_of(ORC)) is FileKind.ORC
     with pytest.raises(UnsupportedFeatureError, match="JsonSerDe"):
         read(spark, table_of(JSONFILE, {"a": "int"}), ["file:/nothing"])

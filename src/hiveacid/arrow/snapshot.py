@@ -12,7 +12,6 @@ from hiveacid.arrow.pruning import partition_guarantee, possible_fragments
 from hiveacid.core.format.names import DeltaName
 from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
 from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefinition, TableKind
-from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, parse_type
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.originals import OriginalRows, number_originals
@@ -210,17 +209,6 @@ def _originals(
     for original in numbered:
         if counts[original.file.path]:
             yield RowFile(f"{location.root}/{original.file.path}", original.file.size, original=original)
-
-
-def require_supported(table: TableDefinition) -> FileKind:
-    """Return the kind of a table's files. Raises UnsupportedFeatureError for kinds that hiveacid does not read."""
-    kind = file_kind(table.storage)
-    if kind is None:
-        raise UnsupportedFeatureError(
-            f"table {table.name}: files of {table.storage.input_format} with SerDe {table.storage.serde} can't be read: "
-            "use ORC, PARQUET, TEXTFILE or AVRO"
-        )
-    return kind
 
 
 def require_kind(file: RowFile, *, is_acid: bool, rows: int) -> None:

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from hiveacid.arrow.conditions import Condition, condition_of, parse_condition
 from hiveacid.arrow.scan import BATCH_ROWS, ROW_ID, Read, Selection, TableDataset, output_schema, read_batches
-from hiveacid.arrow.snapshot import Snapshot, require_supported, take_snapshot
+from hiveacid.arrow.snapshot import Snapshot, take_snapshot
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
+from hiveacid.core.schema.storage_formats import supported_file_kind
 from hiveacid.errors import ConfigError, NoSuchColumnError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.connection import Connection, retry_conflicts
@@ -187,7 +188,7 @@ class ArrowTable:
     ) -> Iterator[tuple[Snapshot, Selection]]:
         """Yield a snapshot, whose files stay during the block, and what to read of it."""
         table = self.definition
-        require_supported(table)
+        supported_file_kind(table)
         self._require_row_ids(table, row_ids=row_ids)
         selection = self.select(columns, where, row_ids=row_ids, table=table)
         context, complete = self.context, False

@@ -38,6 +38,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.schema.partitions import matching_partitions
+from hiveacid.core.schema.storage_formats import supported_file_kind
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
     AlreadyExistsError,
@@ -51,7 +52,6 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.transactions import Operation, Start
-from hiveacid.spark.formats.flat_files import writer_format
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.locations import list_layout
 from hiveacid.storage.paths import absolute
@@ -154,7 +154,7 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     check_definition(definition)
     check_bucket_count(definition)
     if definition.kind is not TableKind.PLAIN:
-        writer_format(definition)  # refuses what no statement could read or write
+        supported_file_kind(definition)  # refuses what no statement could read or write
         require_unoccupied(context, definition.location)
     return definition
 

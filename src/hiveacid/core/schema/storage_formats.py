@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
-from hiveacid.core.model import StorageFormat
+from hiveacid.core.model import StorageFormat, TableDefinition
+from hiveacid.errors import UnsupportedFeatureError
 
 _IO = "org.apache.hadoop.hive.ql.io"
 _SERDE = "org.apache.hadoop.hive.serde2"
@@ -88,6 +89,17 @@ def file_kind(storage: StorageFormat) -> FileKind | None:
         (AVRO.serde, AVRO.input_format): FileKind.AVRO,
     }
     return kinds.get((storage.serde, storage.input_format))
+
+
+def supported_file_kind(table: TableDefinition) -> FileKind:
+    """Return the kind of a table's files. Raises UnsupportedFeatureError for kinds that hiveacid does not support."""
+    kind = file_kind(table.storage)
+    if kind is None:
+        raise UnsupportedFeatureError(
+            f"table {table.name}: files of {table.storage.input_format} with SerDe {table.storage.serde} "
+            "can be neither read nor written: use ORC, PARQUET, TEXTFILE or AVRO"
+        )
+    return kind
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from pyspark.sql import types as T
 
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.evolution import Recipe, plain_recipe
-from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.core.schema.types import (
     LOCAL_TIMESTAMP,
     Array,
@@ -145,17 +145,6 @@ _AVRO = {"spark.sql.avro.datetimeRebaseModeInWrite": "CORRECTED"}
 _settings_lock = threading.Lock()
 
 
-def writer_format(table: TableDefinition) -> FileKind:
-    """Return the kind of a table's files. Raises UnsupportedFeatureError for kinds that hiveacid does not support."""
-    kind = file_kind(table.storage)
-    if kind is None:
-        raise UnsupportedFeatureError(
-            f"table {table.name}: files of {table.storage.input_format} with SerDe {table.storage.serde} "
-            "can be neither read nor written: use ORC, PARQUET, TEXTFILE or AVRO"
-        )
-    return kind
-
-
 def read(
     facts: SparkFacts,
     table: TableDefinition,
@@ -169,7 +158,7 @@ def read(
     Raises UnsupportedFeatureError for unsupported kinds of files, SerDe properties and types, and for Avro without
     Spark's Avro package.
     """
-    kind = writer_format(table)
+    kind = supported_file_kind(table)
     reader = facts.spark.read.options(**strict)
     if kind is FileKind.TEXTFILE:
         lines = reader.text(list(files))
@@ -209,7 +198,7 @@ def file_values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
 
     Raises UnsupportedFeatureError for a type that Hive does not support in the table's kind of files.
     """
-    kind = writer_format(table)
+    kind = supported_file_kind(table)
     refused = [c.name for c in table.columns if LOCAL_TIMESTAMP in c.type]
     if refused and kind in (FileKind.PARQUET, FileKind.AVRO):
         raise UnsupportedFeatureError(
@@ -239,7 +228,7 @@ def write(
     Only one write of Parquet or Avro runs at a time, because some of Spark's settings for them exist only in the
     session.
     """
-    kind = writer_format(table)
+    kind = supported_file_kind(table)
     match kind:
         case FileKind.ORC:
             return save_frame(facts, frame, recipes.ORC, options, keys, directory)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.evolution import matching, recipe
-from hiveacid.core.schema.storage_formats import FileKind
+from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidState
@@ -86,7 +86,7 @@ def load(
     table = context.require(name)
     static = static_values(context, table, options.partition)
     sources = find_sources(context.fs, absolute(path))
-    kind = flat.writer_format(table)
+    kind = supported_file_kind(table)
     summaries = {file.path: _check_format(context, table, file, kind) for file in sources.files}
     inserts = sources.nested or table.bucketing is not None or len(static) < len(table.partition_columns)
     # each file becomes a bucket of its own, and a row id has room for no more buckets
@@ -263,7 +263,7 @@ def _count(
     summaries: Mapping[str, FileSummary | None],
     files: Sequence[tuple[str, int]],
 ) -> int:
-    if flat.writer_format(table) is FileKind.ORC:
+    if supported_file_kind(table) is FileKind.ORC:
         return sum(summary.rows for summary in summaries.values() if summary is not None)
     paths = [context.fs.spark_path(path) for path, size in files if size]
     with translate_errors():
