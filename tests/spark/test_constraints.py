@@ -10,10 +10,12 @@ from hiveacid.core.schema.constraints import Constraint, ConstraintKind
 from hiveacid.errors import ConstraintViolationError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from hiveacid import AcidSession
     from hiveacid.core.model import TableName
 
-NAME = "it's \\'a' \"name\""
+NAME = "it's \\'a' \"name\" of ${env:HOME}"
 CONSTRAINTS = (
     Constraint(ConstraintKind.NOT_NULL, NAME, "s"),
     Constraint(ConstraintKind.NOT_NULL, "nn_p", "p"),
@@ -38,8 +40,14 @@ def rows(acid: AcidSession) -> list[tuple[object, ...]]:
     return sorted((row.a, row.s.x, row.p) for row in acid.sql("SELECT * FROM t").collect())
 
 
-def test_names_nested_types_and_partitions(constrained: AcidSession) -> None:
-    """A message with quotes and backslashes arrives whole; NULL inside of a struct is none of the column."""
+@pytest.mark.parametrize("escaped", ["false", "true"])
+def test_names_nested_types_and_partitions(
+    constrained: AcidSession, spark: SparkSession, request: pytest.FixtureRequest, escaped: str
+) -> None:
+    """A message with quotes, backslashes and variables arrives whole; NULL inside of a struct is none of the column."""
+    key = "spark.sql.parser.escapedStringLiterals"
+    request.addfinalizer(lambda: spark.conf.unset(key))
+    spark.conf.set(key, escaped)
     constrained.sql(
         "INSERT INTO t PARTITION (p='x') VALUES (1, named_struct('x', NULL)), (2, named_struct('x', 2))"
     )

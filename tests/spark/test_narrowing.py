@@ -128,6 +128,17 @@ def test_what_is_known_of_the_target(acid: AcidSession, spark: SparkSession) -> 
         assert where(on, source) is None, on
 
 
+@pytest.mark.usefixtures("narrowed")
+def test_keys_with_variables_find_their_rows(acid: AcidSession, spark: SparkSession) -> None:
+    """Spark replaces ``${env:HOME}`` in the text of a condition."""
+    acid.sql("CREATE TABLE t (k STRING, n INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    source = spark.createDataFrame([("${env:HOME}", 1)], "k STRING, n INT")
+    for _ in range(2):
+        upsert = acid.table("t").merge(source, on="t.k = s.k")
+        upsert.when_matched_update({"n": "t.n + s.n"}).when_not_matched_insert().execute()
+    assert acid.table("t").to_df().collect() == [("${env:HOME}", 2)]
+
+
 def test_what_is_not_narrowed(acid: AcidSession, spark: SparkSession) -> None:
     acid.sql(CREATE)
     source: DataFrame = spark.range(3)

@@ -5,6 +5,7 @@ The checks are part of the plan that writes the rows, so a violation fails the j
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -191,6 +192,7 @@ def _checked_column(
     if constraint is None:
         return value
     message = f"[HIVEACID_CONSTRAINT] {null_violation(table.name, constraint)}"
-    quoted = message.replace("\\", "\\\\").replace("'", "\\'")
-    checked = f"coalesce({value}, raise_error('{quoted}'))"
+    # Settings change how a quote in a literal is written, and Spark replaces ${variables}: such characters come by number.
+    text = re.sub(r"['\\$]", lambda found: f"', chr({ord(found[0])}), '", message)
+    checked = f"coalesce({value}, raise_error(concat('{text}')))"
     return str(named(f"if({when}, {checked}, {value})" if when else checked, column))

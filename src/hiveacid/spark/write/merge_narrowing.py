@@ -21,7 +21,7 @@ from hiveacid.spark.write.changed_rows import MatchKind, MergePlan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")  # ASCII without quotes and backslash
+_PLAIN = re.compile(r"[ !#%&(-\[\]-~]*")  # ASCII without quotes, backslash, and $, as of ${variables}
 
 
 @dataclass(frozen=True)
