@@ -149,6 +149,15 @@ def test_statements_cache_at_once_or_at_the_first_read(native: NativeSession, ta
         native.acid.sql("CACHE TABLE absent")
 
 
+def test_a_count_caches_whole_rows(native: NativeSession, table: str) -> None:
+    """A count needs no values, but the statements behind it do."""
+    native.sql(f"CACHE LAZY TABLE {table}")
+    for _ in range(2):
+        number = native.sql(f"SELECT count(*) FROM {table}").collect()[0][0]
+        assert number == len(rows(native.table(table))) == len(rows(hiveacid_rows(native)))
+        native.sql(f"DELETE FROM {table} WHERE id = 1")
+
+
 def test_a_transaction_reads_its_own_rows_and_the_past_its_own(native: NativeSession, table: str) -> None:
     native.sql("CACHE TABLE t")
     old = native.table(table)

@@ -94,7 +94,8 @@ class Scan(Displayed):
         key = (*rows_of, context.settings, session_settings(context.facts))
 
         def make() -> DataFrame:
-            return selected(self._scanned(snapshot, reader), map(quote_name, table.column_names))
+            whole = replace(self, counted=False)  # other statements take the frame, too
+            return selected(whole._scanned(snapshot, reader), map(quote_name, table.column_names))  # noqa: SLF001
 
         return context.cached_tables.frame(table.name, key, reader, context.read_leases, make)
 
