@@ -66,6 +66,13 @@ smoke: java $(OLD)/stamp  ## run the smoke test and all SQL scripts on an older 
 	@printf '%s\n' 'not by_spark_sql' by_spark_sql | PYTHONPATH=src xargs -P 2 -I{} \
 	    $(OLD)/bin/python -m pytest -q -p no:cacheprovider -k {} tests/smoke tests/sql $(ARGS)
 
+# Not in CI: the server is one of Debian's suite sid, which may break on any day. Once it was fetched, `make test` has these too.
+.PHONY: test-mysql
+test-mysql: export HIVEACID_TEST_ALL ?= 1
+test-mysql: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## the tests of stores on a MySQL server, which is fetched (3 minutes)
+	@$(BIN)/python tests/support/servers/mysql_debs.py
+	@$(BIN)/python -m pytest --durations=10 -k mysql tests/contract tests/unit/arrow tests/spark/test_server_stores.py $(ARGS)
+
 .PHONY: lint
 lint: $(STAMPS)/lint $(STAMPS)/test $(STAMPS)/project  ## ruff, mypy, import-linter and the style rules
 	@echo "== ruff"

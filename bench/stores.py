@@ -36,7 +36,7 @@ from hiveacid.stores.sql.dialects import dialect_of
 from hiveacid.stores.sql.schema import txns
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.stores.sql.store_url import parse_store_url
-from support.servers.databases import MariadbServer, PostgresServer, Server
+from support.servers.databases import MariadbServer, MysqlServer, PostgresServer, Server
 from support.servers.wire import Wire
 
 TABLE = TableName("shop", "orders")
@@ -172,7 +172,7 @@ def places(only: str | None) -> Iterator[list[tuple[str, str, Server | None]]]:
     """Yield name, URL and server of each store there is."""
     found: list[tuple[str, str, Server | None]] = []
     with contextlib.ExitStack() as stack:
-        kinds = [one for one in (PostgresServer, MariadbServer) if only in (None, one.name)]
+        kinds = [one for one in (PostgresServer, MariadbServer, MysqlServer) if only in (None, one.name)]
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="hiveacid-bench-"))
         if only in (None, "SQLite"):
             found.append(("SQLite", f"sqlite:///{Path(directory)}/store.db", None))
@@ -228,7 +228,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each measurement runs")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
-    parser.add_argument("--only", help="one store: SQLite, PostgreSQL or MariaDB")
+    parser.add_argument("--only", help="one store: SQLite, PostgreSQL, MariaDB or MySQL")
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, help="how many client processes")
     parser.add_argument("--client", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -263,3 +263,11 @@ def mariadb_server() -> Iterator[Server]:
     from support.servers.databases import MariadbServer  # noqa: PLC0415
 
     yield from _server(MariadbServer)
+
+
+@pytest.fixture(scope="session")
+def mysql_server() -> Iterator[Server]:
+    """Return a MySQL server; each test module uses a database of its own in it."""
+    from support.servers.databases import MysqlServer  # noqa: PLC0415
+
+    yield from _server(MysqlServer)

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.servers.databases import MariadbServer, PostgresServer, Server
+from support.servers.databases import MariadbServer, MysqlServer, PostgresServer, Server
 
 HISTORY = (
     "-m", "support.history", "--clients", "8", "--longest", "{seconds}", "--transactions",
@@ -29,7 +29,7 @@ SIMULATION = ("-m", "support.simulation", "--seeds")
 CHAOS = ("tools/stream_chaos.py", "{count}", "--kind")
 PYTEST = ("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider")
 SLOW_OPENINGS = ("tools/slow_openings.py", "{count}")
-SERVERS: tuple[type[Server], ...] = (PostgresServer, MariadbServer)
+SERVERS: tuple[type[Server], ...] = (PostgresServer, MariadbServer, MysqlServer)
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ CHECKS = (
     Check("history on PostgreSQL", (*HISTORY, "{count}"), 10_000, 14, store="PostgreSQL"),
     Check("another history on PostgreSQL", (*HISTORY, "{count}", "--seed", "1"), 10_000, 14, store="PostgreSQL"),
     Check("history on MariaDB", (*HISTORY, "{count}"), 2_000, 8, store="MariaDB"),
+    Check("history on MySQL", (*HISTORY, "{count}"), 2_000, 8, store="MySQL"),
     Check("history on SQLite", (*HISTORY, "{count}"), 5_000, 10, store="SQLite"),
     Check("slow openings on PostgreSQL", SLOW_OPENINGS, 400, 3, store="PostgreSQL"),
     Check(

@@ -28,6 +28,7 @@ from hiveacid.errors import (
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.transactions import Operation, Start, TxnKind
 from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.limits_and_worker_retries import Limits
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
 from hiveacid.stores.sql.schema import METADATA
@@ -55,7 +56,7 @@ FULL = {
     "pymysql": (
         "CREATE TABLE small (a CHAR(250)) ENGINE=MEMORY MAX_ROWS=1",
         """CREATE TRIGGER fill BEFORE INSERT ON hiveacid_txns FOR EACH ROW
-            INSERT INTO small SELECT repeat('x', 250) FROM seq_1_to_1000000""",
+            INSERT INTO small SELECT repeat('x', 250) FROM information_schema.collations a, information_schema.collations b""",
     ),
 }
 ROOM = {
@@ -345,6 +346,12 @@ class ServerRules:
             SqlStore(url)
         for one in (database, *others):
             one.close()
+
+    def test_more_than_a_thousand_ids_at_once(self, place: Place) -> None:
+        """Servers stop a recursion after a thousand turns, if they are not told otherwise."""
+        store = SqlStore(place.url, limits=Limits(max_open_batch=3000))
+        assert len(store.open_txns(CLIENT, 3000)) == 3000
+        store.close()
 
     def test_a_full_disk(self, store: SqlStore, place: Place) -> None:
         """The server says so; nothing of the verb happened, and it works again as soon as there is room."""

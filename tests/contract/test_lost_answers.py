@@ -169,7 +169,7 @@ def count(store: SqlStore, name: str) -> int | None:
     return store._database.read(lambda connection: connection.scalar(text(f"SELECT count(*) FROM {name}")))
 
 
-@pytest.fixture(scope="module", params=["postgres_server", "mariadb_server"])
+@pytest.fixture(scope="module", params=["postgres_server", "mariadb_server", "mysql_server"])
 def place(request: pytest.FixtureRequest) -> Place:
     server: Server = request.getfixturevalue(request.param)
     return Place(server, "lost")

@@ -280,7 +280,7 @@ GRANTS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """Beside SELECT on all tables; the names without ``hiveacid_``."""
 
 
-@pytest.fixture(scope="module", params=["postgres_server", "mariadb_server"])
+@pytest.fixture(scope="module", params=["postgres_server", "mariadb_server", "mysql_server"])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     server: Server = request.getfixturevalue(request.param)
     made = Place(server, "roles")

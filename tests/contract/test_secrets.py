@@ -24,7 +24,7 @@ SECRET = PASSWORD[:6]
 SPELLINGS = (PASSWORD, quote_plus(PASSWORD), SECRET)
 
 
-@pytest.fixture(scope="module", params=["postgres_server", "mariadb_server"])
+@pytest.fixture(scope="module", params=["postgres_server", "mariadb_server", "mysql_server"])
 def server(request: pytest.FixtureRequest) -> Server:
     found: Server = request.getfixturevalue(request.param)
     return found

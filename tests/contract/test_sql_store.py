@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 from sqlalchemy import Connection, create_engine, event, inspect, text
@@ -127,15 +129,39 @@ def test_impossible_urls(url: str) -> None:
     assert "hush" not in str(caught.value)
 
 
-@pytest.mark.parametrize("version", ["8.0.36", "5.5.5-10.5.22-MariaDB", "10.3.39-MariaDB-0+deb10u1"])
-def test_servers_that_nobody_tested_are_refused(version: str) -> None:
-    """MySQL, and a MariaDB without SKIP LOCKED."""
+@pytest.mark.parametrize(
+    "version",
+    ["5.7.44-log", "8.0.16", "8.0.11-TiDB-v7.5.0", "5.5.5-10.5.22-MariaDB", "10.3.39-MariaDB-0+deb10u1"],
+)
+def test_servers_that_are_too_old_are_refused(version: str) -> None:
+    """MySQL without the collation of exact texts, and a MariaDB without SKIP LOCKED."""
+    with pytest.raises(
+        ConfigError, match=r"10\.6 or newer" if "MariaDB" in version else r"8\.0\.17 or newer"
+    ):
+        mariadb._prepare(SimpleNamespace(server_version=version), None)
 
-    class Connection:
-        server_version = version
 
-    with pytest.raises(ConfigError, match=r"10\.6"):
-        mariadb._prepare(Connection(), None)
+@pytest.mark.parametrize(
+    "version",
+    ["8.0.17", "8.4.6", "9.7.4-2", "8.0.mysql_aurora.3.08.0", "5.5.5-10.6.25-MariaDB", "11.8.2-MariaDB"],
+)
+def test_newer_servers_are_accepted(version: str) -> None:
+    """Aurora does not say which 8.0 it is: the oldest is 8.0.23."""
+    connection = MagicMock(server_version=version)
+    mariadb._prepare(connection, None)
+    connection.cursor.assert_called_once()
+
+
+def test_a_package_that_a_login_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyMySQL cannot encrypt a password for MySQL by itself, if the connection is plain text."""
+
+    def connect(**_options: object) -> None:
+        raise RuntimeError("'cryptography' package is required")
+
+    monkeypatch.setattr("pymysql.connect", connect)
+    with pytest.raises(ConfigError, match=r"offers no TLS.*cryptography") as caught:
+        SqlStore("mysql+pymysql://u:hush@h/d")
+    assert "hush" not in str(caught.value)
 
 
 def test_no_password_is_said() -> None:

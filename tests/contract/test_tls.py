@@ -17,7 +17,7 @@ from hiveacid.stores.sql.dialects.mariadb import _require_tls
 from hiveacid.stores.sql.store import SqlStore
 from support.servers.absent import skip_without
 from support.servers.certificates import Keys, make_keys
-from support.servers.databases import PASSWORD, MariadbServer, PostgresServer, Server
+from support.servers.databases import PASSWORD, MariadbServer, MysqlServer, PostgresServer, Server
 
 
 class TlsPostgres(PostgresServer):
@@ -51,6 +51,10 @@ class TlsMariadb(MariadbServer):
         ]
 
 
+class TlsMysql(TlsMariadb, MysqlServer):
+    """The same as MySQL."""
+
+
 @dataclass(frozen=True)
 class Secured:
     """A server that insists on TLS, its authority, a client's certificate by it, and somebody else's authority."""
@@ -75,7 +79,7 @@ class Secured:
         return f"sslmode=verify-full&sslrootcert={file}" if self.is_postgres else f"ssl_ca={file}"
 
 
-@pytest.fixture(scope="module", params=[TlsPostgres, TlsMariadb])
+@pytest.fixture(scope="module", params=[TlsPostgres, TlsMariadb, TlsMysql])
 def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     kind = request.param
     skip_without(kind.why_not())
@@ -101,9 +105,9 @@ def encrypted(store: SqlStore) -> bool:
     asked = (
         "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
         if store._database.dialect.pipelines
-        else "SELECT variable_value <> '' FROM information_schema.session_status WHERE variable_name = 'Ssl_cipher'"
+        else "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
     )
-    return bool(store._database.read(lambda connection: connection.exec_driver_sql(asked).scalar()))
+    return bool(store._database.read(lambda connection: connection.exec_driver_sql(asked).one()[-1]))
 
 
 def test_a_verified_connection(secured: Secured) -> None:
@@ -179,7 +183,8 @@ def test_a_client_certificate(secured: Secured) -> None:
         ("CREATE ROLE guarded LOGIN SUPERUSER",)
         if secured.is_postgres
         else (
-            "CREATE OR REPLACE USER guarded@'127.0.0.1' REQUIRE SUBJECT '/CN=guarded'",
+            "DROP USER IF EXISTS guarded@'127.0.0.1'",
+            "CREATE USER guarded@'127.0.0.1' REQUIRE SUBJECT '/CN=guarded'",
             "GRANT ALL ON secured.* TO guarded@'127.0.0.1'",
         )
     )

@@ -40,7 +40,7 @@ class Line:
     place: Place
 
 
-@pytest.fixture(scope="module", params=["postgres_server", "mariadb_server"])
+@pytest.fixture(scope="module", params=["postgres_server", "mariadb_server", "mysql_server"])
 def place(request: pytest.FixtureRequest) -> Place:
     server: Server = request.getfixturevalue(request.param)
     return Place(server, "wire")

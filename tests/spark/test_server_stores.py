@@ -25,7 +25,7 @@ ACID = "CLUSTERED BY (id) INTO 2 BUCKETS STORED AS ORC TBLPROPERTIES ('transacti
 Two = tuple["AcidSession", "AcidSession"]
 
 
-@pytest.fixture(params=["postgres_server", "mariadb_server"])
+@pytest.fixture(params=["postgres_server", "mariadb_server", "mysql_server"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     server: Server = request.getfixturevalue(request.param)
     return server.make_database(tmp_path.name)

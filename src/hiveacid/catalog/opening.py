@@ -51,8 +51,8 @@ def open_store(
             protect_directory(file.parent, is_new=is_new)
     elif store is None:
         raise ConfigError(
-            f"the warehouse {root} needs store=: an SQLite database can't lie there; give the URL of a PostgreSQL or "
-            "MySQL database that all clients of the warehouse can reach, or thrift://… of a Hive Metastore"
+            f"the warehouse {root} needs store=: an SQLite database can't lie there; give the URL of a PostgreSQL, "
+            "MariaDB or MySQL database that all clients of the warehouse can reach, or thrift://… of a Hive Metastore"
         )
     opened = SqlStore(store or sqlite_url(file), clock=clock, limits=Limits.of(settings))
     try:

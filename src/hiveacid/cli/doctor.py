@@ -186,7 +186,9 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     if store is None and not is_local(warehouse):
-        advice = "a warehouse outside of local disks needs --store: PostgreSQL, MariaDB or a Hive Metastore"
+        advice = (
+            "a warehouse outside of local disks needs --store: PostgreSQL, MariaDB, MySQL or a Hive Metastore"
+        )
         return Check("store", ok=False, found="none was named", advice=advice)
     file = Path(warehouse).absolute() / ".hiveacid" / "store.db"
     if store is None and not file.exists():

@@ -1,6 +1,6 @@
 """Adapters of the store ports: transactions, locks, write ids, compaction queue and catalog.
 
-- ``sql``: SQLite inside a warehouse, PostgreSQL and MariaDB as servers.
+- ``sql``: SQLite inside a warehouse, PostgreSQL, MariaDB and MySQL as servers.
 - ``hms``: a Hive Metastore 3.1 or 4.x over Thrift.
 
 Each adapter implements :class:`hiveacid.ports.store.WarehouseStore` in one class and passes

@@ -21,6 +21,8 @@ from random import SystemRandom
 from typing import ClassVar
 from urllib.parse import quote_plus
 
+from support.servers import mysql_debs
+
 PASSWORD = "s3cr3t/p@ss:wörd"  # noqa: S105 - of a server that lives for a test
 _PATIENCE = 300.0  # seconds until a server must have started or stopped
 
@@ -246,6 +248,53 @@ class MariadbServer(Server):
         ):
             cursor.execute(f"CREATE DATABASE `{name}`")
         return self.url(name)
+
+
+class MysqlServer(MariadbServer):
+    """MySQL, unpacked by ``mysql_debs``, with a certificate that it makes itself."""
+
+    name = "MySQL"
+
+    @classmethod
+    def why_not(cls) -> str | None:
+        """Return why none can be started here, or None."""
+        return super().why_not() if cls._program() else "no MySQL server was fetched (make test-mysql)"
+
+    @classmethod
+    def _program(cls) -> Path | None:
+        return Path(mysql_debs.server()[0]) if mysql_debs.server() else None
+
+    def _owner(self) -> None:
+        return None  # the cache may be closed to others; --user=root below
+
+    def _prepare(self) -> None:
+        statements = (
+            f"CREATE USER IF NOT EXISTS hiveacid@'%' IDENTIFIED BY '{PASSWORD}'",
+            "GRANT ALL ON *.* TO hiveacid@'%' WITH GRANT OPTION",
+            "CREATE DATABASE IF NOT EXISTS hiveacid",
+        )
+        (self.home / "first.sql").write_text("".join(f"{one};\n" for one in statements), encoding="utf-8")
+        program = self._program()
+        assert program is not None
+        self._run(program, *self._options(), "--initialize-insecure")
+
+    def _options(self) -> list[str]:
+        return [
+            *mysql_debs.server()[1:], "--no-defaults", f"--basedir={mysql_debs.home() / 'usr'}",
+            f"--datadir={self.home}/data", "--innodb-redo-log-capacity=32M",
+            *(("--user=root",) if os.geteuid() == 0 else ()),
+        ]  # fmt: skip
+
+    def _arguments(self) -> list[str]:
+        return [
+            *self._options(), f"--port={self.port}", "--bind-address=127.0.0.1", "--mysqlx=OFF",
+            f"--socket={self.home}/socket", f"--pid-file={self.home}/pid", f"--init-file={self.home}/first.sql",
+            "--skip-name-resolve", "--innodb-buffer-pool-size=64M", "--secure-file-priv=NULL",
+            "--information-schema-stats-expiry=0", "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--sql-mode=",
+            # As for MariaDB: killing the server loses nothing.
+            f"--innodb-flush-log-at-trx-commit={1 if self.durable else 2}",
+            *(() if self.durable else ("--sync-binlog=0", "--innodb-flush-method=nosync")),
+        ]  # fmt: skip
 
 
 def _native_hash(password: str) -> str:

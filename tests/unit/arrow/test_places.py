@@ -70,7 +70,7 @@ def read(warehouse: ArrowWarehouse) -> None:
     assert ids == {(1, 0), (1, 1), (2, 0), (2, 1)}
 
 
-@pytest.mark.parametrize("server", ["postgres_server", "mariadb_server"])
+@pytest.mark.parametrize("server", ["postgres_server", "mariadb_server", "mysql_server"])
 def test_a_store_on_a_server(request: pytest.FixtureRequest, tmp_path: Path, server: str) -> None:
     url = request.getfixturevalue(server).make_database("arrow_places")
     (tmp_path / "t").mkdir()

@@ -1,4 +1,4 @@
-"""Transaction store and catalog in a SQL database: SQLite, PostgreSQL or MariaDB.
+"""Transaction store and catalog in a SQL database: SQLite, PostgreSQL, MariaDB or MySQL.
 
 ``store.SqlStore`` inherits the verbs of the ports, one base class for each module that implements some.
 ``database`` runs the statements: connections, transactions of the database, retries with back-off while a server is

@@ -52,7 +52,7 @@ class SqlStore(
 
     Each base class has the verbs of one module; here are those that need no statement.
 
-    ``url``: ``sqlite:///path``, ``postgresql+psycopg://...`` or ``mysql+pymysql://...`` (MariaDB); the schema is created
+    ``url``: ``sqlite:///path``, ``postgresql+psycopg://...`` or ``mysql+pymysql://...`` (MariaDB, MySQL); the schema is created
     or upgraded. ``txn_timeout`` (seconds) overrides that of ``limits``. ``clock`` is the time of an embedded store; a
     server has its own, unless ``server_time`` is False. Raises ConfigError for an impossible URL,
     StoreUnavailableError, StoreVersionError. Every verb may raise StoreError and its kinds.

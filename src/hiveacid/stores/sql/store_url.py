@@ -44,7 +44,7 @@ class StoreUrl:
 def parse_store_url(text: str | URL, environment: Mapping[str, str]) -> StoreUrl:
     """Parse an SQLAlchemy URL. A password may also come from the environment.
 
-    ``HIVEACID_STORE_PASSWORD`` serves every server, ``MYSQL_PWD`` MariaDB; PostgreSQL's driver itself knows
+    ``HIVEACID_STORE_PASSWORD`` serves every server, ``MYSQL_PWD`` MariaDB and MySQL; PostgreSQL's driver itself knows
     ``PGPASSWORD``, ``PGPASSFILE`` and ``~/.pgpass``. Raises ConfigError, which does not repeat the text.
     """
     try:

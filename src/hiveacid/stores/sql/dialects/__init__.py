@@ -1,4 +1,4 @@
-"""The differences between SQLite, PostgreSQL and MariaDB; no other module depends on the database.
+"""The differences between SQLite, PostgreSQL, MariaDB and MySQL; no other module depends on the database.
 
 ``dialect.Dialect`` is the interface: engine, transactions, locks by key, ids, and the classification of driver errors.
 ``registry`` knows all of them. ``tls`` checks the TLS options of a URL. ``pipeline`` sends several statements to PostgreSQL in one round trip.

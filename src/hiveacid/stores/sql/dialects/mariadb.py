@@ -1,12 +1,18 @@
-"""MariaDB, through PyMySQL."""
+"""MariaDB and MySQL, through PyMySQL.
+
+One dialect serves both: where their words differ, comments that only one of them executes (``/*M! */``, ``/*!80017 */``) hold
+both words.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, bindparam, create_engine, event, text
+from sqlalchemy.engine import Dialect as SqlalchemyDialect
 from sqlalchemy.exc import DBAPIError
 
 from hiveacid.core.model import TableName
@@ -15,17 +21,19 @@ from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind,
 from hiveacid.stores.sql.dialects.tls import mariadb_context
 from hiveacid.stores.sql.table_names import table_parameters
 
-_BUSY = frozenset({1020, 1040, 1062, 1203, 1205, 1213, 1451, 1452, 1637, 3572})
-_LOST = frozenset({0, 1047, 1053, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2055})
+_BUSY = frozenset({1020, 1040, 1062, 1203, 1205, 1213, 1451, 1452, 1637, 3101, 3572})
+_LOST = frozenset({0, 1047, 1053, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2055, 3169, 4031})
 _UNAVAILABLE = frozenset({3, 1021, 1026, 1030, 1044, 1045, 1049, 1114, 1290, 1698, 1792, 1836, 2026})
 _DENIED = frozenset({1142, 1143, 1227, 1370})
 _DONE_BEFORE = frozenset({1050, 1060, 1061, 1062})  # the table, column, index or row is there
-_OLDEST = (10, 6)
+_OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0, 17)}  # SKIP LOCKED; utf8mb4_0900_bin
 _KEYS = 256
+_RECURSION = "/*M! max_recursive_iterations */ /*!80017 cte_max_recursion_depth */"
+_EXACT = "CHARACTER SET utf8mb4 COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
 
 
 class MariadbDialect(Dialect):
-    """MariaDB 10.6 and newer with InnoDB, read committed.
+    """MariaDB 10.6 and newer and MySQL 8.0.17 and newer with InnoDB, read committed.
 
     Transaction ids come from a counter whose row is held until the commit, so that none is seen before a
     smaller one: AUTO_INCREMENT would leave gaps that are never filled.
@@ -36,9 +44,9 @@ class MariadbDialect(Dialect):
     words = {  # noqa: RUF012 - a constant
         **Dialect.words,
         "serial": "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",
-        "key": "VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
-        "name": "VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
-        "text": "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
+        "key": f"VARCHAR(64) {_EXACT}",
+        "name": f"VARCHAR(256) {_EXACT}",
+        "text": f"LONGTEXT {_EXACT}",
         "options": " ENGINE=InnoDB",
         "now": "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(3)) DIV 1000)",
         "state_then_id": "state, id",
@@ -51,7 +59,7 @@ class MariadbDialect(Dialect):
     def engine(self, url: URL) -> Engine:
         """Make the engine. Raises ConfigError for options of the URL that PyMySQL lacks.
 
-        A server that is no MariaDB, or that does not encrypt although the URL wants it, is refused at the connection.
+        A server that is too old, or that does not encrypt although the URL wants it, is refused at the connection.
         """
         url, tls = mariadb_context(url)
         _check_options(url)
@@ -65,6 +73,7 @@ class MariadbDialect(Dialect):
             # Every method ends its transaction: a ROLLBACK afterwards would only be one more round trip.
             pool_reset_on_return=None, skip_autocommit_rollback=True,
         )  # fmt: skip
+        event.listen(engine, "do_connect", _connect)
         event.listen(engine, "connect", _prepare)
         if tls is not None:
             event.listen(engine, "connect", _require_tls, insert=True)
@@ -156,7 +165,9 @@ def _code(error: DBAPIError) -> int | None:
 def _check_options(url: URL) -> None:
     """Refuse options for which PyMySQL would raise a TypeError when it connects."""
     if url.get_driver_name() != "pymysql":
-        raise ConfigError("a store on MariaDB needs the driver PyMySQL: its URL begins with mysql+pymysql://")
+        raise ConfigError(
+            "a store on MariaDB or MySQL needs the driver PyMySQL: its URL begins with mysql+pymysql://"
+        )
     try:
         from pymysql.connections import Connection as Driver  # noqa: PLC0415 - it may not be installed
     except ImportError:
@@ -165,9 +176,19 @@ def _check_options(url: URL) -> None:
     unknown = sorted(name for name in url.query if name not in parameters)
     if unknown:
         raise ConfigError(
-            f"unknown option {unknown[0]}= in the store's URL (TLS options of MariaDB: ssl_ca=FILE and others, "
+            f"unknown option {unknown[0]}= in the store's URL (TLS options: ssl_ca=FILE and others, "
             "docs/security.md)"
         )
+
+
+def _connect(dialect: SqlalchemyDialect, _record: object, arguments: Any, options: Any) -> Any:
+    try:
+        return dialect.connect(*arguments, **options)
+    except RuntimeError as error:  # PyMySQL needs a package that may be absent
+        raise ConfigError(
+            f"the store's server offers no TLS, and the log-in without it fails: {error}. Let the server offer TLS (ssl_ca=FILE "
+            "in the store's URL verifies it), or install the package"
+        ) from error
 
 
 def _require_tls(connection: Any, _record: object) -> None:
@@ -179,13 +200,15 @@ def _require_tls(connection: Any, _record: object) -> None:
 
 def _prepare(connection: Any, _record: object) -> None:
     version = str(connection.server_version)
-    if "MariaDB" not in version:
-        raise ConfigError(
-            f"the store's server is MySQL {version}: only MariaDB 10.6 or newer is tested and accepted"
-        )
-    numbers = version.removeprefix("5.5.5-").split("-")[0].split(".")
-    if tuple(int(number) for number in numbers[:2]) < _OLDEST:
-        raise ConfigError(f"the store's server is MariaDB {'.'.join(numbers)}: 10.6 or newer is needed")
+    product = "MariaDB" if "MariaDB" in version else "MySQL"
+    # MariaDB may say 5.5.5-10.6.25-MariaDB, Aurora 8.0.mysql_aurora.3.08.0.
+    numbers = tuple(map(int, re.findall(r"\d+", re.sub(r"[^\d.].*", "", version.removeprefix("5.5.5-")))))[:3]
+    if numbers < _OLDEST[product][: len(numbers)]:
+        oldest = ".".join(map(str, _OLDEST[product]))
+        raise ConfigError(f"the store's server is {product} {version}: {oldest} or newer is needed")
     with connection.cursor() as cursor:
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        cursor.execute("SET SESSION group_concat_max_len = 1073741824")
+        # Numbers of ids to open come from a recursion, whose default limit is 1000.
+        cursor.execute(f"SET SESSION {_RECURSION} = 1000000")
+        # Strict whatever the server's default is: what does not fit is refused, not cut off.
+        cursor.execute("SET SESSION sql_mode = 'TRADITIONAL', SESSION group_concat_max_len = 1073741824")
