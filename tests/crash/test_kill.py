@@ -44,14 +44,20 @@ def acid(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="module")
-def dead(acid: AcidSession) -> int:
-    """Let a process die in all statements, each on a table of its own; return how it ended."""
-    for name in DEATHS:
+def dead(acid: AcidSession, request: pytest.FixtureRequest) -> int:
+    """Let a process die in the statements whose tests run, each on a table of its own; return how it ended."""
+    running = {item.name for item in request.session.items}
+    deaths = {
+        name: death
+        for name, death in DEATHS.items()
+        if f"{test_what_a_killed_driver_leaves.__name__}[{name}]" in running or name == "committed"
+    }
+    for name in deaths:
         st.create(acid, name)
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
-        [sys.executable, crash_victim.__file__, acid.context.warehouse, json.dumps(DEATHS)],
+        [sys.executable, crash_victim.__file__, acid.context.warehouse, json.dumps(deaths)],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

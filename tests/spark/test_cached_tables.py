@@ -77,21 +77,20 @@ def test_a_cached_table_is_read_from_memory_and_is_never_old(native: NativeSessi
         if statement is not None:
             native.sql(statement)
         truth = rows(hiveacid_rows(native))
-        for _ in range(2):
-            for frame in (
-                native.table(table),
-                native.read.table("default.t"),
-                native.sql("SELECT * FROM t"),
-                native.sql("SELECT * FROM T x WHERE id > 0"),
-                native.acid.table("t").to_df(),
-            ):
-                assert rows(frame) == truth, statement
-                assert reads_memory(frame) or not truth, statement
-            counted = native.sql("SELECT count(*) FROM t")
-            assert counted.collect()[0][0] == len(truth)
-            assert reads_memory(counted) or not truth, statement
-            joined = native.sql("SELECT x.id FROM t x JOIN t y ON x.id = y.id AND x.p = y.p WHERE y.v <> 'q'")
-            assert len(joined.collect()) == len(truth)
+        for frame in (
+            native.table(table),
+            native.read.table("default.t"),
+            native.sql("SELECT * FROM t"),
+            native.sql("SELECT * FROM T x WHERE id > 0"),
+            native.acid.table("t").to_df(),
+        ):
+            assert rows(frame) == truth, statement
+            assert reads_memory(frame) or not truth, statement
+        counted = native.sql("SELECT count(*) FROM t")
+        assert counted.collect()[0][0] == len(truth)
+        assert reads_memory(counted) or not truth, statement
+        joined = native.sql("SELECT x.id FROM t x JOIN t y ON x.id = y.id AND x.p = y.p WHERE y.v <> 'q'")
+        assert len(joined.collect()) == len(truth)
         assert number_cached(native) == 1, statement
         del frame, joined, counted
         assert open_readers(native) <= 1, statement

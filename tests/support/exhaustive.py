@@ -41,7 +41,7 @@ _OTHER_CASE = "another case of the same test stays"
 _OTHER_GOLDEN = "tables of the same engine with the same kinds of files stay"
 _DEATHS = "deaths in INSERT stay; crash/test_crash.py lets other statements and compactions die"
 _DRIVER = "other moments of a killed driver stay; crash/test_crash.py has more statements"
-_LAYOUTS = "the layout with partitions and buckets stays"
+_LAYOUTS = "the layout with partitions stays"
 _FEED = "random histories replay the change feed; queries that are stopped and started again stay"
 _CHANGES = "changes of statements and across compactions stay, and stream_source replays a feed"
 _PLANS = "speed only; the rows are compared by other tests"
@@ -101,6 +101,7 @@ EXHAUSTIVE = {
     "spark/test_beside_trino.py::test_update_and_merge_at_level_hive3_write_rows_as_statement_zero[4]": _OTHER_CASE,
     "spark/test_beside_trino.py::test_files_are_loaded": "LOAD DATA into full ACID stays",
     "spark/test_beside_trino.py::test_two_clauses": "statements of one transaction at this level stay",
+    "spark/test_cached_tables.py::test_a_cached_table_is_read_from_memory_and_is_never_old[plain": _LAYOUTS,
     "spark/test_changes.py::test_a_write_id_that_commits_late": _FEED,
     "spark/test_changes.py::test_an_overwrite": _CHANGES,
     "spark/test_changes.py::test_history_ends": _CHANGES,
