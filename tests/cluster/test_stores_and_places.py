@@ -37,6 +37,12 @@ SPECULATIVE = {
     "spark.speculation.quantile": "0.3",
     "spark.speculation.minTaskRuntime": "0ms",
 }
+# Without Spark's shuffle service: executors leave when no statement needs their shuffle files.
+DYNAMIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.executorIdleTimeout": "1s",
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,9 @@ class Place:
 @contextmanager
 def place_of(kind: str, scratch: Path) -> Iterator[Place]:
     """Make an empty warehouse of a kind."""
-    if kind == "hdfs":
+    if kind == "file":
+        yield Place(str(scratch / "warehouse"), SPECULATIVE | DYNAMIC)
+    elif kind == "hdfs":
         skip_without(NO_HDFS)
         with hdfs_server(scratch / "hdfs") as hdfs:
             yield Place(f"{hdfs.uri}/warehouse", SPECULATIVE)
@@ -63,11 +71,11 @@ def place_of(kind: str, scratch: Path) -> Iterator[Place]:
             yield Place(f"{server.make_bucket('lake')}/warehouse", conf | SPECULATIVE)
 
 
-@pytest.mark.parametrize("kind", ["hdfs", "s3"])
+@pytest.mark.parametrize("kind", ["file", "hdfs", "s3"])
 def test_every_verb_has_exact_rows(
     kind: str, shared_cluster: Cluster, postgres_server: Server, tmp_path: Path
 ) -> None:
-    """Both SQL interfaces and ``foreachBatch``, while services compact and clean the same tables."""
+    """Both SQL interfaces and ``foreachBatch`` (on ``file:`` with executors that come and go), while services compact and clean the same tables."""
     store = postgres_server.make_database(tmp_path.name)
     with place_of(kind, tmp_path) as place:
         own = {key: value for key, value in place.conf.items() if "executor" not in key}
