@@ -52,19 +52,25 @@ class Compactions:
             self.died += len(taken)
 
     def hold(self) -> None:
-        """Let the cleaner of 4.0.1 leave alone what was compacted, until :meth:`clean`.
+        """Let the cleaner of 4.0.1 leave alone what will be compacted, from now on until :meth:`clean`.
 
         It takes the directory -tmp.delta… of Hive's writer at work for an original file, and deletes it with the
-        manifests in there; the writer then drops the files that they list, and its rows are lost.
+        manifests in there; the writer then drops the files that they list, and its rows are lost. On S3, a query of
+        Hive returns no rows if the cleaner deletes a directory between two requests of the query's listing.
         """
-        if not self._servers.is_hive3:
-            self._run('UPDATE "COMPACTION_QUEUE" SET "CQ_STATE" = \'s\' WHERE "CQ_STATE" = \'r\'')
+        if self._servers.is_hive3:
+            return
+        self._run(
+            "CREATE OR REPLACE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS "
+            """$$ BEGIN NEW."CQ_STATE" := 's'; RETURN NEW; END $$"""
+        )
+        self._run(
+            'CREATE OR REPLACE TRIGGER held BEFORE UPDATE ON "COMPACTION_QUEUE" FOR EACH ROW '
+            """WHEN (OLD."CQ_STATE" = 'w' AND NEW."CQ_STATE" = 'r') EXECUTE FUNCTION held()"""
+        )
 
     def clean(self, fs: FileSystem, location: str) -> None:
-        """Let the cleaner do what was held, and wait until it has. Raises TimeoutError.
-
-        A turn of its that :meth:`hold` broke off is forgotten: it would try again only after five minutes.
-        """
+        """Let the cleaner do what was held, and wait until it has. Raises TimeoutError."""
         if not self._servers.is_hive3:
             self._run(
                 'UPDATE "COMPACTION_QUEUE" SET "CQ_STATE" = \'r\', "CQ_RETRY_RETENTION" = 0 WHERE "CQ_STATE" = \'s\''
@@ -95,6 +101,18 @@ class Compactions:
                 raise TimeoutError(f"compactions in states {left} after {self._patience} s")
             self._take_from_the_dead()
             time.sleep(0.2)
+
+    def wait_until_worked_on(self) -> None:
+        """Wait until a worker has taken a request. Raises TimeoutError."""
+        deadline = time.monotonic() + self._patience
+        while not self._run('SELECT "CQ_ID" FROM "COMPACTION_QUEUE" WHERE "CQ_STATE" = \'w\''):
+            if time.monotonic() > deadline:
+                raise TimeoutError("no worker takes the request")
+            time.sleep(0.02)
+
+    def drop_all(self) -> None:
+        """Empty the queue: the jobs of a worker that has died would stay for a day."""
+        self._run('DELETE FROM "COMPACTION_QUEUE"')
 
     def wait_for_cleaner(self, fs: FileSystem, location: str) -> None:
         """Wait until nothing is left that a compaction has made obsolete. Raises TimeoutError."""

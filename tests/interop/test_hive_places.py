@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hive_chains import KINDS, Chain, Kind, steps
+from hive_chains import KINDS, Chain, Kind, Step, steps
 from hive_client import Hive
 from hive_install import VERSIONS, is_installed, java_home, s3a_jars
 from hive_server import HiveServers
@@ -34,13 +34,10 @@ if TYPE_CHECKING:
 CLEANS = True
 CHOSEN = ("plain", "partitioned", "bucketed_v2", "partitioned_bucketed", "inserts_orc", "converted")
 LENGTH = {"hdfs": 21, "s3": 14}
-"""Steps of a chain: inserts, updates, deletes, merges and compactions of both sides.
-
-The last one is ours: after a compaction of Hive 4.0, its count from statistics may be wrong (docs/metastore.md).
-"""
+"""Steps of a chain: inserts, updates, deletes, merges and compactions of both sides."""
 PLACES = ("hdfs", "s3")
-TRIED = "hdfs:3.1.3:plain,hdfs:4.0.1:plain,s3:3.1.3:plain"
-"""Chains that pass each time. On S3 Hive 4.0.1 may see nothing while its cleaner deletes; others were not run yet."""
+TRIED = "hdfs:3.1.3:plain,hdfs:4.0.1:plain,s3:3.1.3:plain,s3:4.0.1:plain"
+"""Chains that run by default; the others take 25 minutes more."""
 
 _SKIPPED = "HIVEACID_TEST_PLACES takes this chain"
 
@@ -67,6 +64,8 @@ def _root(place: str, version: str, spark: SparkSession, scratch: Path) -> Itera
         settings = {
             **s3.settings,
             "fs.s3a.connection.ssl.enabled": "false",
+            # Hive 3.1.3 does not give all connections back: after two chains it waits for one of 15.
+            "fs.s3a.connection.maximum": "500",
             "fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
             # Hive keeps the keys of S3 from its jobs, which get them from their machines.
             "hive.conf.hidden.list": "javax.jdo.option.ConnectionPassword",
@@ -116,4 +115,9 @@ def test_a_chain(
     if not _is_wanted(where, kind.name):
         pytest.skip(_SKIPPED)
     chain = Chain(kind, f"chain_{kind.name}", acid, session, hive)
-    chain.run(steps(kind)[: LENGTH[where.partition(":")[0]]], said=print)
+    chain.run(_without_a_last_compaction(steps(kind)[: LENGTH[where.partition(":")[0]]]), said=print)
+
+
+def _without_a_last_compaction(chosen: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Leave out a compaction of Hive at the end: its count from statistics may be wrong then (docs/metastore.md)."""
+    return chosen[:-1] if chosen[-1][:2] in (("T", "minor"), ("T", "major")) else chosen
