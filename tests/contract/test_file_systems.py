@@ -13,10 +13,10 @@ from pyarrow import fs as arrow_fs
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.session.file_systems import open_hadoop
+from hiveacid.spark.write.publish import FinalNames
 from hiveacid.storage.arrow_file_system import BLOCK, ArrowFileSystem
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import parse_uri
-from hiveacid.storage.publishing import FinalNames
 from support.servers.absent import skip_without
 from support.servers.hdfs import WHY_NOT as NO_HDFS
 from support.servers.hdfs import Hdfs, hdfs_server

@@ -41,7 +41,7 @@ _EVENT = "__e"  # DELETE, UPDATED or INSERTED: rows of one event, partition and 
 # A bucket property has room for 4,096 buckets (``BucketCodec``). Tasks whose numbers are 4,096 apart never write one
 # directory: there are fewer tasks, Spark's rebalancing gives the rows of a partition to neighbours (INSERT), or the
 # bucket is the group (`buckets_by_group`). Two files of one bucket would fail the statement before its commit
-# (``storage.publishing``).
+# (``spark.write.publish``).
 _TASK_BUCKET = f"pmod(spark_partition_id(), {MAX_TASKS})"
 # monotonically_increasing_id keeps the task in the bits above
 _NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
