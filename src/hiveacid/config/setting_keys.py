@@ -152,8 +152,8 @@ LAYOUT_LEVEL = choice(
 WRITE_FILE_SIZE = size(
     "hiveacid.write.target.file.size",
     "256mb",
-    "Bytes that a file of new rows should have where UPDATE changes very many rows. From it follows the number of tasks "
-    "and files: 64 to 4,096 for a partition, or for a table without partitions. Not for bucketed tables.",
+    "Bytes that a file of new rows should have after a large INSERT or UPDATE. From it follows the number of tasks and "
+    "files: 4,096 at most for a partition, or for a table without partitions. Not for bucketed tables.",
     "none: Hive's tasks write a file for each bucket",
 )
 SINGLE_BUCKET = flag(

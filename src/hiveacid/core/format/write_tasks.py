@@ -12,6 +12,10 @@ MAX_TASKS = MAX_BUCKET + 1
 """Most tasks that may write one directory."""
 MIN_GROUPS = 64
 """Groups that the new rows of a partition have at least; Spark joins small ones again."""
+DEFAULT_FILE_SIZE = 256 << 20
+"""Bytes that a file of new rows should have, if no setting says otherwise."""
+_SHUFFLED_PER_STORED = 2
+"""Bytes of shuffled rows (LZ4) for a byte of an ORC file, at least."""
 
 
 def decide_row_groups(size: int | None, target: int, shuffle_tasks: int, *, partitioned: bool) -> int:
@@ -25,6 +29,11 @@ def decide_row_groups(size: int | None, target: int, shuffle_tasks: int, *, part
     unknown = MIN_GROUPS if partitioned else shuffle_tasks
     groups = unknown if size is None else -(-size // max(1, target))
     return min(MAX_TASKS, max(MIN_GROUPS, 1 << max(0, groups - 1).bit_length()))
+
+
+def shuffled_size(target: int) -> int:
+    """Return the bytes of shuffled rows that make a file of about ``target`` bytes."""
+    return max(1, min(target, 1 << 40)) * _SHUFFLED_PER_STORED
 
 
 def buckets_by_group(shuffle_tasks: int) -> bool:

@@ -4,7 +4,8 @@ Main flow: ``column_casts`` gives new rows the table's columns, and adds NOT NUL
 (with ``merge_narrowing`` for MERGE into large targets) gives changed rows an action.
 ``acid_events`` shuffles, sorts and writes delete events and new rows in one job, and ``task_reports`` compares the counts
 of the tasks with the files that the driver finds. ``publish`` rewrites the footers and moves the files to their names.
-``rebalance`` and ``splicing`` serve compaction; ``stream_batches`` serves streaming queries.
+``distribution`` chooses the tasks of an INSERT. ``rebalance_compaction`` and ``splicing`` serve compaction;
+``stream_batches`` serves streaming queries.
 
 Invariants: no write makes rows visible, only the commit of the write id does. The rows of a file are in key order, with
 one file for each bucket and directory. No plan needs a Python worker.

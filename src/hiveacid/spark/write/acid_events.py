@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from hiveacid.core.format.write_tasks import MAX_TASKS, MIN_GROUPS, buckets_by_group
+from hiveacid.core.format.write_tasks import DEFAULT_FILE_SIZE, MAX_TASKS, MIN_GROUPS, buckets_by_group
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
@@ -26,6 +26,7 @@ from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.formats.time_zones import to_file
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ROW_ID
+from hiveacid.spark.write.distribution import distribute
 from hiveacid.spark.write.task_reports import TaskReport, save_frame
 
 if TYPE_CHECKING:
@@ -39,13 +40,11 @@ ACTION = "__hiveacid_action"
 _SHUFFLE = "__h"
 _EVENT = "__e"  # DELETE, UPDATED or INSERTED: rows of one event, partition and bucket meet in one task
 # A bucket property has room for 4,096 buckets (``BucketCodec``). Tasks whose numbers are 4,096 apart never write one
-# directory: there are fewer tasks, Spark's rebalancing gives the rows of a partition to neighbours (INSERT), or the
-# bucket is the group (`buckets_by_group`). Two files of one bucket would fail the statement before its commit
-# (``spark.write.publish``).
+# directory: there are fewer tasks (INSERT, ``distribution``), or the bucket is the group (`buckets_by_group`). Two files of
+# one bucket would fail the statement before its commit (``spark.write.publish``).
 _TASK_BUCKET = f"pmod(spark_partition_id(), {MAX_TASKS})"
 # monotonically_increasing_id keeps the task in the bits above
 _NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
-_SPARK_4 = (4, 0)
 _SHUFFLE_TASKS = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.coalescePartitions.initialPartitionNum")
 
 
@@ -96,7 +95,7 @@ class StagingTarget:
     With a statement id for `StagedKind.REPLACED` new versions and inserted rows share the files of `StagedKind.INSERTED`.
     ``options``: ``compression``, and others of the ORC writer such as ``orc.stripe.size``. ``single_bucket``: the table
     is not bucketed, and all its new rows go to bucket 0. ``row_groups``: groups of new rows of a changed partition
-    (``core.format.write_tasks``).
+    (``core.format.write_tasks``). ``file_size``: bytes that a file of an INSERT should have.
     """
 
     facts: SparkFacts
@@ -106,6 +105,7 @@ class StagingTarget:
     options: Mapping[str, str]
     single_bucket: bool = False
     row_groups: int = MIN_GROUPS
+    file_size: int = DEFAULT_FILE_SIZE
 
     @property
     def has_buckets(self) -> bool:
@@ -171,7 +171,9 @@ def stage_insert(
         columns.append(named(_checked_bucket(target), BUCKET))
         keys.append(BUCKET)
     values = selected(frame, [*_staged_values(target), *columns])
-    placed = _distribute(target, values, keys, bucketed=target.has_buckets, small=small)
+    placed = distribute(
+        target.facts, values, keys, target.file_size, bucketed=target.has_buckets, small=small
+    )
     write_id = _write_id_outside_code(target.write_id)
     bucket = BUCKET if target.has_buckets else _TASK_BUCKET
     staged = [
@@ -332,32 +334,15 @@ def stage_flat(
     if table.bucketing:
         columns.append(_bucket_of_row(target).alias(BUCKET))
         bucket_keys.append(BUCKET)
-    placed = _distribute(
-        target, selected(frame, columns), bucket_keys, bucketed=table.bucketing is not None, small=small
+    placed = distribute(
+        target.facts,
+        selected(frame, columns),
+        bucket_keys,
+        target.file_size,
+        bucketed=table.bucketing is not None,
+        small=small,
     )
     return flat.write(target.facts, table, placed, directory, bucket_keys, target.options)
-
-
-def _distribute(
-    target: StagingTarget, frame: DataFrame, keys: Sequence[str], *, bucketed: bool, small: bool
-) -> DataFrame:
-    if small:
-        frame = frame.coalesce(1)
-    elif bucketed:
-        frame = frame.repartition(*keys)
-    elif keys:
-        frame = _rebalance_by_keys(target.facts, frame, keys)
-    else:
-        frame = frame.coalesce(MAX_TASKS)
-    return frame.sortWithinPartitions(*keys) if keys else frame
-
-
-def _rebalance_by_keys(facts: SparkFacts, frame: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Let Spark distribute rows evenly by their keys. In Spark 3.5 only SQL accepts columns in a hint."""
-    if facts.version >= _SPARK_4:
-        return frame.hint("rebalance", *keys)
-    names = ", ".join(map(quote_name, keys))
-    return facts.spark.sql(f"SELECT /*+ REBALANCE({names}) */ * FROM {{frame}}", frame=frame)
 
 
 def bucket_property(bucket: str, statement: str) -> str:

@@ -158,10 +158,14 @@ def _write_command(
 
 def _run_command(facts: SparkFacts, frame: DataFrame, command: Any) -> Any:
     """Run a write command and return its plan, which holds the counts; DataFrameWriter.save does not return it."""
-    sql = java_packages(facts.spark).org.apache.spark.sql
-    datasets = sql.Dataset if facts.version < _SPARK_4 else sql.classic.Dataset
     session: Any = frame.sparkSession._jsparkSession  # noqa: SLF001
-    return _write_node(datasets.ofRows(session, command).logicalPlan().commandPhysicalPlan())
+    return _write_node(dataset_class(facts).ofRows(session, command).logicalPlan().commandPhysicalPlan())
+
+
+def dataset_class(facts: SparkFacts) -> Any:
+    """Return the JVM's class that makes a Dataset of a plan."""
+    sql = java_packages(facts.spark).org.apache.spark.sql
+    return sql.Dataset if facts.version < _SPARK_4 else sql.classic.Dataset
 
 
 def _report_of_plan(directory: str, plan: Any) -> TaskReport:

@@ -195,7 +195,15 @@ def write_rows(
         rows = add_static_partition_columns(table, rows, static)
     file_options = writer_options(table, context.settings)
     single = context.single_bucket(table)
-    target = StagingTarget(context.facts, table, outputs.write_id, outputs.statements, file_options, single)
+    target = StagingTarget(
+        context.facts,
+        table,
+        outputs.write_id,
+        outputs.statements,
+        file_options,
+        single,
+        file_size=context.settings.get(setting_keys.WRITE_FILE_SIZE),
+    )
     with staging(context, table, txn) as directory, translate_errors():
         reported = stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)
         files = list_staged_files(context.fs, directory, StagedKind.INSERTED, reported)

@@ -4,7 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.core.format.bucket_property import MAX_BUCKET, BucketProperty
-from hiveacid.core.format.write_tasks import MAX_TASKS, MIN_GROUPS, buckets_by_group, decide_row_groups
+from hiveacid.core.format.write_tasks import (
+    MAX_TASKS,
+    MIN_GROUPS,
+    buckets_by_group,
+    decide_row_groups,
+    shuffled_size,
+)
 
 SIZES = st.integers(0, 1 << 60)
 TASKS = st.integers(1, 100_000)
@@ -47,3 +53,8 @@ def test_an_unknown_size_gets_a_group_for_each_task_but_not_in_each_partition() 
 def test_the_task_is_no_bucket_where_its_number_may_repeat() -> None:
     assert not buckets_by_group(MAX_BUCKET + 1)
     assert buckets_by_group(MAX_BUCKET + 2)
+
+
+@given(SIZES)
+def test_a_task_of_any_target_size_fits_a_java_long(target: int) -> None:
+    assert 0 < shuffled_size(target) < 1 << 63

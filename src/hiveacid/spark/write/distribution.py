@@ -1,0 +1,100 @@
+"""Distribution of an INSERT's rows among tasks: each task writes one file in each directory that it has rows for.
+
+A shuffle makes files of about the target size: Spark measures the shuffled rows, joins small parts and divides large ones.
+INSERT into dynamic partitions and large INSERTs into one directory have it. An INSERT from small sources, or from sources
+whose size Spark does not know, saves its job: its files follow the source's tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as T
+
+from hiveacid.core.format.write_tasks import MAX_TASKS, MIN_GROUPS, shuffled_size
+from hiveacid.core.schema.types import quote_name
+from hiveacid.spark.parser.catalyst import java_packages
+from hiveacid.spark.write.task_reports import dataset_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+_SPARK_4 = (4, 0)
+_UNKNOWN = 1 << 62  # Spark's size of a source that tells none (spark.sql.defaultSizeInBytes) is 2**63 - 1
+_HASHED_COLUMNS = 16  # enough to spread the rows, few enough to cost nothing
+_NESTED = (T.StructType, T.ArrayType, T.MapType)
+
+
+def distribute(
+    facts: SparkFacts, frame: DataFrame, keys: Sequence[str], file_size: int, *, bucketed: bool, small: bool
+) -> DataFrame:
+    """Return new rows as their tasks write them: 4,096 tasks at most, rows of a directory (``keys``) side by side.
+
+    ``file_size``: bytes that a file should have. ``bucketed``: one task writes the rows of a directory, since the
+    bucket is a key. ``small``: one task is enough.
+    """
+    if small:
+        frame = frame.coalesce(1)
+    elif bucketed:
+        frame = frame.repartition(*keys)
+    elif keys:
+        frame = _rebalance(facts, frame, keys, file_size).coalesce(MAX_TASKS)
+    else:
+        frame = _distribute_in_directory(facts, frame, file_size)
+    return frame.sortWithinPartitions(*keys) if keys else frame
+
+
+def _distribute_in_directory(facts: SparkFacts, frame: DataFrame, file_size: int) -> DataFrame:
+    size = _source_size(frame, file_size)
+    if size is None:
+        return frame.coalesce(MAX_TASKS)
+    if size <= file_size:
+        # Not fewer tasks than the session has cores: the query may compute much from few bytes.
+        return frame.coalesce(min(MAX_TASKS, max(MIN_GROUPS, facts.spark.sparkContext.defaultParallelism)))
+    # Without columns Spark would sort all rows first, so that a repeated task deals them out in the same order.
+    names = [f.name for f in frame.schema.fields if not isinstance(f.dataType, _NESTED)][:_HASHED_COLUMNS]
+    return _rebalance(facts, frame, names, file_size).coalesce(MAX_TASKS)
+
+
+def _source_size(frame: DataFrame, enough: int) -> int | None:
+    """Return the bytes of a frame's rows as Spark estimates them before it optimizes; None if it has no estimate.
+
+    Spark multiplies the sizes of joined sources, although most joins look up. If its estimate is above ``enough``,
+    the sum of the sources is the upper bound.
+    """
+    if not hasattr(frame, "_jdf"):  # Spark Connect
+        return None
+    java: Any = frame._jdf  # noqa: SLF001
+    plan = java.logicalPlan()
+    size = _size_of(plan)
+    if size <= enough:
+        return size
+    sources = plan.collectLeaves()
+    sizes = [_size_of(sources.apply(i)) for i in range(sources.size())]
+    return None if max(sizes, default=size) >= _UNKNOWN else min(size, sum(sizes))
+
+
+def _size_of(plan: Any) -> int:
+    return int(plan.stats().sizeInBytes().toString())
+
+
+def _rebalance(facts: SparkFacts, frame: DataFrame, keys: Sequence[str], file_size: int) -> DataFrame:
+    """Let Spark distribute rows evenly by their keys, in tasks of the rows of one file."""
+    if facts.version < _SPARK_4:  # only SQL accepts columns in a hint
+        names = ", ".join(map(quote_name, keys))
+        hint = f"REBALANCE({names})" if names else "REBALANCE"
+        return facts.spark.sql(f"SELECT /*+ {hint} */ * FROM {{frame}}", frame=frame)
+    rebalanced = frame.hint("rebalance", *keys)
+    if not facts.classic:
+        return rebalanced  # in tasks of spark.sql.adaptive.advisoryPartitionSizeInBytes
+    jvm, java = java_packages(facts.spark), rebalanced._jdf  # noqa: SLF001
+    plan = java.logicalPlan()
+    size = jvm.scala.jdk.javaapi.OptionConverters.toScala(
+        jvm.java.util.OptionalLong.of(shuffled_size(file_size))
+    )
+    sized = plan.copy(plan.partitionExpressions(), plan.child(), plan.optNumPartitions(), size)
+    made = dataset_class(facts).ofRows(frame.sparkSession._jsparkSession, sized)  # noqa: SLF001
+    return type(frame)(made, frame.sparkSession)
