@@ -1,12 +1,10 @@
-"""Large writes: every row arrives and no row id occurs twice, whatever the number of tasks; files have the target size."""
+"""Writes of more tasks than there are buckets (4,096): every row arrives, and no row id occurs twice."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-
-from hiveacid.spark.write import acid_events, distribution
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,72 +35,6 @@ def test_an_insert_of_very_many_input_partitions_arrives(acid: AcidSession) -> N
     report = acid.table("large").insert(rows)
     require_rows(acid, TASKS)
     assert report.files <= 64  # the rows are few, so the tasks are
-
-
-TARGET = 200_000
-ROWS = 400_000
-PLACES = {
-    "unpartitioned": ("", "'transactional'='true'", {}, False),
-    "insert-only": ("", "'transactional'='true', 'transactional_properties'='insert_only'", {}, False),
-    "overwritten": ("", "'transactional'='true'", {}, True),
-    "static": ("PARTITIONED BY (p STRING)", "'transactional'='true'", {"partition": {"p": "x"}}, False),
-    "dynamic": ("PARTITIONED BY (p STRING)", "'transactional'='true'", {}, False),
-}
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_rows_above_the_target_size_make_files_of_about_the_target_size(
-    acid: AcidSession, place: str
-) -> None:
-    partitioned, properties, options, overwrites = PLACES[place]
-    acid.sql(
-        f"CREATE TABLE large (id BIGINT, v INT) {partitioned} STORED AS ORC TBLPROPERTIES ({properties})"
-    )
-    acid.sql(f"SET hiveacid.write.target.file.size={TARGET}")
-    rows = acid.context.facts.spark.range(0, ROWS, 1, 8).selectExpr("id", "hash(id) AS v")
-    if place == "dynamic":
-        rows = rows.selectExpr("*", "'x' AS p")
-    table = acid.table("large")
-    report = (table.overwrite if overwrites else table.insert)(rows, **options)
-    assert acid.sql("SELECT count(*), count(DISTINCT id) FROM large").collect() == [(ROWS, ROWS)]
-    mean = report.bytes / report.files
-    assert report.files >= 3
-    assert TARGET / 4 <= mean <= TARGET * 2
-
-
-def test_one_source_task_fills_several_files(acid: AcidSession) -> None:
-    acid.sql("CREATE TABLE large (id BIGINT, v INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
-    acid.sql(f"SET hiveacid.write.target.file.size={TARGET}")
-    report = acid.table("large").insert(
-        acid.context.facts.spark.range(0, ROWS, 1, 1).selectExpr("id", "hash(id) v")
-    )
-    assert report.files >= 3
-    require_rows(acid, ROWS)
-
-
-@pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (p STRING)"])
-def test_more_shuffled_parts_than_buckets_arrive(
-    acid: AcidSession, monkeypatch: pytest.MonkeyPatch, partitioned: str
-) -> None:
-    """With 4,096 buckets this needs a file in each; with 8 it is the same, only faster."""
-    monkeypatch.setattr(distribution, "MAX_TASKS", 8)
-    monkeypatch.setattr(acid_events, "_TASK_BUCKET", "pmod(spark_partition_id(), 8)")
-    acid.sql(
-        f"CREATE TABLE large (id BIGINT) {partitioned} STORED AS ORC TBLPROPERTIES ('transactional'='true')"
-    )
-    acid.sql("SET hiveacid.write.target.file.size=1")
-    rows = acid.context.facts.spark.range(0, 400, 1, 40)
-    report = acid.table("large").insert(rows.selectExpr("id", "'x' AS p") if partitioned else rows)
-    assert report.files == 8
-    require_rows(acid, 400)
-
-
-def test_a_small_insert_takes_one_job(acid: AcidSession) -> None:
-    acid.sql("CREATE TABLE large (id BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
-    scheduler = acid.context.facts.spark.sparkContext._jsc.sc().dagScheduler()  # type: ignore[attr-defined]
-    before = scheduler.nextJobId().get()
-    acid.table("large").insert(acid.context.facts.spark.range(3))
-    assert scheduler.nextJobId().get() - before == 1
 
 
 def test_a_merge_of_possibly_many_tasks_arrives(many_tasks: AcidSession) -> None:

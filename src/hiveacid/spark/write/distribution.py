@@ -78,7 +78,7 @@ def _source_size(frame: DataFrame, enough: int) -> int | None:
 
 
 def _size_of(plan: Any) -> int:
-    return int(plan.stats().sizeInBytes().toString())
+    return int(plan.stats().sizeInBytes())
 
 
 def _rebalance(facts: SparkFacts, frame: DataFrame, keys: Sequence[str], file_size: int) -> DataFrame:
