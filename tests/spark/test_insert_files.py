@@ -9,6 +9,8 @@ import pytest
 from hiveacid.spark.write import acid_events, distribution
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hiveacid import AcidSession
 
 DISTINCT = "SELECT count(DISTINCT id), count(DISTINCT ROW__ID) FROM large"
@@ -21,6 +23,16 @@ PLACES = {
     "static": ("PARTITIONED BY (p STRING)", "'transactional'='true'", {"partition": {"p": "x"}}, False),
     "dynamic": ("PARTITIONED BY (p STRING)", "'transactional'='true'", {}, False),
 }
+
+
+@pytest.fixture
+def eight_tasks(acid: AcidSession) -> Iterator[AcidSession]:
+    """Yield a session whose shuffles have eight parts before Spark joins or divides them."""
+    conf = acid.context.facts.spark.conf
+    before = str(conf.get("spark.sql.shuffle.partitions"))
+    conf.set("spark.sql.shuffle.partitions", "8")
+    yield acid
+    conf.set("spark.sql.shuffle.partitions", before)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -43,7 +55,8 @@ def test_rows_above_the_target_size_make_files_of_about_the_target_size(
     assert TARGET / 4 <= mean <= TARGET * 2
 
 
-def test_one_source_task_fills_several_files(acid: AcidSession) -> None:
+def test_one_source_task_fills_several_files(eight_tasks: AcidSession) -> None:
+    acid = eight_tasks
     acid.sql("CREATE TABLE large (id BIGINT, v INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     acid.sql(f"SET hiveacid.write.target.file.size={TARGET}")
     report = acid.table("large").insert(
@@ -79,7 +92,17 @@ def test_many_small_input_splits_make_few_files(acid: AcidSession) -> None:
 
 def test_a_small_insert_takes_one_job(acid: AcidSession) -> None:
     acid.sql("CREATE TABLE large (id BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
-    scheduler = acid.context.facts.spark.sparkContext._jsc.sc().dagScheduler()  # type: ignore[attr-defined]
-    before = scheduler.nextJobId().get()
+    scheduler = acid.context.facts.spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.nextJobId()
     acid.table("large").insert(acid.context.facts.spark.range(3))
-    assert scheduler.nextJobId().get() - before == 1
+    assert scheduler.nextJobId() - before == 1
+
+
+def test_columns_of_any_name_and_type_are_distributed(acid: AcidSession) -> None:
+    acid.sql(
+        "CREATE TABLE odd (`a.b` INT, `c``d` STRING, m MAP<STRING, INT>) STORED AS PARQUET "
+        "TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+    )
+    acid.sql("SET hiveacid.write.target.file.size=1")
+    acid.sql("INSERT INTO odd SELECT CAST(id AS INT), 'x', map('k', 1) FROM range(10)")
+    assert acid.sql("SELECT count(*), sum(`a.b`) FROM odd").collect() == [(10, 45)]

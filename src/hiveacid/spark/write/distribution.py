@@ -55,7 +55,9 @@ def _distribute_in_directory(facts: SparkFacts, frame: DataFrame, file_size: int
         # Not fewer tasks than the session has cores: the query may compute much from few bytes.
         return frame.coalesce(min(MAX_TASKS, max(MIN_GROUPS, facts.spark.sparkContext.defaultParallelism)))
     # Without columns Spark would sort all rows first, so that a repeated task deals them out in the same order.
-    names = [f.name for f in frame.schema.fields if not isinstance(f.dataType, _NESTED)][:_HASHED_COLUMNS]
+    # A hint takes no name with a dot or a back-quote.
+    atomic = [f.name for f in frame.schema.fields if not isinstance(f.dataType, _NESTED)]
+    names = [name for name in atomic if "." not in name and "`" not in name][:_HASHED_COLUMNS]
     return _rebalance(facts, frame, names, file_size).coalesce(MAX_TASKS)
 
 
