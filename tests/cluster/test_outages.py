@@ -6,9 +6,7 @@ HIVEACID_TEST_OUTAGE: seconds that the server is away (3).
 from __future__ import annotations
 
 import json
-import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,14 +23,13 @@ from support.servers.databases import PostgresServer
 from support.servers.hdfs import WHY_NOT as NO_HDFS
 from support.servers.hdfs import Hdfs, hdfs_server
 from support.servers.object_store import S3Server, reached_by, s3_server, why_no_s3a
+from support.servers.outage import Scene
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
 
-SECONDS = float(os.environ.get("HIVEACID_TEST_OUTAGE", "3"))
-_PATIENCE = 400.0 + 4 * SECONDS
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 SLOW = "coalesce(id + length(reflect('java.lang.Thread', 'sleep', 20L)) * 0, id)"
 ROWS = [(number, "a") for number in range(100)]
@@ -40,48 +37,6 @@ MERGED = [(number, "m" if number < 20 else "a") for number in range(120)]
 # The client of a name node without a standby repeats no call unless it is told to.
 REPEATING = {"dfs.client.retry.policy.enabled": "true", "dfs.client.retry.policy.spec": "1000,90"}
 SCENES = ("store", "hdfs", "hdfs repeating", "s3")
-
-
-@dataclass
-class Scene:
-    """A table of 100 rows in two deltas, and what takes its server away."""
-
-    acid: AcidSession
-    away: Callable[[], object]
-    back: Callable[[], object]
-    must_succeed: bool = False
-
-    def rows(self) -> dict[tuple[Any, ...], tuple[int, str]]:
-        """Return the rows by their ids."""
-        found = self.acid.sql("SELECT ROW__ID, id, v FROM t").collect()
-        rows = {tuple(row[0]): (row[1], row[2]) for row in found}
-        assert len(rows) == len(found), "two rows have one row id"
-        return rows
-
-    def during(self, statement: Callable[[], object]) -> BaseException | None:
-        """Run a statement whose server goes away while its tasks run; return its error."""
-        tracker = self.acid.context.facts.spark.sparkContext.statusTracker()
-        failed: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                statement()
-            except BaseException as error:  # noqa: BLE001 - judged by the test
-                failed.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        while thread.is_alive() and not tracker.getActiveStageIds():
-            thread.join(0.01)
-        assert thread.is_alive(), failed
-        self.away()
-        try:
-            thread.join(SECONDS)
-        finally:
-            self.back()
-        thread.join(_PATIENCE)
-        assert not thread.is_alive(), "it hangs"
-        return failed[0] if failed else None
 
 
 @pytest.fixture(scope="module")

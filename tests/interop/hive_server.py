@@ -267,9 +267,17 @@ class HiveServers:
 
     def restart_metastore(self) -> None:
         """Kill the metastore as a crash does, and start another one in its place."""
+        self.kill_metastore()
+        self.start_again()
+
+    def kill_metastore(self) -> None:
+        """Kill the metastore as a crash does; :meth:`start_again` must follow."""
         crashed = self._processes.pop(0)
         crashed.kill()
         crashed.wait(15)
+
+    def start_again(self) -> None:
+        """Start a metastore at the port and on the database of the killed one."""
         self.start_metastore()
         self._processes.insert(0, self._processes.pop())
 
