@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,3 +107,18 @@ def test_columns_of_any_name_and_type_are_distributed(acid: AcidSession) -> None
     acid.sql("SET hiveacid.write.target.file.size=1")
     acid.sql("INSERT INTO odd SELECT CAST(id AS INT), 'x', map('k', 1) FROM range(10)")
     assert acid.sql("SELECT count(*), sum(`a.b`) FROM odd").collect() == [(10, 45)]
+
+
+@pytest.mark.parametrize("end", ["ORDER BY k", "DISTRIBUTE BY k % 4 SORT BY k"])
+def test_a_query_keeps_its_own_order_and_distribution(acid: AcidSession, end: str) -> None:
+    acid.sql("CREATE TABLE ordered (k BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    acid.sql("SET hiveacid.write.target.file.size=1")
+    acid.sql(f"INSERT INTO ordered SELECT hash(id) AS k FROM range(10000) {end}")
+    bounds = acid.sql(
+        "SELECT min(k), max(k), count(DISTINCT k % 4), array_sort(collect_list(struct(ROW__ID.rowid, k))).k "
+        "FROM ordered GROUP BY ROW__ID.bucketid ORDER BY 1"
+    ).collect()
+    assert all(keys == sorted(keys) for *_, keys in bounds)
+    assert sum(len(keys) for *_, keys in bounds) == 10_000
+    if end.startswith("ORDER"):
+        assert all(low[1] <= high[0] for low, high in pairwise(bounds))

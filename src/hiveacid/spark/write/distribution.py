@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _SPARK_4 = (4, 0)
 _UNKNOWN = 1 << 62  # Spark's size of a source that tells none (spark.sql.defaultSizeInBytes) is 2**63 - 1
 _HASHED_COLUMNS = 16  # enough to spread the rows, few enough to cost nothing
+# Names of Spark's logical plans that decide which task has a row, or its order there, and of those that leave both alone.
+_PLACING = frozenset({"Sort", "Repartition", "RepartitionByExpression", "RebalancePartitions"})
+_PLACELESS = frozenset({"Project", "Filter", "SubqueryAlias"})
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
 
 
@@ -48,7 +51,7 @@ def distribute(
 
 
 def _distribute_in_directory(facts: SparkFacts, frame: DataFrame, file_size: int) -> DataFrame:
-    size = _source_size(frame, file_size)
+    size = None if _is_distributed_by_query(frame) else _source_size(frame, file_size)
     if size is None:
         return frame.coalesce(MAX_TASKS)
     if size <= file_size:
@@ -59,6 +62,16 @@ def _distribute_in_directory(facts: SparkFacts, frame: DataFrame, file_size: int
     atomic = [f.name for f in frame.schema.fields if not isinstance(f.dataType, _NESTED)]
     names = [name for name in atomic if "." not in name and "`" not in name][:_HASHED_COLUMNS]
     return _rebalance(facts, frame, names, file_size).coalesce(MAX_TASKS)
+
+
+def _is_distributed_by_query(frame: DataFrame) -> bool:
+    """Tell whether a query ends with ORDER BY, DISTRIBUTE BY or a hint: order narrows the key bounds of the files."""
+    if not hasattr(frame, "_jdf"):  # Spark Connect
+        return False
+    plan: Any = frame._jdf.logicalPlan()  # noqa: SLF001
+    while plan.nodeName() in _PLACELESS:
+        plan = plan.child()
+    return plan.nodeName() in _PLACING
 
 
 def _source_size(frame: DataFrame, enough: int) -> int | None:
