@@ -91,12 +91,16 @@ def test_many_small_input_splits_make_few_files(acid: AcidSession) -> None:
     assert acid.sql(DISTINCT).collect() == [(200, 200)]
 
 
-def test_a_small_insert_takes_one_job(acid: AcidSession) -> None:
+@pytest.mark.parametrize("rows", [3, 50_000_000])
+def test_an_insert_into_one_directory_takes_one_job(acid: AcidSession, rows: int) -> None:
+    """Spark estimates 400 MB for the large source, since it does not know how few rows the filter leaves."""
     acid.sql("CREATE TABLE large (id BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     scheduler = acid.context.facts.spark.sparkContext._jsc.sc().dagScheduler()
     before = scheduler.nextJobId()
-    acid.table("large").insert(acid.context.facts.spark.range(3))
+    source = acid.context.facts.spark.range(0, rows, 1, 2).filter("id % 1000000 < 3")
+    report = acid.table("large").insert(source)
     assert scheduler.nextJobId() - before == 1
+    assert (report.files, report.inserted) == (2, max(3, rows // 1_000_000 * 3))
 
 
 def test_columns_of_any_name_and_type_are_distributed(acid: AcidSession) -> None:

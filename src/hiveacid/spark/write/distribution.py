@@ -1,8 +1,8 @@
 """Distribution of an INSERT's rows among tasks: each task writes one file in each directory that it has rows for.
 
 A shuffle makes files of about the target size: Spark measures the shuffled rows, joins small parts and divides large ones.
-INSERT into dynamic partitions and large INSERTs into one directory have it. An INSERT from small sources, or from sources
-whose size Spark does not know, saves its job: its files follow the source's tasks.
+INSERT into dynamic partitions has it. An INSERT into one directory saves its cost: it joins the source's tasks until each
+has rows for a file. It has the shuffle if files should be smaller than the parts in which Spark reads a source.
 """
 
 from __future__ import annotations
@@ -54,14 +54,20 @@ def _distribute_in_directory(facts: SparkFacts, frame: DataFrame, file_size: int
     size = None if _is_distributed_by_query(frame) else _source_size(frame, file_size)
     if size is None:
         return frame.coalesce(MAX_TASKS)
-    if size <= file_size:
+    if size <= file_size or file_size >= _split_size(facts):
         # Not fewer tasks than the session has cores: the query may compute much from few bytes.
-        return frame.coalesce(min(MAX_TASKS, max(MIN_GROUPS, facts.spark.sparkContext.defaultParallelism)))
+        least = max(MIN_GROUPS, facts.spark.sparkContext.defaultParallelism)
+        return frame.coalesce(min(MAX_TASKS, max(least, -(-size // file_size))))
     # Without columns Spark would sort all rows first, so that a repeated task deals them out in the same order.
     # A hint takes no name with a dot or a back-quote.
     atomic = [f.name for f in frame.schema.fields if not isinstance(f.dataType, _NESTED)]
     names = [name for name in atomic if "." not in name and "`" not in name][:_HASHED_COLUMNS]
     return _rebalance(facts, frame, names, file_size).coalesce(MAX_TASKS)
+
+
+def _split_size(facts: SparkFacts) -> int:
+    """Return the bytes of its files that Spark lets one task read."""
+    return int(facts.spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes())  # noqa: SLF001
 
 
 def _is_distributed_by_query(frame: DataFrame) -> bool:
