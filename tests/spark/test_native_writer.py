@@ -19,6 +19,7 @@ from hiveacid.errors import (
     InsertOnlyError,
     NoSuchPartitionError,
     NoSuchTableError,
+    ParseError,
     SchemaMismatchError,
     TransactionStateError,
     UnsupportedFeatureError,
@@ -184,6 +185,27 @@ def test_what_does_not_fit_is_refused(native: NativeSession, table: str) -> None
         with pytest.raises(error, match=text):
             write()  # type: ignore[operator]
     assert len(rows(native.table(table))) == 3
+
+
+def test_the_statements_that_replace_a_table_by_one_with_other_columns(
+    native: NativeSession, table: str
+) -> None:
+    """Those of the refusal; the new rows come from the old table."""
+    old = native.table(table)
+    wider = old.where("id > 1").withColumn("more", F.lit(7)).select("more", "v", "id")
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        wider.writeTo(table).createOrReplace()
+    with pytest.raises(ParseError) as refused_in_sql:
+        native.sql("CREATE OR REPLACE TABLE t AS SELECT 1 AS id")
+    statements = ["DROP TABLE default.t", "ALTER TABLE n RENAME TO default.t"]
+    for statement in statements:
+        assert statement in str(refused.value)
+        assert statement.replace("default.", "") in str(refused_in_sql.value)
+    wider.writeTo("n").tableProperty("transactional", "true").create()
+    for statement in statements:
+        native.sql(statement)
+    assert rows(native.table(table)) == [(7, "b", 2), (7, "c", 3)]
+    native.sql("DROP TABLE t")
 
 
 def test_insert_only_tables_are_overwritten_as_a_whole(native: NativeSession) -> None:

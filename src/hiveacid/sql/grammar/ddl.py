@@ -27,7 +27,11 @@ def create(cursor: Cursor) -> Statement:
     start = cursor.next
     orred = cursor.take("OR", "REPLACE")
     if orred and not cursor.sees_any(_VIEW_WORDS):
-        cursor.refuse("only views can be replaced", start)
+        cursor.refuse(
+            "only views can be replaced: INSERT OVERWRITE TABLE t SELECT ... replaces the rows of a table; for other columns "
+            "CREATE TABLE n ... AS SELECT ..., DROP TABLE t, ALTER TABLE n RENAME TO t",
+            start,
+        )
     is_view = cursor.sees_any(_VIEW_WORDS) and not cursor.sees("TEMPORARY", "TABLE")
     if is_view:
         return _create_view(cursor, is_replacing=orred)

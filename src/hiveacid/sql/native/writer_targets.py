@@ -177,8 +177,9 @@ class Target:
             _types(table.partition_columns),
         ):
             raise UnsupportedFeatureError(
-                f"{method} would change the columns or partitions of {table.name}: ALTER TABLE first, or DROP TABLE and create it; "
-                "df.write.mode('overwrite').saveAsTable keeps its columns and replaces its rows"
+                f"{method} would change the columns or partitions of {table.name}, which one commit cannot: use "
+                f"df.writeTo('n')...create(), DROP TABLE {table.name}, ALTER TABLE n RENAME TO {table.name}; to keep its columns and "
+                "replace its rows use df.write.mode('overwrite').saveAsTable"
             )
         return self.insert(
             method, frame, InsertOptions(by_name=True, overwrite=True, whole=True, named=method)

@@ -283,7 +283,7 @@ def test_temporary_views() -> None:
         ("CREATE TABLE t (x int) LIKE u", "TABLE t", "LIKE"),
         ("CREATE TEMPORARY TABLE t (x int)", "TEMPORARY", "temporary tables"),
         ("CREATE TRANSACTIONAL EXTERNAL TABLE t (x int)", "TRANSACTIONAL", "external or managed"),
-        ("CREATE OR REPLACE TABLE t (x int)", "OR", "only views"),
+        ("CREATE OR REPLACE TABLE t (x int)", "OR", "only views.* INSERT OVERWRITE .* RENAME TO"),
         ("CREATE INDEX i", "INDEX", "TABLE"),
         ("CREATE TABLE t (a int) TBLPROPERTIES (a='b')", "a='b'", "name in quotes"),
         ("CREATE TABLE t (a int) TBLPROPERTIES ('a'=b)", "b)", "value in quotes"),
