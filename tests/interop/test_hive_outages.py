@@ -14,7 +14,7 @@ from hive_client import Hive
 from hive_compaction import Compactions
 from hive_server import HiveServers
 
-from hiveacid.core.snapshot.findings import Severity
+from hiveacid.core.snapshot.check_findings import Severity
 from hiveacid.errors import StoreUnavailableError
 from support.servers.outage import SECONDS, Scene
 
@@ -61,6 +61,16 @@ def _abort_what_is_left(acid: AcidSession) -> None:
     assert store.show_locks() == ()
 
 
+def _wait_for_the_abort(acid: AcidSession) -> None:
+    """Wait until the session has aborted the failed statement by itself, long before the metastore's time-out."""
+    acid.context.read_leases.close()
+    store, deadline = acid.context.store, time.monotonic() + 60
+    while any(row.state == "OPEN" for row in store.show_transactions()):
+        assert time.monotonic() < deadline, store.show_transactions()
+        time.sleep(0.1)
+    assert store.show_locks() == ()
+
+
 def _require(scene: Scene, session: Hive, wanted: list[tuple[int, str]]) -> dict[tuple[Any, ...], Any]:
     """Require of both engines these rows, and of the directory no damage; return the rows by their ids."""
     found = scene.rows()
@@ -89,7 +99,7 @@ def test_a_statement_is_done_or_never_was(scene: Scene, session: Hive, name: str
     if error is not None:
         assert isinstance(error, StoreUnavailableError), error
         assert scene.rows() == before
-        _abort_what_is_left(scene.acid)
+        _wait_for_the_abort(scene.acid)
         _slow_rows(spark, 0).createOrReplaceTempView("slow_ids")
         scene.acid.sql(statement).collect()
     found = _require(scene, session, wanted)

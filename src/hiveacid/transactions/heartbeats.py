@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -60,6 +60,7 @@ class Heartbeats:
         self._open: dict[TxnId, int] = {}  # transaction → ident of its owner thread
         self._intervals: dict[TxnId, float] = {}  # the interval when each transaction began
         self._lost: dict[TxnId, str] = {}
+        self._unaborted: dict[TxnId, str] = {}  # transaction → reason
         self._commit_listeners: list[Callable[[], None]] = []
         self._sweepers: list[Callable[[], object]] = []
         self._stop = threading.Event()
@@ -87,6 +88,11 @@ class Heartbeats:
             self._lost.pop(txn_id, None)
         for tell in self._commit_listeners if wrote else ():
             tell()
+
+    def abort_later(self, txn_ids: Iterable[TxnId], reason: str) -> None:
+        """Abort transactions that ended without their store, at the first turn that reaches it: locks go with them."""
+        with self._lock:
+            self._unaborted.update(dict.fromkeys(txn_ids, reason))
 
     def tracked(self, thread: int | None = None) -> frozenset[TxnId]:
         """Return the transactions that get heartbeats; with ``thread`` (an ident), only those that this thread owns."""
@@ -138,6 +144,11 @@ class Heartbeats:
         if timeout is not None:
             self._longest = min(_LONGEST_INTERVAL, timeout / _BEATS_PER_TIMEOUT)
 
+    def _abort_unaborted(self) -> None:
+        for txn_id, reason in list(self._unaborted.items()):
+            self._store.abort_txns([txn_id], reason)
+            del self._unaborted[txn_id]
+
     def _pause(self) -> float:
         """Return the seconds between two heartbeats, short enough for the time-out that each transaction began with."""
         with self._lock:
@@ -151,6 +162,7 @@ class Heartbeats:
         is_timeout_known = _run_safely(self._read_store_timeout)
         while not self._stop.wait(turn := self._turn()):
             is_timeout_known = is_timeout_known or _run_safely(self._read_store_timeout)
+            _run_safely(self._abort_unaborted)
             waited += turn
             if waited >= self._pause() and _run_safely(self.beat):
                 waited = 0.0  # a beat that failed is sent again at the next turn

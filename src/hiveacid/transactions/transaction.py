@@ -334,8 +334,7 @@ class Transaction(Displayed):
     def abort(self, reason: str) -> None:
         """Abort in the store and remove the published files. A second call does nothing.
 
-        A store that cannot be reached is no error: without heartbeats the transaction times out, and the cleaner
-        takes its files.
+        A store that cannot be reached is no error: the thread of the heartbeats aborts later. The cleaner takes the files.
         """
         if self.ended:
             return
@@ -346,7 +345,8 @@ class Transaction(Displayed):
             if aborted or self.store.txn_state(self.txn_id) == TransactionState.ABORTED:
                 self._run_actions(self._on_abort)
         except StoreError as error:
-            logger.warning("transaction %s is left to its time-out: %s", self.txn_id, error)
+            logger.warning("transaction %s is aborted later, or times out: %s", self.txn_id, error)
+            self.heartbeats.abort_later([self.txn_id], reason)
 
     def _run_actions(self, actions: Sequence[Callable[[], None]]) -> None:
         for action in actions:

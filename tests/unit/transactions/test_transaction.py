@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -188,7 +189,7 @@ def test_an_unknown_outcome_is_neither_aborted_nor_cleaned_up(store: Cut, transa
 
 
 def test_an_abort_without_a_store_keeps_the_first_error(store: Cut, transactions: Transactions) -> None:
-    """What went wrong is said; the transaction times out by itself, and its files stay for the cleaner."""
+    """What went wrong is said; the transaction is aborted later, and its files stay for the cleaner."""
     removed: list[str] = []
 
     def work() -> None:
@@ -202,6 +203,22 @@ def test_an_abort_without_a_store_keeps_the_first_error(store: Cut, transactions
     store.out_of_reach = False
     assert removed == []
     assert len(open_ids(store)) == 1
+
+
+def test_what_could_not_be_aborted_is_aborted_when_the_store_is_back(store: Cut) -> None:
+    """Its locks would stay until the time-out of the store otherwise, with Hive's default for five minutes."""
+    heartbeats = Heartbeats(store, 0.05)
+    txn = Transactions(store, heartbeats, SystemClock(), CLIENT).begin(SETTINGS)
+    txn.lock([EXCL_WRITE])
+    store.out_of_reach = True
+    txn.abort("the statement failed")
+    assert open_ids(store) == [txn.txn_id]
+    store.out_of_reach = False
+    deadline = time.monotonic() + 30
+    while open_ids(store) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert (open_ids(store), store.show_locks()) == ([], ())
+    heartbeats.close()
 
 
 EXCL_WRITE = LockComponent(LockType.EXCL_WRITE, "d", "t")
