@@ -6,13 +6,10 @@ correction: u updates or adds a row, d deletes it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-if TYPE_CHECKING:
-    from hiveacid.demo.source import Source
+from hiveacid.demo.source import Source
 
 CORRECTION_HOURS = (6, 7, 8, 9, 10, 11)
 OLDEST_YEAR = 1988

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-if TYPE_CHECKING:
-    from hiveacid.demo.source import Source
+from hiveacid.demo.source import Source
 
 SHOWN = 5  # differing rows that a failure prints
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
@@ -19,10 +18,8 @@ from hiveacid.errors import (
 )
 from hiveacid.spark.formats.types import column_type
 from hiveacid.table.cleaning.file_retention import history_retention
+from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import Context
 
 _RESERVED_PREFIX = "__hiveacid"
 _VIRTUAL = {"row__id", "input__file__name", "block__offset__inside__file"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import is_hidden
@@ -12,10 +11,8 @@ from hiveacid.core.schema.partitions import format_partition, parse_partition_va
 from hiveacid.errors import BadDirectoryNameError, ConfigError, NoSuchColumnError
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import partition_values_as_text
+from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import Context
 
 PartitionValues = tuple[str | None, ...]
 

@@ -12,11 +12,12 @@ ORC's Java reader recognises ACID files by their six root columns, and resolves 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import schema_evolution as recipes
 from hiveacid.spark.formats.expressions import Expression, named, selected
@@ -24,12 +25,14 @@ from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
 from hiveacid.spark.read.file_index import load_orc
 from hiveacid.spark.read.originals import (
     PARTITION_KEY,
+    OriginalsByRoot,
     original_column,
     original_frames,
 )
 from hiveacid.spark.read.partition_lookup import PartitionKey, PartitionLookup, partition_lookup
 from hiveacid.spark.read.scan_groups import (
     FileGroup,
+    FilesOf,
     decoded_path,
     group_files,
     row_file_name,
@@ -41,17 +44,10 @@ from hiveacid.spark.read.scan_source import (
     PROLEPTIC_CALENDAR,
     ROW_ID,
     STRICT_READ,
+    ScanSource,
     data_files,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from hiveacid.core.format.write_id_lists import ValidWriteIdList
-    from hiveacid.spark.read.originals import OriginalsByRoot
-    from hiveacid.spark.read.scan_groups import FilesOf
-    from hiveacid.spark.read.scan_source import ScanSource
-    from hiveacid.storage.locations import Location
+from hiveacid.storage.locations import Location
 
 CURRENT_WRITE_ID_COLUMN = f"coalesce(currentTransaction, -1L) AS {CURRENT_WRITE_ID}"
 ABSENT_FIELD = "__hiveacid_absent"

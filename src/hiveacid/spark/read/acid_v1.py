@@ -9,24 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read.acid_rows import DELETES, UPDATES_AND_DELETES, all_rows, read_acid_files
 from hiveacid.spark.read.delete_join import KEY_STRUCT
+from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.scan_groups import group_files, statement_id_from_path
-from hiveacid.spark.read.scan_source import delete_event_files, v1_event_files
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame
-
-    from hiveacid.spark.read.originals import OriginalsByRoot
-    from hiveacid.spark.read.scan_source import ScanSource
-    from hiveacid.storage.locations import Location
+from hiveacid.spark.read.scan_source import ScanSource, delete_event_files, v1_event_files
+from hiveacid.storage.locations import Location
 
 
 def newest_versions(

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
@@ -20,19 +21,13 @@ from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID, ChangedState, ChangeSpan
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
+from hiveacid.spark.read.delete_bounds import DeleteBounds
 from hiveacid.spark.read.delete_join import delete_keys, row_key
+from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.scan import flat_table_frames
-from hiveacid.spark.read.scan_groups import top_directory
+from hiveacid.spark.read.scan_groups import FileGroup, top_directory
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, FILE_NAME, ScanSource, empty_frame
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame
-
-    from hiveacid.spark.read.delete_bounds import DeleteBounds
-    from hiveacid.spark.read.originals import OriginalsByRoot
-    from hiveacid.spark.read.scan_groups import FileGroup
-    from hiveacid.storage.locations import Location
+from hiveacid.storage.locations import Location
 
 _DELETED_BY, _DELETED_BEFORE = "__hiveacid_ended", "__hiveacid_ended_before"
 

@@ -7,16 +7,13 @@ keys. Classic sessions only.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column
 
 from hiveacid.orc.delete_bitmap import BUCKET_SHIFT, DeleteBitmap
 from hiveacid.spark.formats.expressions import Expression, as_column
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import column_of_text, int_array, long_array
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 KEY_COLUMNS = ("coalesce(originalTransaction, -1L)", "coalesce(bucket, -1)", "coalesce(rowId, -1L)")
 """Write id, bucket property and row id as expressions over an ACID file's root columns; never pushed down."""

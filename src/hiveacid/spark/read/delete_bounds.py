@@ -11,14 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from hiveacid.orc.footer_summary import Range
-
-if TYPE_CHECKING:
-    from hiveacid.core.compaction.disjoint_files import Key
-    from hiveacid.core.snapshot.originals import OriginalRows
-    from hiveacid.orc.footer_summary import FileSummary
+from hiveacid.core.compaction.disjoint_files import Key
+from hiveacid.core.snapshot.originals import OriginalRows
+from hiveacid.orc.footer_summary import FileSummary, Range
 
 FIRST_V1_PROPERTY = 1 << 29
 """Bucket properties below are of codec version 0: the bucket alone."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.spark.formats.expressions import Expression, named, selected
@@ -21,18 +21,17 @@ from hiveacid.spark.read.acid_rows import (
     read_acid_files,
 )
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
-from hiveacid.spark.read.delete_bounds import FIRST_V1_PROPERTY
+from hiveacid.spark.read.delete_bounds import FIRST_V1_PROPERTY, DeleteBounds, KeyBox
 from hiveacid.spark.read.partition_lookup import partition_lookup
-from hiveacid.spark.read.scan_groups import group_files
-from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ROW_ID, delete_event_files, empty_frame
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from hiveacid.spark.read.delete_bounds import DeleteBounds, KeyBox
-    from hiveacid.spark.read.scan_groups import FileGroup
-    from hiveacid.spark.read.scan_source import ScanSource
-    from hiveacid.storage.locations import Location
+from hiveacid.spark.read.scan_groups import FileGroup, group_files
+from hiveacid.spark.read.scan_source import (
+    CURRENT_WRITE_ID,
+    ROW_ID,
+    ScanSource,
+    delete_event_files,
+    empty_frame,
+)
+from hiveacid.storage.locations import Location
 
 
 def _between(value: str, low: int, high: int) -> str:

@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.parser.catalyst import java_class
 from hiveacid.spark.read.scan_groups import FileGroup, escape_globs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame
-    from pyspark.sql import types as T
-
-    from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.locations import PlanMemo
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.storage.locations import PlanMemo
 
 MIN_FILES = 100
 """Files from which the index costs less than Spark's own listing."""

@@ -14,12 +14,14 @@ import re
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.originals import OriginalRows
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read.partition_lookup import (
@@ -36,19 +38,11 @@ from hiveacid.spark.read.scan_groups import (
     escape_globs,
     group_files,
 )
-from hiveacid.spark.read.scan_source import STRICT_READ
+from hiveacid.spark.read.scan_source import STRICT_READ, ScanSource
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.java_methods import long_array, map_lookup
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.core.snapshot.listing import DataFile
-    from hiveacid.core.snapshot.originals import OriginalRows
-    from hiveacid.spark.read.scan_source import ScanSource
-    from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.locations import Location
+from hiveacid.storage.locations import Location
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _NOT_THE_LISTED_FILE = (

@@ -11,11 +11,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import FormatError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
@@ -27,14 +29,9 @@ from hiveacid.spark.read.scan_groups import (
     partition_key_from_path,
     partition_value_from_path,
 )
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import map_lookup, strings_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.locations import Location
+from hiveacid.storage.locations import Location
 
 _MAX_FILES = 1000
 """Most files of a lookup: every task gets a hash table for each partition column and one for the number, 0.1 MB each."""

@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql import Window
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.format.bucket_property import MAX_BUCKET
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.acid_event_checks import EventFacts, Span
 from hiveacid.errors import UnsupportedFeatureError
@@ -25,14 +28,7 @@ from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.read.acid_rows import ABSENT_FIELD, root_type, row_validity
 from hiveacid.spark.read.scan_groups import decoded_path, escape_globs
 from hiveacid.spark.read.scan_source import FILE_NAME, ROW_ID, STRICT_READ
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame
-
-    from hiveacid.core.format.write_id_lists import ValidWriteIdList
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 _PLACE, _FILE, _BLOCK = "__hiveacid_place", "__hiveacid_file", "__hiveacid_block"
 _KEY = ("write_id", "property", "row_id")

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.model import TableKind
@@ -23,13 +23,16 @@ from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected
 from hiveacid.spark.read.acid_rows import KeyColumns, acid_rows, original_rows
 from hiveacid.spark.read.acid_v1 import newest_versions
+from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.delete_bounds import (
     SEPARATE_SCAN_ROWS,
+    DeleteBounds,
     KeyBox,
     files_without_deletes,
     row_id_spans,
 )
 from hiveacid.spark.read.delete_join import delete_keys, row_key
+from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.scan_groups import FileGroup, FilesOf, decoded_path, escape_globs, group_files
 from hiveacid.spark.read.scan_source import (
@@ -37,6 +40,7 @@ from hiveacid.spark.read.scan_source import (
     FILE_NAME,
     PROLEPTIC_CALENDAR,
     STRICT_READ,
+    ScanSource,
     data_files,
     delete_event_files,
     empty_frame,
@@ -45,16 +49,8 @@ from hiveacid.spark.read.scan_source import (
     scan_columns,
     v1_event_files,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
-    from hiveacid.spark.read.delete_bounds import DeleteBounds
-    from hiveacid.spark.read.originals import OriginalsByRoot
-    from hiveacid.spark.read.scan_source import ScanSource
-    from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.locations import Location
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.storage.locations import Location
 
 
 def scan(

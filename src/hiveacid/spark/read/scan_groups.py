@@ -6,20 +6,17 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from hiveacid.core.compaction.disjoint_files import Key
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
+from hiveacid.core.schema.evolution import Recipe
 from hiveacid.core.schema.partitions import format_partition
+from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.expressions import Expression
-
-if TYPE_CHECKING:
-    from hiveacid.core.compaction.disjoint_files import Key
-    from hiveacid.core.schema.evolution import Recipe
-    from hiveacid.core.snapshot.listing import DataFile
-    from hiveacid.ports.file_system import FileSystem
-    from hiveacid.storage.locations import Location
+from hiveacid.storage.locations import Location
 
 _GLOB = re.compile(r"[\\*?{}\[\]]")
 _STATEMENT = r"^delta_[0-9]+_[0-9]+_([0-9]+)$"

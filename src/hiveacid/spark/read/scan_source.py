@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.format.write_id_lists import RangeResponse
-from hiveacid.core.model import TableKind
+from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
+from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.schema.evolution import Recipe
+from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.selection import AcidDirectory
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.read.scan_groups import ReadOptions
-from hiveacid.storage.locations import PlanMemo
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from hiveacid.core.format.write_id_lists import ValidWriteIdList
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.core.schema.evolution import Recipe
-    from hiveacid.core.snapshot.listing import DataFile
-    from hiveacid.core.snapshot.selection import AcidDirectory
-    from hiveacid.ports.file_system import FileSystem
-    from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
-    from hiveacid.spark.read.scan_groups import FileFooter, FilesOf
-    from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.locations import Location
+from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
+from hiveacid.spark.read.scan_groups import FileFooter, FilesOf, ReadOptions
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.storage.locations import Location, PlanMemo
 
 ROW_ID = "ROW__ID"
 FILE_NAME = "INPUT__FILE__NAME"

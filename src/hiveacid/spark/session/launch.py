@@ -8,14 +8,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from hiveacid.errors import ConfigError
 from hiveacid.spark.session.capabilities import configure
 from hiveacid.spark.session.error_translation import disable_query_log
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _SETTINGS = {
     "spark.ui.enabled": "false",

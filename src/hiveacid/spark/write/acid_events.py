@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.format.write_tasks import DEFAULT_FILE_SIZE, MAX_TASKS, MIN_GROUPS, buckets_by_group
@@ -26,14 +27,9 @@ from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.formats.time_zones import to_file
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ROW_ID
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.distribution import distribute
 from hiveacid.spark.write.task_reports import TaskReport, save_frame
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame
-
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 KIND, BUCKET = "__k", "__b"
 ACTION = "__hiveacid_action"

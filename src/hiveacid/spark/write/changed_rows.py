@@ -8,21 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
+from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected, when
 from hiveacid.spark.formats.types import assignment_cast, column_type
 from hiveacid.spark.read.scan_source import ROW_ID
 from hiveacid.spark.write.acid_events import ACTION, Action
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
-
-    from hiveacid.core.model import Column, TableDefinition
 
 _IN_TARGET, _IN_SOURCE, _CLAUSE = "__hiveacid_target", "__hiveacid_source", "__hiveacid_clause"
 _OLD = "__hiveacid_old_"

@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from hiveacid.core.display import did_you_mean, did_you_mean_any
+from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected
 from hiveacid.spark.formats.types import column_type, store_cast
 from hiveacid.spark.read.scan_source import ROW_ID
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.acid_events import ACTION, Action
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
-
-    from hiveacid.core.model import Column, TableDefinition
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 _WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
 

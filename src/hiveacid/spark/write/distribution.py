@@ -8,19 +8,16 @@ has rows for a file. It has the shuffle if files should be smaller than the part
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from hiveacid.core.format.write_tasks import MAX_TASKS, MIN_GROUPS, shuffled_size
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.parser.catalyst import java_packages
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.task_reports import dataset_class
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 _SPARK_4 = (4, 0)
 _UNKNOWN = 1 << 62  # Spark's size of a source that tells none (spark.sql.defaultSizeInBytes) is 2**63 - 1

@@ -11,15 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _PLAIN = re.compile(r"[ !#%&(-\[\]-~]*")  # ASCII without quotes, backslash, and $, as of ${variables}
 

@@ -10,27 +10,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hiveacid.core.format.bucket_property import decode
 from hiveacid.core.format.names import ACID_VERSION_FILE, format_bucket_file
-from hiveacid.core.model import DEFAULT_PARTITION
+from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.partitions import unescape
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import BadFileError, MissingDirectoryError, StorageError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest, retype
 from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.read.scan_groups import escape_globs
 from hiveacid.spark.read.scan_source import STRICT_READ
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.acid_events import BUCKET, KIND, StagedKind
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.core.snapshot.listing import FileEntry
-    from hiveacid.ports.file_system import FileSystem
-    from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.spark.write.task_reports import TaskReport
-
+from hiveacid.spark.write.task_reports import TaskReport
 
 _PublishedFile = tuple["StagedFile", int, str]  # a file, its number of rows, its final path
 _BUCKET_COLUMN = 3

@@ -17,10 +17,10 @@ from hiveacid.core.compaction.disjoint_files import bucket_of
 from hiveacid.orc.key_order import KeyRun, read_key_run
 from hiveacid.orc.splicing import PlacedStripes, merged_tail, stripe_extent
 from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.arrow_file_system import blocks
 
 if TYPE_CHECKING:
-    from hiveacid.ports.file_system import FileSystem
     from hiveacid.spark.write.publish import StagedFile
 
 _THREADS = 8

@@ -14,16 +14,14 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame
 
 from hiveacid.errors import StorageError
 from hiveacid.spark.parser.catalyst import java_packages
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.paths import is_local, spark_path
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 _SPARK_4 = (4, 0)
 _SAVE_COMMAND = (4, 1)  # the first whose DataFrameWriter has saveCommand

@@ -21,11 +21,10 @@ from hiveacid.spark.parser.relations import Relation
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.source_positions import Edit, EditedText, spark_errors_at_source
 from hiveacid.sql.statements.values import Slice, TableRef, table_ref
+from hiveacid.table.context import Context
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.table.context import Context
 
 
 def match_output_columns(outputs: Sequence[str], columns: Sequence[str]) -> tuple[int, ...]:

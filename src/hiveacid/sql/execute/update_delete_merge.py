@@ -12,21 +12,19 @@ from hiveacid.spark.parser.lexer import mentions
 from hiveacid.sql.binding.bind import EXPRESSION, SOURCE, Binder, unqualified
 from hiveacid.sql.binding.source_positions import EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.virtual_columns import without_virtual_columns
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.small_results import write_result
-from hiveacid.sql.statements.dml import Assignment, Merge, MergeClause, MergeMatch, WhenClause
+from hiveacid.sql.statements.dml import Assignment, Delete, Merge, MergeClause, MergeMatch, Update, WhenClause
 from hiveacid.sql.statements.values import Slice
 from hiveacid.table.write import update_delete as change
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.merge import Merge as TableMerge
 from hiveacid.table.write.merge import is_exclusive
+from hiveacid.table.write.report import WriteReport
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements.dml import Delete, Update
-    from hiveacid.table.write.report import WriteReport
-    from hiveacid.transactions.transaction import Transaction
 
 Run = Callable[[Binder, "Transaction | None"], "WriteReport"]
 

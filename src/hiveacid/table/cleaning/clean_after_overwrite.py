@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hiveacid.core.compaction.cleaning import CleaningPlan
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
@@ -28,10 +27,8 @@ from hiveacid.table.cleaning.clean_location import (
     unsettled_txns,
 )
 from hiveacid.table.cleaning.file_retention import cleaning_delay, history_retention
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import Context
 
 _OVERLAP = 60_000  # ms: the time of a commit is a little before the moment at which others see it
 _PAUSE = 60_000  # ms between two listings of a location, however often it is written

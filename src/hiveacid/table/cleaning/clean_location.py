@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from hiveacid.config.property_keys import HISTORY_FROM, NO_CLEANUP
 from hiveacid.core.compaction.cleaning import CleaningPlan, plan_cleaning
@@ -18,9 +17,7 @@ from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import StorageError
 from hiveacid.storage.locations import adopted_txn_id, id_property, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import Context
+from hiveacid.table.context import Context
 
 logger = logging.getLogger(__name__)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hiveacid.config import setting_keys
 from hiveacid.config.property_keys import HISTORY_RETENTION
 from hiveacid.config.setting_values import parse_duration
 from hiveacid.core.model import TableDefinition
 from hiveacid.errors import ConfigError
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import Context
+from hiveacid.table.context import Context
 
 
 def cleaning_delay(context: Context) -> float:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from hiveacid.core.format.owned_entries import is_own_staging, split_by_owner
 from hiveacid.core.model import Partition, TableDefinition, TableKind
 from hiveacid.errors import MissingDirectoryError
 from hiveacid.storage.paths import is_local, real_path
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import Context
 
 logger = logging.getLogger(__name__)
 _SHOWN = 5

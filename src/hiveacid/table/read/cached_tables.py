@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hiveacid.core.model import TableName
+from hiveacid.transactions.read_leases import ReadLeases
+from hiveacid.transactions.transaction import Transaction
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import TableName
-    from hiveacid.transactions.read_leases import ReadLeases
-    from hiveacid.transactions.transaction import Transaction
 
 
 @dataclass

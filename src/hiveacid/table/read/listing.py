@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from hiveacid.config import setting_keys
 from hiveacid.config.property_keys import ADOPTED_TXN
@@ -14,12 +13,10 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.snapshot.selection_reuse import SnapshotIds
 from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.storage.locations import Location, list_locations, memo_of
+from hiveacid.table.context import StoreContext
 from hiveacid.table.read.listing_cache import list_kept
 from hiveacid.table.read.time_travel import PointInTime, require_history, write_ids_at
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import StoreContext
 
 logger = logging.getLogger(__name__)
 

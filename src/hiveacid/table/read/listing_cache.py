@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hiveacid.config.property_keys import CONVERSION
 from hiveacid.core.model import Partition, TableDefinition, TableKind
@@ -19,9 +18,7 @@ from hiveacid.storage.locations import (
     select_location,
     uncommitted_txn_ids,
 )
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import StoreContext
+from hiveacid.table.context import StoreContext
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hiveacid.config import setting_keys
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.transactions import Operation, Start
+from hiveacid.table.context import Context
 from hiveacid.table.write.report import WriteReport
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
+from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
 

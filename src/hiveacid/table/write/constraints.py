@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.constraints import (
     Constraint,
     ConstraintKind,
@@ -19,12 +20,10 @@ from hiveacid.core.schema.constraints import (
 from hiveacid.errors import ConstraintViolationError
 from hiveacid.spark.formats.expressions import DEFAULT, Expression
 from hiveacid.spark.write.column_casts import check_not_null_changed_rows, check_not_null_rows
+from hiveacid.table.context import Context
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.table.context import Context
 
 
 def constrain_insert(

@@ -24,7 +24,9 @@ from hiveacid.spark.write.publish import (
     publish_acid,
     publish_flat,
 )
+from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.cleaning.removal import delete_plain_files, require_listable
+from hiveacid.table.context import Context
 from hiveacid.table.file_options import writer_options
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
@@ -38,13 +40,10 @@ from hiveacid.table.write.output_directories import (
     staging,
 )
 from hiveacid.table.write.report import WriteReport
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.spark.write.task_reports import TaskReport
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import setting_keys
 from hiveacid.core.display import Displayed, did_you_mean
+from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.spark.formats.expressions import Expression
@@ -15,18 +16,16 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
+from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
+from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.update_delete import check_assignments, write_changes
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import TableDefinition, TableName
-    from hiveacid.table.context import Context
-    from hiveacid.table.write.report import WriteReport
-    from hiveacid.transactions.transaction import Transaction
 
 LARGE = 32 << 20
 """Size in bytes from which the target is filtered by the source before the join, which takes two more Spark jobs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.read.scan_source import ROW_ID
@@ -11,18 +12,16 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import ACTION, Action
 from hiveacid.spark.write.changed_rows import deleted_rows
 from hiveacid.spark.write.column_casts import filter_rows, fit_columns
+from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import constrain_changes
+from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.update_delete import write_changes
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import TableDefinition, TableName
-    from hiveacid.table.context import Context
-    from hiveacid.table.write.report import WriteReport
-    from hiveacid.transactions.transaction import Transaction
 
 
 def replace_rows(

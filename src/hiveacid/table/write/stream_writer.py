@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from hiveacid.config import setting_keys
 from hiveacid.core.display import did_you_mean
-from hiveacid.core.model import TableKind
+from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.stream_progress import (
     StreamBatch,
@@ -38,17 +38,15 @@ from hiveacid.spark.write.stream_batches import (
     query_id,
     split_changes,
 )
+from hiveacid.table.context import Context
 from hiveacid.table.definition import alter
 from hiveacid.table.write.conflict_retry import retries_exhausted
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import TableDefinition, TableName
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
 

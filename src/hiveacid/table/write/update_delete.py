@@ -23,6 +23,7 @@ from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, shuffle_
 from hiveacid.spark.write.changed_rows import deleted_rows, updated_rows
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.spark.write.publish import list_staged_files, publish_acid
+from hiveacid.table.context import Context
 from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
 from hiveacid.table.write.conflict_checks import require_no_silent_conflict
@@ -37,13 +38,10 @@ from hiveacid.table.write.output_directories import (
     written_partitions,
 )
 from hiveacid.table.write.report import WriteReport
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
-
 
 _SMALL = (
     4 << 20
