@@ -11,13 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import (
-    ConnectionOptions,
-    connection_options,
-    output_option,
-    partition_option,
-    partition_spec,
-)
+from hiveacid.cli import options
 
 if TYPE_CHECKING:
     from hiveacid.streaming import RecordWriter, Reject, Statistics
@@ -36,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--null", default="\\N", show_default=True, help="Text of NULL (csv).")
 @click.option("--header", is_flag=True, help="Skip the first line of each file (csv).")
 @click.option("--ignore-unknown", is_flag=True, help="Ignore JSON keys that are no columns.")
-@partition_option("Static partition columns; the records hold the others.")
+@options.partition_option("Static partition columns; the records hold the others.")
 @click.option(
     "--rejects",
     metavar="FILE",
@@ -54,11 +48,11 @@ if TYPE_CHECKING:
     "--batch-size", type=click.IntRange(min=1), default=1, show_default=True,
     help="Transactions that share a directory (full ACID tables).",
 )  # fmt: skip
-@output_option("table", "json")
-@connection_options
+@options.output_option("table", "json")
+@options.connection_options
 def ingest(
     *,
-    connection: ConnectionOptions,
+    connection: options.ConnectionOptions,
     name: str,
     files: tuple[str, ...],
     kind: str,
@@ -88,7 +82,7 @@ def ingest(
         stream = Connection(
             name,
             store=store,
-            partition=partition_spec(partition),
+            partition=options.partition_spec(partition),
             writer=_writer(kind, regex, text),
             batch_size=batch_size,
             agent="hiveacid ingest",

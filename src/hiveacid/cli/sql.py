@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import (
-    FORMATS,
-    ConnectionOptions,
-    connection_options,
-    is_expected,
-    output_option,
-    print_error,
-    warn_if_open,
-)
+from hiveacid.cli import options
 from hiveacid.cli.output_formats import show
 
 if TYPE_CHECKING:
@@ -36,11 +28,11 @@ if TYPE_CHECKING:
 @click.option(
     "-k", "--keep-going", is_flag=True, help="Go on after a failed statement (exit code 1 at the end)."
 )
-@output_option(*FORMATS)
-@connection_options
+@options.output_option(*options.FORMATS)
+@options.connection_options
 def sql(
     *,
-    connection: ConnectionOptions,
+    connection: options.ConnectionOptions,
     text: str | None,
     file: Path | None,
     source: str | None,
@@ -58,7 +50,7 @@ def sql(
         successes = [
             _run(session, statement, line, output, keep_going=keep_going) for statement, line in statements
         ]
-        warn_if_open(session)
+        options.warn_if_open(session)
     if not all(successes):
         raise click.exceptions.Exit(1)
 
@@ -97,8 +89,8 @@ def _run(session: AcidSession, text: str, line: int, output: str, *, keep_going:
             frame = session.sql(text, first_line=line)
             show(frame, output)
     except Exception as error:
-        if not keep_going or not is_expected(error):
+        if not keep_going or not options.is_expected(error):
             raise
-        print_error(error)
+        options.print_error(error)
         return False
     return True

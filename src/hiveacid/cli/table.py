@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import (
-    FORMATS,
-    ConnectionOptions,
-    connection_options,
-    output_option,
-    partition_option,
-    partition_spec,
-)
+from hiveacid.cli import options
 from hiveacid.cli.output_formats import show, show_rows
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.check_findings import Finding
@@ -34,9 +27,9 @@ def table() -> None:
 
 @table.command("list")
 @click.option("-d", "--database", default="default", show_default=True, help="The database.")
-@output_option(*FORMATS)
-@connection_options
-def list_tables(*, connection: ConnectionOptions, database: str, output: str) -> None:
+@options.output_option(*options.FORMATS)
+@options.connection_options
+def list_tables(*, connection: options.ConnectionOptions, database: str, output: str) -> None:
     """List the tables of a database."""
     with connection.opened_store() as store:
         show_rows(TABLE_COLUMNS, table_rows(store, database.lower()), output)
@@ -44,9 +37,9 @@ def list_tables(*, connection: ConnectionOptions, database: str, output: str) ->
 
 @table.command()
 @click.argument("name", metavar="TABLE")
-@output_option(*FORMATS)
-@connection_options
-def describe(*, connection: ConnectionOptions, name: str, output: str) -> None:
+@options.output_option(*options.FORMATS)
+@options.connection_options
+def describe(*, connection: options.ConnectionOptions, name: str, output: str) -> None:
     """Describe a table: columns, partitions, properties, storage."""
     with connection.session() as session:
         show(session.sql(f"DESCRIBE FORMATTED {_quoted(name)}"), output)
@@ -54,9 +47,9 @@ def describe(*, connection: ConnectionOptions, name: str, output: str) -> None:
 
 @table.command()
 @click.argument("name", metavar="TABLE")
-@output_option(*FORMATS)
-@connection_options
-def files(*, connection: ConnectionOptions, name: str, output: str) -> None:
+@options.output_option(*options.FORMATS)
+@options.connection_options
+def files(*, connection: options.ConnectionOptions, name: str, output: str) -> None:
     """List the files of the table: used, obsolete, aborted, open, foreign …, and why."""
     from hiveacid.table.read.inventory import FILES, file_rows  # noqa: PLC0415 - not before --help had its say
 
@@ -65,9 +58,9 @@ def files(*, connection: ConnectionOptions, name: str, output: str) -> None:
 
 @table.command()
 @click.argument("name", metavar="TABLE")
-@output_option(*FORMATS)
-@connection_options
-def deltas(*, connection: ConnectionOptions, name: str, output: str) -> None:
+@options.output_option(*options.FORMATS)
+@options.connection_options
+def deltas(*, connection: options.ConnectionOptions, name: str, output: str) -> None:
     """List the directories of the table: used, obsolete, aborted, open, staging, foreign …, and why."""
     from hiveacid.table.read.inventory import DELTAS, delta_rows  # noqa: PLC0415 - not before --help had its say
 
@@ -77,9 +70,9 @@ def deltas(*, connection: ConnectionOptions, name: str, output: str) -> None:
 @table.command()
 @click.argument("name", metavar="TABLE")
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="Show only the newest N.")
-@output_option(*FORMATS)
-@connection_options
-def history(*, connection: ConnectionOptions, name: str, limit: int | None, output: str) -> None:
+@options.output_option(*options.FORMATS)
+@options.connection_options
+def history(*, connection: options.ConnectionOptions, name: str, limit: int | None, output: str) -> None:
     """List the table's commits with user, time and operation, newest first."""
     from hiveacid.table.read.history import HISTORY, format_times, history_rows  # noqa: PLC0415 - not before --help had its say
 
@@ -89,7 +82,7 @@ def history(*, connection: ConnectionOptions, name: str, limit: int | None, outp
 
 
 def _print_inventory(
-    connection: ConnectionOptions,
+    connection: options.ConnectionOptions,
     name: str,
     output: str,
     columns: Sequence[tuple[str, str]],
@@ -109,20 +102,20 @@ def _quoted(name: str) -> str:
 
 @click.command()
 @click.argument("name", metavar="TABLE")
-@partition_option("One partition (or those of the first columns).")
+@options.partition_option("One partition (or those of the first columns).")
 @click.option(
     "--quick", is_flag=True, help="Only names, side files and footers: no row is read, no Spark is needed."
 )
-@output_option("table", "json")
-@connection_options
+@options.output_option("table", "json")
+@options.connection_options
 def check(
-    *, connection: ConnectionOptions, name: str, partition: str | None, quick: bool, output: str
+    *, connection: options.ConnectionOptions, name: str, partition: str | None, quick: bool, output: str
 ) -> None:
     """Check a table's names, files and rows; print each finding with what to do.
 
     Changes nothing. Exit code 1 if something is damaged; warnings and notes do not count.
     """
-    spec = partition_spec(partition)
+    spec = options.partition_spec(partition)
     if quick:
         from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - not before --help had its say
 
@@ -181,11 +174,11 @@ def _summary(findings: Iterable[Finding]) -> str:
 )
 @click.option("--minor", "kind", flag_value="minor", help="The same as --kind minor.")
 @click.option("--major", "kind", flag_value="major", help="The same as --kind major.")
-@partition_option("One partition (or those of the first columns).")
-@output_option("table", "json")
-@connection_options
+@options.partition_option("One partition (or those of the first columns).")
+@options.output_option("table", "json")
+@options.connection_options
 def compact(
-    *, connection: ConnectionOptions, name: str, kind: str, partition: str | None, output: str
+    *, connection: options.ConnectionOptions, name: str, kind: str, partition: str | None, output: str
 ) -> None:
     """Compact a table, or those of its partitions that need it, and remove directories that no reader needs.
 
@@ -193,7 +186,7 @@ def compact(
     with an error if there is nothing to do.
     """
     with connection.session() as session:
-        reports = session.table(name).compact(kind, partition_spec(partition))
+        reports = session.table(name).compact(kind, options.partition_spec(partition))
     columns = ("id", "partition", "kind", "state", "reason", "rows", "files", "bytes", "removed")
     for report in reports:
         row = {column: getattr(report, column) for column in columns}

@@ -20,13 +20,7 @@ from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.snapshot.change_feed import (
-    ChangedState,
-    ChangeSpan,
-    may_be_new,
-    plan_span,
-    prune_unaffected,
-)
+from hiveacid.core.snapshot import change_feed
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.datasource.change_rows import FileChanges, require_readable
 from hiveacid.errors import (
@@ -151,10 +145,10 @@ class ChangeSource:
         begin = _write_ids_of_offset(table, start)
         if begin is None:
             return _offset(table, end)
-        span = plan_span(begin, end, self.present(table))
+        span = change_feed.plan_span(begin, end, self.present(table))
         return _offset(table, self._limit_span(table, span))
 
-    def _limit_span(self, table: TableDefinition, span: ChangeSpan) -> ValidWriteIdList:
+    def _limit_span(self, table: TableDefinition, span: change_feed.ChangeSpan) -> ValidWriteIdList:
         begin, end = span.after, span.until
         new_ids = [
             write_id
@@ -261,7 +255,7 @@ class ChangeSource:
     def _changed_files(
         self, table: TableDefinition, txn: Transaction, begin: ValidWriteIdList, until: ValidWriteIdList
     ) -> list[FileChanges]:
-        span = plan_span(begin, until, txn.valid_write_ids(table.name))
+        span = change_feed.plan_span(begin, until, txn.valid_write_ids(table.name))
         require_change_history(table, span)
         partitions = self.store.list_partitions(table.name) if table.partition_columns else None
         locations = locate_changes(self.fs, table, partitions, span, txn, kept=True)
@@ -278,7 +272,7 @@ class ChangeSource:
             files += self.file_changes(table, location, span.until, span.after, overwrites)
         return files
 
-    def _without_unaffected(self, entry: ChangedLocation, span: ChangeSpan) -> Location:
+    def _without_unaffected(self, entry: ChangedLocation, span: change_feed.ChangeSpan) -> Location:
         """Leave out directories that no delete event of the span can match."""
         location, events = entry.location, event_files(self.fs, entry.location)
         summaries = [summarize(read_tail(self.fs, file.path, file.length)) for file in events]
@@ -287,12 +281,12 @@ class ChangeSource:
         if not ranges or len(ranges) < len(with_rows):
             return location
         low, high = min(ends.low for ends in ranges), max(ends.high for ends in ranges)
-        return replace(location, state=prune_unaffected(entry.changes, span, low, high).state)
+        return replace(location, state=change_feed.prune_unaffected(entry.changes, span, low, high).state)
 
     def _snapshot_files(
         self, table: TableDefinition, txn: Transaction, until: ValidWriteIdList
     ) -> list[FileChanges]:
-        span = plan_span(until, until, txn.valid_write_ids(table.name))
+        span = change_feed.plan_span(until, until, txn.valid_write_ids(table.name))
         require_change_history(table, span)
         partitions = self.store.list_partitions(table.name) if table.partition_columns else None
         files: list[FileChanges] = []
@@ -367,11 +361,11 @@ def _directory_name(path: str) -> BaseName | DeltaName | None:
     return None if not slash or top.startswith((".", "_")) else parse_directory(top)
 
 
-def _only_new(location: Location, span: ChangeSpan) -> Location:
+def _only_new(location: Location, span: change_feed.ChangeSpan) -> Location:
     """Leave out the directories whose names say that they hold no new rows."""
     state = location.state
-    base = state.base if state.base is not None and may_be_new(state.base, span) else None
-    deltas = tuple(directory for directory in state.deltas if may_be_new(directory, span))
+    base = state.base if state.base is not None and change_feed.may_be_new(state.base, span) else None
+    deltas = tuple(directory for directory in state.deltas if change_feed.may_be_new(directory, span))
     return replace(location, state=replace(state, base=base, deltas=deltas, originals=()))
 
 
@@ -392,7 +386,9 @@ def _single_write_id(directory: AcidDirectory) -> int:
     return int(name.min_write_id) if name.min_write_id == name.max_write_id else 0
 
 
-def _require_inserts(table: TableDefinition, changed: Sequence[tuple[Location, ChangedState]]) -> None:
+def _require_inserts(
+    table: TableDefinition, changed: Sequence[tuple[Location, change_feed.ChangedState]]
+) -> None:
     for location, state in changed:
         if state.deletes:
             partition = location.partition

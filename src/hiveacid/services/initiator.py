@@ -10,17 +10,7 @@ from dataclasses import dataclass, field
 from hiveacid.config import Settings, setting_keys
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.config.property_keys import NO_AUTO_COMPACTION
-from hiveacid.core.compaction.policy import (
-    Attempt,
-    CompactionCandidate,
-    Decision,
-    LocationSizes,
-    Thresholds,
-    decide_by_aborts,
-    decide_by_files,
-    measure_location,
-    reason_not_to_initiate,
-)
+from hiveacid.core.compaction import policy
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
     ChangedPartition,
@@ -48,8 +38,8 @@ class InitiatorFinding:
 
     table: TableName
     partition: str | None
-    decision: Decision
-    figures: LocationSizes | None = None
+    decision: policy.Decision
+    figures: policy.LocationSizes | None = None
     job: Compaction | None = None
 
 
@@ -59,14 +49,14 @@ class _Table:
 
     definition: TableDefinition
     settings: Settings
-    thresholds: Thresholds
+    thresholds: policy.Thresholds
     disabled: str | None
     partitions: Mapping[str | None, Partition | None]
 
 
-def thresholds_of(settings: Settings) -> Thresholds:
+def thresholds_of(settings: Settings) -> policy.Thresholds:
     """Read the thresholds from settings."""
-    return Thresholds(
+    return policy.Thresholds(
         delta_num=settings.get(setting_keys.DELTA_NUM_THRESHOLD),
         delta_pct=settings.get(setting_keys.DELTA_PCT_THRESHOLD),
         aborted_txns=settings.get(setting_keys.ABORTED_TXN_THRESHOLD),
@@ -87,7 +77,7 @@ class Initiator:
 
     context: Context
     name: str
-    figures: dict[tuple[str, str, str], LocationSizes] = field(default_factory=dict, init=False)
+    figures: dict[tuple[str, str, str], policy.LocationSizes] = field(default_factory=dict, init=False)
     _seen: int = field(default=0, init=False)
 
     def step(self) -> list[InitiatorFinding]:
@@ -151,19 +141,19 @@ class Initiator:
     def _assess(
         self, table: _Table, changed: ChangedPartition, jobs: Sequence[Compaction], now: int
     ) -> InitiatorFinding:
-        candidate = CompactionCandidate(
+        candidate = policy.CompactionCandidate(
             table.definition.kind,
-            tuple(Attempt(job.id, job.state, job.enqueued, job.started) for job in jobs),
+            tuple(policy.Attempt(job.id, job.state, job.enqueued, job.started) for job in jobs),
             changed.aborted,
             table.disabled,
         )
         figures = None
-        decision = reason_not_to_initiate(candidate, table.thresholds, now)
+        decision = policy.reason_not_to_initiate(candidate, table.thresholds, now)
         if decision is None:
-            decision = decide_by_aborts(candidate, table.thresholds, now)
+            decision = policy.decide_by_aborts(candidate, table.thresholds, now)
         if decision is None:
             figures = self._figures(table.definition, table.partitions[changed.partition])
-            decision = decide_by_files(figures, table.thresholds)
+            decision = policy.decide_by_files(figures, table.thresholds)
             self._keep_figures(changed, figures)
         job = self._enqueue_or_decline(table, changed, decision, jobs)
         logger.log(
@@ -178,14 +168,14 @@ class Initiator:
         )
         return InitiatorFinding(changed.table, changed.partition, decision, figures, job)
 
-    def _keep_figures(self, changed: ChangedPartition, figures: LocationSizes) -> None:
+    def _keep_figures(self, changed: ChangedPartition, figures: policy.LocationSizes) -> None:
         key = changed.table.database, changed.table.name, changed.partition or ""
         if figures.deltas or figures.obsolete_deltas:
             self.figures[key] = figures
         else:
             self.figures.pop(key, None)
 
-    def _figures(self, table: TableDefinition, partition: Partition | None) -> LocationSizes:
+    def _figures(self, table: TableDefinition, partition: Partition | None) -> policy.LocationSizes:
         store = self.context.store
         txns = store.valid_txns()
         write_ids = store.valid_write_ids(txns, [table.name])[table.name].compactor()
@@ -193,11 +183,11 @@ class Initiator:
         try:
             location = read_location(self.context.fs, table, root, partition, write_ids, txns)
         except MissingDirectoryError:
-            return LocationSizes(0, 0, 0)
-        return measure_location(location.state)
+            return policy.LocationSizes(0, 0, 0)
+        return policy.measure_location(location.state)
 
     def _enqueue_or_decline(
-        self, table: _Table, changed: ChangedPartition, decision: Decision, jobs: Sequence[Compaction]
+        self, table: _Table, changed: ChangedPartition, decision: policy.Decision, jobs: Sequence[Compaction]
     ) -> Compaction | None:
         kind = decision.kind.value if decision.kind else "major"
         request = CompactionRequest(
@@ -226,7 +216,7 @@ class Initiator:
         if not (jobs and jobs[-1].state == CompactionState.DID_NOT_INITIATE and jobs[-1].error == reason):
             request = CompactionRequest(*key, kind="major", reason=reason)
             job = self.context.store.decline_compaction(request, self.name, reason)
-        return InitiatorFinding(*key, Decision(None, reason, noted=True), job=job)
+        return InitiatorFinding(*key, policy.Decision(None, reason, noted=True), job=job)
 
 
 def _is_true(properties: Sequence[tuple[str, str]], name: str) -> bool:

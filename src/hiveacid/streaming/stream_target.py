@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from hiveacid import errors
 from hiveacid.config import Settings
 from hiveacid.config.property_keys import ADOPTED_TXN
 from hiveacid.core.display import did_you_mean
@@ -15,13 +16,6 @@ from hiveacid.core.model import Column, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.partitions import format_partition, is_canonical
 from hiveacid.core.schema.types import parse_type
 from hiveacid.core.snapshot.listing import last_flush_length
-from hiveacid.errors import (
-    ConfigError,
-    MissingDirectoryError,
-    NoSuchColumnError,
-    SchemaMismatchError,
-    UnsupportedFeatureError,
-)
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_schema, arrow_type
 from hiveacid.orc.tail import read_tail
@@ -60,16 +54,18 @@ class StreamTarget:
         NoSuchColumnError, ConfigError, SchemaMismatchError (the static partition); the errors of `orc_codec`.
         """
         if table.kind is TableKind.PLAIN:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{table.name} is not transactional: rows are streamed into transactional tables only"
             )
         if not is_local(table.location):
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{table.name} lies at {table.location}: rows are streamed into files that grow, and files of an object "
                 "store or of HDFS don't; insert them by Spark (foreachBatch(t.stream_writer(...)))"
             )
         if not table.storage.input_format.endswith("OrcInputFormat"):
-            raise UnsupportedFeatureError(f"{table.name} is not stored as ORC: insert its rows by Spark")
+            raise errors.UnsupportedFeatureError(
+                f"{table.name} is not stored as ORC: insert its rows by Spark"
+            )
         arrow_schema((*table.columns, *table.partition_columns))
         check_bucketing(table)
         return cls(table, _static(table, partition or {}), orc_codec(table, settings, _CODEC))
@@ -107,7 +103,7 @@ class StreamTarget:
         for values in locations:
             for value, column in zip(values, self.table.partition_columns, strict=True):
                 if value is not None and not is_canonical(value, column.type):
-                    raise UnsupportedFeatureError(
+                    raise errors.UnsupportedFeatureError(
                         f"{self.table.name} has a partition {column.name}={value}, but writes {column.type} values "
                         "otherwise: it can be read, not streamed into"
                     )
@@ -121,10 +117,10 @@ def _static(table: TableDefinition, partition: Mapping[str, object]) -> Values:
     unknown = [name for name in spec if name not in names]
     if unknown:
         near = did_you_mean(unknown[0], names)
-        raise NoSuchColumnError(f"{table.name} has no partition column {unknown[0]}{near}")
+        raise errors.NoSuchColumnError(f"{table.name} has no partition column {unknown[0]}{near}")
     columns_in_spec = [column for column in columns if column.name in spec]
     if columns_in_spec != list(columns[: len(columns_in_spec)]):
-        raise ConfigError("static partition columns come before the dynamic ones (Hive's rule)")
+        raise errors.ConfigError("static partition columns come before the dynamic ones (Hive's rule)")
     return tuple(_static_text(column, spec[column.name]) for column in columns_in_spec)
 
 
@@ -134,7 +130,7 @@ def _static_text(column: Column, value: object) -> str | None:
     try:
         array = cast(pa.array([value], pa.string()), of) if isinstance(value, str) else pa.array([value], of)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SchemaMismatchError(
+        raise errors.SchemaMismatchError(
             f"{value!r} is no {column.type} (partition column {column.name})"
         ) from error
     text: str | None = partition_texts(array, column)[0].as_py()
@@ -151,7 +147,7 @@ def is_overwritten(
     """
     try:
         entries = fs.list_directory(location)
-    except MissingDirectoryError:
+    except errors.MissingDirectoryError:
         return False
     names = [parse_directory(entry.path) for entry in entries if entry.is_dir and not is_hidden(entry.path)]
     above = [
@@ -185,7 +181,7 @@ def require_no_old_events(
                         size, last_flush_length(fs.read_bytes(f"{location.root}/{file.flush_length_path}"))
                     )
                 if summarize(read_tail(fs, f"{location.root}/{file.path}", size)).has_events:
-                    raise UnsupportedFeatureError(
+                    raise errors.UnsupportedFeatureError(
                         f"{table.name} holds update events of Hive 2 or older (ACID v1): ALTER TABLE ... COMPACT "
                         "'major' rewrites its rows; then it can be changed"
                     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hiveacid import errors
 from hiveacid.config import Settings, setting_keys
 from hiveacid.config.property_keys import (
     MIGRATION,
@@ -14,14 +15,6 @@ from hiveacid.config.property_keys import (
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind, TableName
-from hiveacid.errors import (
-    CatalogError,
-    ConfigError,
-    InsertOnlyError,
-    NoSuchDatabaseError,
-    NoSuchTableError,
-    NotTransactionalError,
-)
 from hiveacid.orc.footer_summary import SummaryCache
 from hiveacid.orc.lru_cache import LruCache
 from hiveacid.ports.catalog import Catalog
@@ -99,7 +92,7 @@ class StoreContext:
         if isinstance(name, TableName):
             return name
         if not isinstance(name, str):
-            raise ConfigError(f"{name!r} is not the name of a table")
+            raise errors.ConfigError(f"{name!r} is not the name of a table")
         return TableName.parse(name, self.database)
 
     def require(self, name: TableName) -> TableDefinition:
@@ -126,9 +119,11 @@ class Context(StoreContext):
         """Return a table whose rows can be changed; NotTransactionalError, InsertOnlyError otherwise."""
         table = self.require(name)
         if table.kind is TableKind.INSERT_ONLY:
-            raise InsertOnlyError(f"{verb} on {name}: the table is insert-only (transactional_properties)")
+            raise errors.InsertOnlyError(
+                f"{verb} on {name}: the table is insert-only (transactional_properties)"
+            )
         if table.kind is TableKind.PLAIN:
-            raise NotTransactionalError(
+            raise errors.NotTransactionalError(
                 f"{verb} on {name}: the table is not transactional; create it with "
                 "TBLPROPERTIES ('transactional'='true')"
             )
@@ -152,19 +147,19 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
     if table is not None:
         moving = MIGRATION.of(table)
         if moving is not None:
-            raise CatalogError(
+            raise errors.CatalogError(
                 f"table {name} is on its way to or from {moving}: run hiveacid migrate again, which brings it to its end"
             )
         return table
     if catalog.get_database(name.database) is None:
         near = did_you_mean(name.database, catalog.list_databases())
-        raise NoSuchDatabaseError(f"database {name.database} does not exist: see SHOW DATABASES{near}")
+        raise errors.NoSuchDatabaseError(f"database {name.database} does not exist: see SHOW DATABASES{near}")
     if catalog.get_view(name) is not None:
-        raise CatalogError(
+        raise errors.CatalogError(
             f"{name} is a view: it can be queried, altered by ALTER VIEW and dropped by DROP VIEW"
         )
     near = did_you_mean(name.name, catalog.list_tables(name.database))
-    raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}{near}")
+    raise errors.NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}{near}")
 
 
 def table_names(catalog: Catalog) -> list[TableName]:

@@ -14,17 +14,8 @@ from hiveacid.table.check.check import check_table
 from hiveacid.table.check.files import check_quick, inventory_of_partitions
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of, static_values
+from hiveacid.table.read import inventory
 from hiveacid.table.read.history import HISTORY, SNAPSHOTS, HistoryRow, history_rows, snapshot_rows
-from hiveacid.table.read.inventory import (
-    DELTAS,
-    FILES,
-    Row,
-    TableInventory,
-    current_snapshot,
-    delta_rows,
-    file_rows,
-    inventory_of,
-)
 from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -44,18 +35,18 @@ class Inspect(Displayed):
 
     def files(self) -> DataFrame:
         """Return every file with its state (used, obsolete, aborted, open, foreign …) and the reason."""
-        return self._frame(file_rows(self._inventory()), FILES)
+        return self._frame(inventory.file_rows(self._inventory()), inventory.FILES)
 
     def deltas(self) -> DataFrame:
         """Return every directory with its state (used, obsolete, aborted, open, staging, foreign …) and the reason.
 
         ``files`` and ``bytes`` count everything below the directory.
         """
-        return self._frame(delta_rows(self._inventory()), DELTAS)
+        return self._frame(inventory.delta_rows(self._inventory()), inventory.DELTAS)
 
     def partitions(self) -> DataFrame:
         """Return the partitions with number and size of the files that the snapshot reads."""
-        rows: list[Row] = []
+        rows: list[inventory.Row] = []
         for location in self._inventory().locations:
             sizes = [file.bytes for file in location.files if file.state is ItemState.USED]
             rows.append((location.name, location.root, len(sizes), sum(sizes)))
@@ -96,14 +87,16 @@ class Inspect(Displayed):
         with context.read_leases.acquire(context.settings) as reader:
             return check_table(context, inventory_of_partitions(context, table, partitions, values), reader)
 
-    def _frame(self, rows: Iterable[Row | HistoryRow], columns: Sequence[tuple[str, str]]) -> DataFrame:
+    def _frame(
+        self, rows: Iterable[inventory.Row | HistoryRow], columns: Sequence[tuple[str, str]]
+    ) -> DataFrame:
         schema = ", ".join(f"{name} {kind}" for name, kind in columns)
         return self.context.facts.spark.createDataFrame(list(rows), schema)
 
-    def _inventory(self) -> TableInventory:
+    def _inventory(self) -> inventory.TableInventory:
         context, txn = self.context, self.joined
         table = context.require(self.name)
-        snapshot = current_snapshot(context, table)
+        snapshot = inventory.current_snapshot(context, table)
         if txn is not None:
             snapshot = replace(snapshot, txns=txn.snapshot(), write_ids=txn.valid_write_ids(table.name))
-        return inventory_of(context, table, partitions_of(context, table, txn), snapshot)
+        return inventory.inventory_of(context, table, partitions_of(context, table, txn), snapshot)

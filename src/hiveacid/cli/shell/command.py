@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 import hiveacid
-from hiveacid.cli.options import (
-    FORMATS,
-    ConnectionOptions,
-    connection_options,
-    output_option,
-    warn_if_open,
-)
+from hiveacid.cli import options
 from hiveacid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,10 +34,10 @@ _MOST_ROWS = 1000  # shown on a terminal without --limit
     help=f"Show at most this many rows of a table (0: all; default: {_MOST_ROWS} on a terminal, else all).",
 )
 @click.option("-k", "--keep-going", is_flag=True, help="From a pipe: go on after a failed statement.")
-@output_option(*FORMATS)
-@connection_options
+@options.output_option(*options.FORMATS)
+@options.connection_options
 def shell(
-    *, connection: ConnectionOptions, plain: bool, limit: int | None, keep_going: bool, output: str
+    *, connection: options.ConnectionOptions, plain: bool, limit: int | None, keep_going: bool, output: str
 ) -> None:
     r"""Type SQL statements; each ends with a semicolon and may have several lines.
 
@@ -93,7 +87,7 @@ def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *
         else:
             made.run_lines(line.rstrip("\n") for line in sys.stdin)
     finally:
-        warn_if_open(session)
+        options.warn_if_open(session)
         runner.close()
     return made.failed and not screen.typed
 

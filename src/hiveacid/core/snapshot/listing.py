@@ -12,19 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hiveacid.core.format.names import (
-    ACID_VERSION_FILE,
-    FLUSH_LENGTH_SUFFIX,
-    METADATA_FILE,
-    PAIR_FILE,
-    UNION_DIRECTORY,
-    BaseName,
-    DeltaName,
-    is_hidden,
-    parse_bucket_file,
-    parse_directory,
-    parse_original_file,
-)
+from hiveacid.core.format import names
 from hiveacid.errors import BadDirectoryNameError, BadFileError
 
 _LONG = 8  # bytes
@@ -78,7 +66,7 @@ class ListedDirectory:
     """A directory of the ACID layout with its data files, sorted by path, empty files left out."""
 
     path: str
-    name: BaseName | DeltaName
+    name: names.BaseName | names.DeltaName
     files: tuple[DataFile, ...]
     has_version_file: bool
     has_metadata_file: bool
@@ -116,7 +104,7 @@ def read_listing(entries: Iterable[FileEntry]) -> Listing:
         original_paths.append(entry.path)
         originals.extend(_data_files([entry]))
     for top, inside in tops.items():
-        name = None if is_hidden(top) else parse_directory(top)
+        name = None if names.is_hidden(top) else names.parse_directory(top)
         if name is not None:
             directories.append(_directory(top, name, inside))
         elif _holds_originals(top, inside):
@@ -137,11 +125,11 @@ def _holds_originals(top: str, inside: list[FileEntry]) -> bool:
 
     Hive looks for original files at any depth. Here a directory such as ``p=1`` counts as a partition.
     """
-    if UNION_DIRECTORY.fullmatch(top):
+    if names.UNION_DIRECTORY.fullmatch(top):
         return True
-    if is_hidden(top) or "=" in top:
+    if names.is_hidden(top) or "=" in top:
         return False
-    return any(parse_original_file(file.name) is not None for file in _data_files(inside))
+    return any(names.parse_original_file(file.name) is not None for file in _data_files(inside))
 
 
 def metadata_paths(entries: Iterable[FileEntry]) -> tuple[str, ...]:
@@ -149,13 +137,13 @@ def metadata_paths(entries: Iterable[FileEntry]) -> tuple[str, ...]:
     paths: list[str] = []
     for entry in entries:
         directory, _, name = entry.path.rpartition("/")
-        if name != METADATA_FILE or entry.is_dir or entry.is_special:
+        if name != names.METADATA_FILE or entry.is_dir or entry.is_special:
             continue
         try:
-            parsed = parse_directory(directory)
+            parsed = names.parse_directory(directory)
         except BadDirectoryNameError:
             continue  # select reports it
-        if isinstance(parsed, BaseName) and not parsed.visibility_txn_id:
+        if isinstance(parsed, names.BaseName) and not parsed.visibility_txn_id:
             paths.append(entry.path)
     return tuple(paths)
 
@@ -171,7 +159,7 @@ def is_compacted(directory: ListedDirectory, metadata: Mapping[str, str]) -> boo
         return True
     if not directory.has_metadata_file:
         return False
-    path = f"{directory.path}/{METADATA_FILE}"
+    path = f"{directory.path}/{names.METADATA_FILE}"
     text = metadata.get(directory.path)
     if text is None:
         raise BadFileError("the text of this file is needed to know what the base is", path=path)
@@ -213,22 +201,22 @@ def _by_top(entries: Iterable[FileEntry]) -> tuple[dict[str, list[FileEntry]], l
     return tops, root_files
 
 
-def _directory(top: str, name: BaseName | DeltaName, inside: list[FileEntry]) -> ListedDirectory:
+def _directory(top: str, name: names.BaseName | names.DeltaName, inside: list[FileEntry]) -> ListedDirectory:
     paths = {entry.path for entry in inside}
     return ListedDirectory(
         top,
         name,
         tuple(_data_files(inside, flush_lengths=_is_streamed(name))),
-        has_version_file=f"{top}/{ACID_VERSION_FILE}" in paths,
-        has_metadata_file=f"{top}/{METADATA_FILE}" in paths,
-        has_pair_file=f"{top}/{PAIR_FILE}" in paths,
+        has_version_file=f"{top}/{names.ACID_VERSION_FILE}" in paths,
+        has_metadata_file=f"{top}/{names.METADATA_FILE}" in paths,
+        has_pair_file=f"{top}/{names.PAIR_FILE}" in paths,
     )
 
 
-def _is_streamed(name: BaseName | DeltaName) -> bool:
+def _is_streamed(name: names.BaseName | names.DeltaName) -> bool:
     """Only a delta of several write ids that no compaction made can still grow."""
     return (
-        isinstance(name, DeltaName)
+        isinstance(name, names.DeltaName)
         and not name.is_delete
         and name.min_write_id != name.max_write_id
         and not name.visibility_txn_id
@@ -242,12 +230,14 @@ def _data_files(inside: list[FileEntry], *, flush_lengths: bool = False) -> list
         path = entry.path
         if entry.size == 0 or "/_" in path or "/." in path or _is_flush_length(path):
             continue
-        side = path + FLUSH_LENGTH_SUFFIX
+        side = path + names.FLUSH_LENGTH_SUFFIX
         files.append(DataFile(path, entry.size, side if side in paths else None, entry.modified))
     return files
 
 
 def _is_flush_length(path: str) -> bool:
-    if not path.endswith(FLUSH_LENGTH_SUFFIX):
+    if not path.endswith(names.FLUSH_LENGTH_SUFFIX):
         return False
-    return parse_bucket_file(path.rpartition("/")[2].removesuffix(FLUSH_LENGTH_SUFFIX)) is not None
+    return (
+        names.parse_bucket_file(path.rpartition("/")[2].removesuffix(names.FLUSH_LENGTH_SUFFIX)) is not None
+    )

@@ -14,16 +14,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from hiveacid.core.model import Column
-from hiveacid.core.schema.types import (
-    LOCAL_TIMESTAMP,
-    Array,
-    HiveType,
-    Map,
-    Primitive,
-    Struct,
-    parse_type,
-    quote_name,
-)
+from hiveacid.core.schema import types
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.java_hash_arithmetic import bind
 from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, shape
@@ -48,7 +39,7 @@ def parse_line(
     fields = F.split(text, _pattern(layout.separators[0]), limit)
     parser = _Parser(facts, layout)
     return [
-        parser.value(F.get(fields, F.lit(index)), parse_type(column.type), 1).alias(column.name)
+        parser.value(F.get(fields, F.lit(index)), types.parse_type(column.type), 1).alias(column.name)
         for index, column in enumerate(columns)
     ]
 
@@ -79,7 +70,7 @@ class _Parser:
     facts: SparkFacts
     layout: TextLayout
 
-    def value(self, text: SparkColumn, kind: HiveType, level: int) -> SparkColumn:
+    def value(self, text: SparkColumn, kind: types.HiveType, level: int) -> SparkColumn:
         return F.when(text != self._null(), self._not_null(text, kind, level))
 
     def _null(self) -> str:
@@ -88,14 +79,14 @@ class _Parser:
             null = null.replace(f"{self.layout.escape}{byte}", chr(_HIDDEN + ord(byte)))
         return null
 
-    def _not_null(self, text: SparkColumn, kind: HiveType, level: int) -> SparkColumn:
+    def _not_null(self, text: SparkColumn, kind: types.HiveType, level: int) -> SparkColumn:
         match kind:
-            case Array(element=element):
+            case types.Array(element=element):
                 items = self._items(text, level)
                 return F.transform(items, lambda item: self.value(item, element, level + 1))
-            case Map(key=key, value=value):
+            case types.Map(key=key, value=value):
                 return self._map(text, key, value, level)
-            case Struct(fields=fields):
+            case types.Struct(fields=fields):
                 parts = F.split(text, _pattern(self.layout.separators[level]))
                 return F.struct(
                     *[
@@ -103,9 +94,9 @@ class _Parser:
                         for i, field in enumerate(fields)
                     ]
                 )
-            case Primitive(name="string" | "varchar" | "char" | "binary"):
+            case types.Primitive(name="string" | "varchar" | "char" | "binary"):
                 return self._bytes(text, kind)
-            case Primitive(name="boolean"):
+            case types.Primitive(name="boolean"):
                 word = F.lower(text)
                 return F.when(word == "true", F.lit(True)).when(word == "false", F.lit(False))  # noqa: FBT003
         return F.when(text.rlike(shape(kind)), self._cast(text, kind))
@@ -114,7 +105,7 @@ class _Parser:
         parts = F.split(text, _pattern(self.layout.separators[level]))
         return F.filter(parts, lambda _: text != "")
 
-    def _map(self, text: SparkColumn, key: HiveType, value: HiveType, level: int) -> SparkColumn:
+    def _map(self, text: SparkColumn, key: types.HiveType, value: types.HiveType, level: int) -> SparkColumn:
         between = _pattern(self.layout.separators[level + 1])
 
         def entry(item: SparkColumn) -> SparkColumn:
@@ -136,7 +127,7 @@ class _Parser:
 
         return F.map_from_entries(bind(F.transform(self._items(text, level), entry), first_of_each))
 
-    def _bytes(self, text: SparkColumn, kind: Primitive) -> SparkColumn:
+    def _bytes(self, text: SparkColumn, kind: types.Primitive) -> SparkColumn:
         if kind.name == "binary":
             raw = F.encode(self._unescape(text), BYTES)
             return F.when(text.rlike(_BASE64), F.unbase64(text)).otherwise(raw)
@@ -157,8 +148,8 @@ class _Parser:
         escaped = _escaped(self.layout)
         return F.translate(text, "".join(chr(_HIDDEN + ord(c)) for c in escaped), "".join(escaped))
 
-    def _cast(self, text: SparkColumn, kind: HiveType) -> SparkColumn:
-        if isinstance(kind, Primitive) and kind.name in INTEGERS:
+    def _cast(self, text: SparkColumn, kind: types.HiveType) -> SparkColumn:
+        if isinstance(kind, types.Primitive) and kind.name in INTEGERS:
             whole = F.substring_index(text, ".", 1)  # Hive cuts a fraction off
             text = F.when(whole.rlike("[0-9]"), whole).otherwise("0")
         return try_cast(self.facts, text, spark_type(kind).simpleString())
@@ -175,7 +166,9 @@ def format_line(facts: SparkFacts, layout: TextLayout, columns: Sequence[Column]
     NULL, as in Hive. With ESCAPED BY, line breaks and such texts are escaped, too.
     """
     writer = _Writer(facts, layout)
-    values = [writer.value(F.col(quote_name(c.name)), parse_type(c.type), 1, c.name) for c in columns]
+    values = [
+        writer.value(F.col(types.quote_name(c.name)), types.parse_type(c.type), 1, c.name) for c in columns
+    ]
     line = F.concat_ws(layout.separators[0], *values)
     return line if layout.ascii else F.encode(line, BYTES).cast("string")
 
@@ -187,7 +180,7 @@ class _Writer:
     facts: SparkFacts
     layout: TextLayout
 
-    def value(self, value: SparkColumn, kind: HiveType, level: int, column: str) -> SparkColumn:
+    def value(self, value: SparkColumn, kind: types.HiveType, level: int, column: str) -> SparkColumn:
         return F.coalesce(self._not_null(value, kind, level, column), F.lit(self._null))
 
     @property
@@ -195,13 +188,13 @@ class _Writer:
         null = self.layout.null
         return null.encode(BYTES).decode() if self.layout.ascii else null
 
-    def _not_null(self, value: SparkColumn, kind: HiveType, level: int, column: str) -> SparkColumn:
+    def _not_null(self, value: SparkColumn, kind: types.HiveType, level: int, column: str) -> SparkColumn:
         separators = self.layout.separators
         match kind:
-            case Array(element=element):
+            case types.Array(element=element):
                 items = F.transform(value, lambda item: self.value(item, element, level + 1, column))
                 return F.array_join(items, separators[level])
-            case Map(key=key, value=item):
+            case types.Map(key=key, value=item):
                 between = F.lit(separators[level + 1])
 
                 def entry(pair: SparkColumn) -> SparkColumn:
@@ -212,16 +205,16 @@ class _Writer:
                     )
 
                 return F.array_join(F.transform(F.map_entries(value), entry), separators[level])
-            case Struct(fields=fields):
+            case types.Struct(fields=fields):
                 parts = [
                     self.value(value.getField(field.name), field.type, level + 1, column) for field in fields
                 ]
                 return F.when(value.isNotNull(), F.concat_ws(separators[level], *parts))
-            case Primitive():
+            case types.Primitive():
                 return self._primitive(value, kind, level, column)
         raise UnsupportedFeatureError(f"column {column}: type {kind} cannot be kept in a text table")
 
-    def _primitive(self, value: SparkColumn, kind: Primitive, level: int, column: str) -> SparkColumn:
+    def _primitive(self, value: SparkColumn, kind: types.Primitive, level: int, column: str) -> SparkColumn:
         if kind.name in ("string", "varchar", "char"):
             text = value if self.layout.ascii else F.decode(value.cast("binary"), BYTES)
             if self.layout.escape is not None:
@@ -229,7 +222,7 @@ class _Writer:
             return self._checked(self._no_null(text, column), self.layout.separators[:level], "\r\n", column)
         if kind.name == "binary":
             text = F.replace(F.base64(value), F.lit("\r\n"), F.lit(""))  # Spark 3.5 breaks it into lines
-        elif kind.name == LOCAL_TIMESTAMP:
+        elif kind.name == types.LOCAL_TIMESTAMP:
             text = F.concat(_utc_text(value), F.lit(" UTC"))
         else:
             text = value.cast("string")

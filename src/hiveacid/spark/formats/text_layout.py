@@ -8,44 +8,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hiveacid.config.property_keys import (
-    COLLECTION_DELIMITER,
-    COLLECTION_DELIMITER_HIVE2,
-    ENCODING,
-    ESCAPE_DELIMITER,
-    FIELD_DELIMITER,
-    LAST_COLUMN_TAKES_REST,
-    LINE_DELIMITER,
-    MAP_KEY_DELIMITER,
-    MORE_NESTING_LEVELS,
-    NESTING_LEVELS,
-    NULL_FORMAT,
-    RECORD_DELIMITER,
-    SERIALIZATION_FORMAT,
-    SKIP_FOOTER_LINES,
-    SKIP_HEADER_LINES,
-    TIMESTAMP_FORMATS,
-)
+from hiveacid.config import property_keys
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema.types import (
-    LOCAL_TIMESTAMP,
-    Array,
-    HiveType,
-    Map,
-    Primitive,
-    Struct,
-    parse_type,
-)
+from hiveacid.core.schema import types
 from hiveacid.errors import UnsupportedFeatureError
 
 BYTES = "ISO-8859-1"
 _ASCII = 0x7F
 _LEVELS, _EXTENDED = 8, 24  # separators of LazySerDeParameters: plain, extended, all
 _MORE = (*range(4, 9), 11, *range(14, 27), *range(28, 32), *range(0x80, 0x100))
-_SKIPPED = (SKIP_HEADER_LINES, SKIP_FOOTER_LINES)
+_SKIPPED = (property_keys.SKIP_HEADER_LINES, property_keys.SKIP_FOOTER_LINES)
 _REFUSED = {
-    TIMESTAMP_FORMATS.name: "its own timestamp formats",
-    RECORD_DELIMITER.name: "its own line delimiter",
+    property_keys.TIMESTAMP_FORMATS.name: "its own timestamp formats",
+    property_keys.RECORD_DELIMITER.name: "its own line delimiter",
 }
 
 
@@ -78,39 +53,46 @@ def text_layout(table: TableDefinition) -> TextLayout:
     _refuse_unknown(table, properties)
     separators = [
         _delimiter(
-            properties.get(FIELD_DELIMITER.name, properties.get(SERIALIZATION_FORMAT.name)),
+            properties.get(
+                property_keys.FIELD_DELIMITER.name, properties.get(property_keys.SERIALIZATION_FORMAT.name)
+            ),
             "\x01",
         ),
         _delimiter(
-            properties.get(COLLECTION_DELIMITER.name, properties.get(COLLECTION_DELIMITER_HIVE2.name)),
+            properties.get(
+                property_keys.COLLECTION_DELIMITER.name,
+                properties.get(property_keys.COLLECTION_DELIMITER_HIVE2.name),
+            ),
             "\x02",
         ),
-        _delimiter(properties.get(MAP_KEY_DELIMITER.name), "\x03"),
+        _delimiter(properties.get(property_keys.MAP_KEY_DELIMITER.name), "\x03"),
         *map(chr, _MORE),
     ]
-    count = _EXTENDED if properties.get(NESTING_LEVELS.name, "").lower() == "true" else _LEVELS
-    if properties.get(MORE_NESTING_LEVELS.name, "").lower() == "true":
+    count = _EXTENDED if properties.get(property_keys.NESTING_LEVELS.name, "").lower() == "true" else _LEVELS
+    if properties.get(property_keys.MORE_NESTING_LEVELS.name, "").lower() == "true":
         count = len(separators)
-    needed = max(_depth(parse_type(column.type), 1) for column in table.columns)
+    needed = max(_depth(types.parse_type(column.type), 1) for column in table.columns)
     if needed > count:
         raise UnsupportedFeatureError(
             f"table {table.name}: its types are nested {needed - 1} levels deep, LazySimpleSerDe separates "
-            f"{count - 1} (SerDe property {NESTING_LEVELS.name} gives more)"
+            f"{count - 1} (SerDe property {property_keys.NESTING_LEVELS.name} gives more)"
         )
-    used = count if ESCAPE_DELIMITER.name in properties else needed
+    used = count if property_keys.ESCAPE_DELIMITER.name in properties else needed
     return TextLayout(
         tuple(separators[:used]),
-        _delimiter(properties[ESCAPE_DELIMITER.name], "\\") if ESCAPE_DELIMITER.name in properties else None,
-        properties.get(NULL_FORMAT.name, "\\N").encode().decode(BYTES),
-        properties.get(LAST_COLUMN_TAKES_REST.name, "").lower() == "true",
+        _delimiter(properties[property_keys.ESCAPE_DELIMITER.name], "\\")
+        if property_keys.ESCAPE_DELIMITER.name in properties
+        else None,
+        properties.get(property_keys.NULL_FORMAT.name, "\\N").encode().decode(BYTES),
+        properties.get(property_keys.LAST_COLUMN_TAKES_REST.name, "").lower() == "true",
     )
 
 
 def _refuse_unknown(table: TableDefinition, properties: dict[str, str]) -> None:
     refused = [what for key, what in _REFUSED.items() if properties.get(key)]
-    if properties.get(ENCODING.name, "utf-8").lower() not in ("utf-8", "utf8"):
-        refused.append(f"encoding {properties[ENCODING.name]}")
-    if properties.get(LINE_DELIMITER.name, "\n") not in ("\n", "10"):
+    if properties.get(property_keys.ENCODING.name, "utf-8").lower() not in ("utf-8", "utf8"):
+        refused.append(f"encoding {properties[property_keys.ENCODING.name]}")
+    if properties.get(property_keys.LINE_DELIMITER.name, "\n") not in ("\n", "10"):
         refused.append("its own line delimiter")
     if any(properties.get(key.name, "0").strip() not in ("0", "") for key in _SKIPPED):
         refused.append("header or footer lines")
@@ -127,14 +109,14 @@ def _delimiter(text: str | None, default: str) -> str:
     return chr((number if number is not None and is_byte else ord(text[0])) & 0xFF)
 
 
-def _depth(kind: HiveType, level: int) -> int:
+def _depth(kind: types.HiveType, level: int) -> int:
     """Return the number of separators that a type needs at a nesting level (fields of a row: 1)."""
     match kind:
-        case Array(element=element):
+        case types.Array(element=element):
             return _depth(element, level + 1)
-        case Map(key=key, value=value):
+        case types.Map(key=key, value=value):
             return max(_depth(key, level + 2), _depth(value, level + 2))
-        case Struct(fields=fields):
+        case types.Struct(fields=fields):
             return max(_depth(field.type, level + 1) for field in fields)
     return level
 
@@ -148,12 +130,12 @@ _SHAPES = {
     "decimal": r"[0-9]",
     "date": rf"^\s*{_DAY}(?:[ T].*)?\z",
     "timestamp": rf"^\s*{_DAY}{_TIME}\s*\z",
-    LOCAL_TIMESTAMP: rf"^\s*{_DAY}",
+    types.LOCAL_TIMESTAMP: rf"^\s*{_DAY}",
 }
 
 
-def shape(kind: HiveType) -> str:
+def shape(kind: types.HiveType) -> str:
     """Return the pattern of the texts that Hive accepts for a type; Spark's casts accept more."""
-    if not isinstance(kind, Primitive) or kind.name not in _SHAPES:
+    if not isinstance(kind, types.Primitive) or kind.name not in _SHAPES:
         raise UnsupportedFeatureError(f"type {kind} cannot be kept in a text table")
     return _SHAPES[kind.name]

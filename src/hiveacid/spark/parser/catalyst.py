@@ -14,13 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import (
-    HiveAcidError,
-    NoSuchColumnError,
-    ParseError,
-    SchemaMismatchError,
-    StatementError,
-)
+from hiveacid import errors
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import (
     is_stack_overflow,
@@ -122,14 +116,14 @@ def explain_errors() -> Iterator[None]:
             raise
 
 
-def parse_error(text: str) -> ParseError:
+def parse_error(text: str) -> errors.ParseError:
     """Return a ParseError for the text of a Spark error, with a position counted from 1."""
     line = column = None
     if found := _COUNTED_FROM_0.search(text):
         line, column = int(found[1]), int(found[2]) + 1
     elif found := _COUNTED_FROM_1.search(text):
         line, column = int(found[1]), int(found[2])
-    return ParseError(clean_message(text.partition("== SQL")[0]), line=line, column=column)
+    return errors.ParseError(clean_message(text.partition("== SQL")[0]), line=line, column=column)
 
 
 def clean_message(text: str) -> str:
@@ -140,7 +134,7 @@ def clean_message(text: str) -> str:
     return message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
 
 
-def _analysis_error(error: AnalysisException) -> HiveAcidError:
+def _analysis_error(error: AnalysisException) -> errors.HiveAcidError:
     condition = (getattr(error, "getCondition", None) or error.getErrorClass)() or ""
     values = error.getMessageParameters() or {}
     if condition.startswith("UNRESOLVED_COLUMN"):
@@ -148,15 +142,15 @@ def _analysis_error(error: AnalysisException) -> HiveAcidError:
     if condition.startswith("FIELD_NOT_FOUND"):
         return _missing_name_error("field", values.get("fieldName"), values.get("fields"))
     if condition.startswith("DATATYPE_MISMATCH"):
-        return SchemaMismatchError(clean_message(str(error)))
-    return StatementError(clean_message(str(error)))
+        return errors.SchemaMismatchError(clean_message(str(error)))
+    return errors.StatementError(clean_message(str(error)))
 
 
-def _missing_name_error(kind: str, name: str | None, candidates: str | None) -> NoSuchColumnError:
+def _missing_name_error(kind: str, name: str | None, candidates: str | None) -> errors.NoSuchColumnError:
     message = f"{kind} {(name or '?').replace('`', '')} does not exist"
     shown = [
         name for name in (candidates or "").replace("`", "").split(", ") if not name.startswith("__hiveacid")
     ]
     if any(shown):
         message += f"; did you mean one of: {', '.join(shown)}"
-    return NoSuchColumnError(message)
+    return errors.NoSuchColumnError(message)

@@ -10,15 +10,7 @@ from typing import Any
 from pyspark.sql import types as T
 
 from hiveacid.spark.parser.catalyst import scala_items
-from hiveacid.spark.predicates.literals import (
-    NULL,
-    UNKNOWN,
-    NoValue,
-    Value,
-    comparable_type,
-    constant_value,
-    is_lossless_cast,
-)
+from hiveacid.spark.predicates import literals
 
 
 class Operator(StrEnum):
@@ -46,7 +38,7 @@ class Comparison:
 
     column: str
     operator: Operator
-    values: tuple[Value, ...]
+    values: tuple[literals.Value, ...]
     type: T.DataType
 
 
@@ -112,20 +104,22 @@ class ComparisonReader:
         if field is None:
             field, right = self._column(right), left
             operator = _MIRRORED.get(operator, operator)
-        value = UNKNOWN if field is None else constant_value(right)
+        value = literals.UNKNOWN if field is None else literals.constant_value(right)
         if field is None:
             return None
-        if isinstance(value, NoValue):
-            is_null = value is NULL and operator is Operator.NULL_SAFE_EQUAL
+        if isinstance(value, literals.NoValue):
+            is_null = value is literals.NULL and operator is Operator.NULL_SAFE_EQUAL
             return Comparison(field.name, Operator.IS_NULL, (), field.dataType) if is_null else None
         return Comparison(field.name, operator, (value,), field.dataType)
 
     def _in(self, tree: Any) -> Comparison | None:
         field = self._column(tree.value())
-        values = [constant_value(item) for item in scala_items(tree.list())] if field is not None else []
-        if field is None or UNKNOWN in values:
+        values = (
+            [literals.constant_value(item) for item in scala_items(tree.list())] if field is not None else []
+        )
+        if field is None or literals.UNKNOWN in values:
             return None
-        present = tuple(value for value in values if not isinstance(value, NoValue))
+        present = tuple(value for value in values if not isinstance(value, literals.NoValue))
         return Comparison(field.name, Operator.IN, present, field.dataType)
 
     def _column(self, tree: Any) -> T.StructField | None:
@@ -137,8 +131,8 @@ class ComparisonReader:
             return self._fields.get(str(tree.name()).lower())
         if kind != "Cast":
             return None
-        have, want = (comparable_type(t.dataType().catalogString()) for t in (tree.child(), tree))
-        if have is None or want is None or not is_lossless_cast(have, want):
+        have, want = (literals.comparable_type(t.dataType().catalogString()) for t in (tree.child(), tree))
+        if have is None or want is None or not literals.is_lossless_cast(have, want):
             return None
         return self._column(tree.child())
 

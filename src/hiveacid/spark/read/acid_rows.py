@@ -21,6 +21,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import schema_evolution as recipes
 from hiveacid.spark.formats.expressions import Expression, named, selected
+from hiveacid.spark.read import scan_groups
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
 from hiveacid.spark.read.file_index import load_orc
 from hiveacid.spark.read.originals import (
@@ -30,14 +31,6 @@ from hiveacid.spark.read.originals import (
     original_frames,
 )
 from hiveacid.spark.read.partition_lookup import PartitionKey, PartitionLookup, partition_lookup
-from hiveacid.spark.read.scan_groups import (
-    FileGroup,
-    FilesOf,
-    decoded_path,
-    group_files,
-    row_file_name,
-    statement_id_from_path,
-)
 from hiveacid.spark.read.scan_source import (
     CURRENT_WRITE_ID,
     FILE_NAME,
@@ -66,7 +59,7 @@ KeyColumns = Callable[[PartitionKey, str], Sequence[Expression]]
 
 def all_rows(
     source: ScanSource, locations: Sequence[Location], originals: OriginalsByRoot, key: KeyColumns | None
-) -> Iterable[tuple[DataFrame, FileGroup]]:
+) -> Iterable[tuple[DataFrame, scan_groups.FileGroup]]:
     """Yield all rows, deleted ones too, with their current write ids (`CURRENT_WRITE_ID`) and the columns of ``key``."""
     yield from acid_rows(source, locations, data_files(source), key)
     yield from original_rows(source, locations, originals, key)
@@ -75,28 +68,28 @@ def all_rows(
 def acid_rows(
     source: ScanSource,
     locations: Sequence[Location],
-    files_of: FilesOf,
+    files_of: scan_groups.FilesOf,
     key: KeyColumns | None,
     part: Hashable = None,
-) -> Iterable[tuple[DataFrame, FileGroup]]:
+) -> Iterable[tuple[DataFrame, scan_groups.FileGroup]]:
     """Yield all rows of ACID files, as `all_rows` does.
 
     ``part``: tells these files from others of the source, so that their groups are kept; None: they are not.
     """
 
-    def grouped() -> list[FileGroup]:
-        return group_files(source.fs, source.table, locations, files_of)
+    def grouped() -> list[scan_groups.FileGroup]:
+        return scan_groups.group_files(source.fs, source.table, locations, files_of)
 
     for group in grouped() if part is None else source.memo.get(("groups", part), grouped):
         frame = read_acid_files(source, group, INSERTS, values=True)
         partition = partition_lookup(source.facts, source.table, group, frame)
-        more = key(partition, statement_id_from_path(group.depth)) if key else ()
+        more = key(partition, scan_groups.statement_id_from_path(group.depth)) if key else ()
         yield _row_columns(source, frame, partition, more), group
 
 
 def original_rows(
     source: ScanSource, locations: Sequence[Location], originals: OriginalsByRoot, key: KeyColumns | None
-) -> Iterable[tuple[DataFrame, FileGroup]]:
+) -> Iterable[tuple[DataFrame, scan_groups.FileGroup]]:
     """Yield all rows of original files, as `all_rows` does."""
     for group, rows in original_frames(source, locations, originals, with_partition_key=key is not None):
         frame = rows.withColumn("currentTransaction", F.col("originalTransaction")) if key else rows
@@ -104,7 +97,7 @@ def original_rows(
 
 
 def read_acid_files(
-    source: ScanSource, group: FileGroup, operations: str, *, values: bool = False
+    source: ScanSource, group: scan_groups.FileGroup, operations: str, *, values: bool = False
 ) -> DataFrame:
     """Return the valid events of a group of files; ``values``: the user's columns can be selected.
 
@@ -153,19 +146,19 @@ def _row_columns(
     group, recipe = partition.group, partition.group.options.recipe
     assert recipe is not None  # noqa: S101 - the footer of every ACID file was read
     values = recipes.values(source.facts, recipe, source.table.columns, "row.", group.files[0])
-    identity = [_ROW_ID_COLUMN, named(row_file_name(group), FILE_NAME), CURRENT_WRITE_ID_COLUMN]
+    identity = [_ROW_ID_COLUMN, named(scan_groups.row_file_name(group), FILE_NAME), CURRENT_WRITE_ID_COLUMN]
     return selected(frame, [*values, *partition.columns, *identity, *more])
 
 
 def _original_columns(source: ScanSource, frame: DataFrame, more: Sequence[Expression]) -> DataFrame:
     columns = (*source.table.columns, *source.table.partition_columns)
     values = [named(original_column(index), column.name) for index, column in enumerate(columns)]
-    file = named(decoded_path("__hiveacid_file"), FILE_NAME)
+    file = named(scan_groups.decoded_path("__hiveacid_file"), FILE_NAME)
     write_id = named("originalTransaction", CURRENT_WRITE_ID)
     return selected(frame, [*values, _ROW_ID_COLUMN, file, write_id, *more])
 
 
-def delete_event_columns(source: ScanSource, group: FileGroup) -> DataFrame:
+def delete_event_columns(source: ScanSource, group: scan_groups.FileGroup) -> DataFrame:
     """Return the valid delete events of a group: partition columns, row id, deleting write id."""
     frame = read_acid_files(source, group, DELETES)
     partition = partition_lookup(source.facts, source.table, group, frame)

@@ -13,13 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.spark.formats.expressions import Expression, named, selected
-from hiveacid.spark.read.acid_rows import (
-    CURRENT_WRITE_ID_COLUMN,
-    DELETES,
-    KeyColumns,
-    delete_event_columns,
-    read_acid_files,
-)
+from hiveacid.spark.read import acid_rows
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
 from hiveacid.spark.read.delete_bounds import FIRST_V1_PROPERTY, DeleteBounds, KeyBox
 from hiveacid.spark.read.partition_lookup import partition_lookup
@@ -48,7 +42,7 @@ KEY_STRUCT = (
 _OUTSIDE = "[HIVEACID_FORMAT] a delete event lies outside of the statistics of its file"
 
 
-def row_key(locations: Sequence[Location], bounds: DeleteBounds) -> KeyColumns:
+def row_key(locations: Sequence[Location], bounds: DeleteBounds) -> acid_rows.KeyColumns:
     """Return a function that adds the column ``__hiveacid_k`` to rows, to be joined with `delete_keys`."""
     several = len(locations) > 1
     return lambda partition, _: [
@@ -61,10 +55,10 @@ def delete_keys(
 ) -> DataFrame:
     """Return the keys of delete events as ``__hiveacid_dk``; ``current`` adds the deleting write ids."""
     several = len(locations) > 1
-    more = [CURRENT_WRITE_ID_COLUMN] if current else []
+    more = [acid_rows.CURRENT_WRITE_ID_COLUMN] if current else []
 
     def keys_of(group: FileGroup) -> DataFrame:
-        frame = read_acid_files(source, group, DELETES)
+        frame = acid_rows.read_acid_files(source, group, acid_rows.DELETES)
         partition = partition_lookup(source.facts, source.table, group, frame).name if several else None
         return selected(frame, [named(delete_key(bounds, partition, strict=True), "__hiveacid_dk"), *more])
 
@@ -113,5 +107,5 @@ def scan_deletes(source: ScanSource, locations: Sequence[Location]) -> DataFrame
     if not groups:
         partition_columns = [c.name for c in source.table.partition_columns]
         return empty_frame(source, current=True).select(*partition_columns, ROW_ID, CURRENT_WRITE_ID)
-    frames = [delete_event_columns(source, group) for group in groups]
+    frames = [acid_rows.delete_event_columns(source, group) for group in groups]
     return reduce(lambda left, right: left.unionByName(right), frames)

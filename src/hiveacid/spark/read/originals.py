@@ -24,19 +24,13 @@ from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.originals import OriginalRows
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, named, selected
+from hiveacid.spark.read import scan_groups
 from hiveacid.spark.read.partition_lookup import (
     PartitionKeyColumns,
     can_look_up,
     index_by_spark_path,
     partition_lookup,
     path_depth,
-)
-from hiveacid.spark.read.scan_groups import (
-    FILE_PATH,
-    FileGroup,
-    ReadOptions,
-    escape_globs,
-    group_files,
 )
 from hiveacid.spark.read.scan_source import STRICT_READ, ScanSource
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -86,18 +80,18 @@ def original_frames(
     originals: OriginalsByRoot,
     *,
     with_partition_key: bool,
-) -> Iterable[tuple[FileGroup, DataFrame]]:
+) -> Iterable[tuple[scan_groups.FileGroup, DataFrame]]:
     """Yield scans: ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``; `PARTITION_KEY` if asked for.
 
     User and partition columns are renamed by `original_column`, in the table's order, so that none has such a name.
     """
 
-    def files_of(location: Location) -> Iterable[tuple[DataFile, ReadOptions, None]]:
+    def files_of(location: Location) -> Iterable[tuple[DataFile, scan_groups.ReadOptions, None]]:
         for rows in originals.get(location.root, ()):
             footer = source.files[f"{location.root}/{rows.file.path}"]
-            yield rows.file, ReadOptions(recipe=footer.recipe), None
+            yield rows.file, scan_groups.ReadOptions(recipe=footer.recipe), None
 
-    groups = group_files(source.fs, source.table, locations, files_of)
+    groups = scan_groups.group_files(source.fs, source.table, locations, files_of)
     if not groups:
         return
     ids = {
@@ -129,14 +123,14 @@ def original_frames(
 def _read_group(
     source: ScanSource,
     facts: SparkFacts,
-    group: FileGroup,
+    group: scan_groups.FileGroup,
     row_facts: _RowFacts | None = None,
     *,
     with_partition_key: bool,
 ) -> DataFrame:
     """Return the rows with their position in their file, and with ``row_facts``, or else the tail of the file's path."""
     table = source.table
-    frame = flat.read(facts, table, escape_globs(group.files), STRICT_READ, group.options.recipe)
+    frame = flat.read(facts, table, scan_groups.escape_globs(group.files), STRICT_READ, group.options.recipe)
     partition = partition_lookup(facts, table, group, frame)
     partition_key = [named(partition.name, PARTITION_KEY.name)] if with_partition_key else []
     if with_partition_key and facts.classic:
@@ -146,7 +140,9 @@ def _read_group(
         file_key = []
         if len(group.files) > 1:
             indexes = index_by_spark_path(facts, table, group, frame)
-            file_key = [named(map_lookup(facts, indexes, F.col(FILE_PATH), "int"), "__hiveacid_nth")]
+            file_key = [
+                named(map_lookup(facts, indexes, F.col(scan_groups.FILE_PATH), "int"), "__hiveacid_nth")
+            ]
     rows = selected(
         frame,
         [
@@ -181,7 +177,7 @@ def _add_row_facts(facts: SparkFacts, rows: DataFrame, row_facts: _RowFacts) -> 
     )
 
 
-def _path_tail(table: TableDefinition, group: FileGroup) -> str:
+def _path_tail(table: TableDefinition, group: scan_groups.FileGroup) -> str:
     """Return the last path components of a row's file, which tell the files of a group apart.
 
     Spark spells scheme and authority in several ways. The expression runs for each row: the plain name costs least.
@@ -204,7 +200,7 @@ def _numbered_by_window(rows: DataFrame) -> DataFrame:
 
 
 def _join_row_facts(
-    source: ScanSource, numbered: DataFrame, group: FileGroup, row_facts: _RowFacts
+    source: ScanSource, numbered: DataFrame, group: scan_groups.FileGroup, row_facts: _RowFacts
 ) -> DataFrame:
     """Add the row facts of each row's file by a join, and the row ids."""
     depth = path_depth(source.table, group)

@@ -21,16 +21,10 @@ from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected
+from hiveacid.spark.read import delete_bounds
 from hiveacid.spark.read.acid_rows import KeyColumns, acid_rows, original_rows
 from hiveacid.spark.read.acid_v1 import newest_versions
 from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
-from hiveacid.spark.read.delete_bounds import (
-    SEPARATE_SCAN_ROWS,
-    DeleteBounds,
-    KeyBox,
-    files_without_deletes,
-    row_id_spans,
-)
 from hiveacid.spark.read.delete_join import delete_keys, row_key
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.partition_lookup import partition_lookup
@@ -56,7 +50,7 @@ from hiveacid.storage.locations import Location
 def scan(
     source: ScanSource,
     locations: Sequence[Location],
-    bounds: DeleteBounds | None,
+    bounds: delete_bounds.DeleteBounds | None,
     *,
     originals: OriginalsByRoot | None = None,
     current: bool = False,
@@ -77,7 +71,7 @@ def scan(
     )
     free_files: Collection[str] = ()
     if bounds is not None and not current:  # a compaction must not split the rows that one task is to read
-        min_rows = 0 if counted else SEPARATE_SCAN_ROWS
+        min_rows = 0 if counted else delete_bounds.SEPARATE_SCAN_ROWS
         free_files = source.memo.get(
             ("free", min_rows),
             lambda: _files_without_deletes(source, with_deletes, bounds, min_rows=min_rows),
@@ -127,7 +121,7 @@ def _split_by_events(
 
 
 def _files_without_deletes(
-    source: ScanSource, locations: Sequence[Location], bounds: DeleteBounds, *, min_rows: int
+    source: ScanSource, locations: Sequence[Location], bounds: delete_bounds.DeleteBounds, *, min_rows: int
 ) -> Collection[str]:
     """Return the files, in locations with delete events, whose rows need no lookup."""
     if not bounds.keys_fit_long:
@@ -140,8 +134,8 @@ def _files_without_deletes(
     files = {}
     for path in paths:
         footer = source.files[path]
-        files[path] = (footer.rows, footer.keys and KeyBox.between(footer.keys))
-    return files_without_deletes(bounds.boxes, files, min_rows)
+        files[path] = (footer.rows, footer.keys and delete_bounds.KeyBox.between(footer.keys))
+    return delete_bounds.files_without_deletes(bounds.boxes, files, min_rows)
 
 
 def _count_deleted_rows(
@@ -162,7 +156,7 @@ def _count_deleted_rows(
         for file, options, _ in data_files(source)(location)
         if (path := f"{location.root}/{file.path}") not in free_files
     ]
-    spans = row_id_spans(files)
+    spans = delete_bounds.row_id_spans(files)
     lookup = None if spans is None else source.delete_bitmap(locations)
     return None if spans is None or lookup is None else sum(lookup.bitmap.count(*span) for span in spans)
 
@@ -185,7 +179,7 @@ def _count_from_footers(
 def _live_rows(
     source: ScanSource,
     locations: Sequence[Location],
-    bounds: DeleteBounds,
+    bounds: delete_bounds.DeleteBounds,
     originals: OriginalsByRoot,
     free_files: Collection[str],
 ) -> list[DataFrame]:
@@ -216,7 +210,7 @@ def _deleted_flag(facts: SparkFacts, lookup: BitmapLookup) -> KeyColumns:
 
 
 def _split_by_bounds(
-    source: ScanSource, bounds: DeleteBounds, originals: OriginalsByRoot
+    source: ScanSource, bounds: delete_bounds.DeleteBounds, originals: OriginalsByRoot
 ) -> tuple[OriginalsByRoot, OriginalsByRoot]:
     """Split original files into those with rows that a delete event may match, and those without."""
     with_deletes: OriginalsByRoot = {}

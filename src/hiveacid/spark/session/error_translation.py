@@ -15,20 +15,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
-from hiveacid.errors import (
-    BadFileError,
-    CatalogError,
-    ConstraintViolationError,
-    DataError,
-    FormatError,
-    HiveAcidError,
-    MergeCardinalityError,
-    NoSuchColumnError,
-    ParseError,
-    SchemaMismatchError,
-    StatementTooLargeError,
-    StorageError,
-)
+from hiveacid import errors
 
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -50,7 +37,7 @@ class _LastLine(logging.Filter):
 
 
 @contextmanager
-def spark_errors_logged(*, unless: type[BaseException] = HiveAcidError) -> Iterator[None]:
+def spark_errors_logged(*, unless: type[BaseException] = errors.HiveAcidError) -> Iterator[None]:
     """Print PySpark's line for an error only if that error leaves the block, and then only once.
 
     Lines of errors that the block handles are dropped, and so are those of errors of the class ``unless``. Other threads,
@@ -139,9 +126,9 @@ def is_stack_overflow(error: BaseException) -> bool:
     return "java.lang.StackOverflowError" in str(error)[:2000]
 
 
-def stack_overflow_error() -> StatementTooLargeError:
+def stack_overflow_error() -> errors.StatementTooLargeError:
     """Return the error for a statement that is `is_stack_overflow`."""
-    return StatementTooLargeError(
+    return errors.StatementTooLargeError(
         "the statement is nested too deeply for Spark: divide it, or give the driver's threads more stack (-Xss)"
     )
 
@@ -151,7 +138,7 @@ def is_unsupported_metastore(error: BaseException) -> bool:
     return "Invalid method name: 'get_table'" in str(error)
 
 
-def translate(error: Exception) -> HiveAcidError | None:
+def translate(error: Exception) -> errors.HiveAcidError | None:
     """Return the error of this project for a Spark error; None if there is no better one."""
     if is_stack_overflow(error):
         return stack_overflow_error()
@@ -165,7 +152,7 @@ def translate(error: Exception) -> HiveAcidError | None:
         return _analysis_error(error, text)
     unreachable = _UNREACHABLE.search(text)
     if unreachable:
-        return StorageError(f"a file system could not be reached: {unreachable.group()[:500]}")
+        return errors.StorageError(f"a file system could not be reached: {unreachable.group()[:500]}")
     if (
         "FAILED_READ_FILE" in text
         or "Malformed ORC" in text
@@ -174,41 +161,45 @@ def translate(error: Exception) -> HiveAcidError | None:
         match = _FILE.search(text)
         path = match.group(1).rstrip(".") if match else None
         if "FILE_NOT_EXIST" in text or "FileNotFoundException" in text:
-            return FormatError("a data file of the snapshot is gone (removed by hand?)", path=path)
-        return BadFileError("a data file cannot be read: it is damaged or not what its name says", path=path)
+            return errors.FormatError("a data file of the snapshot is gone (removed by hand?)", path=path)
+        return errors.BadFileError(
+            "a data file cannot be read: it is damaged or not what its name says", path=path
+        )
     if "FileNotFoundException" in text:
         match = _MISSING.search(text)
-        return FormatError("a data file of the snapshot is gone", path=match.group(1) if match else None)
+        return errors.FormatError(
+            "a data file of the snapshot is gone", path=match.group(1) if match else None
+        )
     if any(sign in text for sign in _STORAGE_SIGNS):
         line = next(line for line in text.splitlines() if any(sign in line for sign in _STORAGE_SIGNS))
-        return StorageError(_JAVA_CLASSES.sub("", line)[:500])
+        return errors.StorageError(_JAVA_CLASSES.sub("", line)[:500])
     if any(sign in text for sign in _DATA_CONDITIONS):
-        return DataError(_first_line(text))
+        return errors.DataError(_first_line(text))
     return None
 
 
-def _marked_error(kind: str, message: str) -> HiveAcidError:
+def _marked_error(kind: str, message: str) -> errors.HiveAcidError:
     match kind:
         case "CARDINALITY":
-            return MergeCardinalityError(message + ": make the source unique on the ON condition")
+            return errors.MergeCardinalityError(message + ": make the source unique on the ON condition")
         case "CONSTRAINT":
-            return ConstraintViolationError(message)
+            return errors.ConstraintViolationError(message)
         case "DATA":
-            return DataError(message)
+            return errors.DataError(message)
         case _:
-            return BadFileError(message)
+            return errors.BadFileError(message)
 
 
-def _analysis_error(error: AnalysisException, text: str) -> HiveAcidError:
+def _analysis_error(error: AnalysisException, text: str) -> errors.HiveAcidError:
     line = _first_line(text)
     condition = (getattr(error, "getCondition", None) or error.getErrorClass)() or ""
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "FIELD_NOT_FOUND")):
-        return NoSuchColumnError(line)
+        return errors.NoSuchColumnError(line)
     if condition.startswith("DATATYPE_MISMATCH") or "INCOMPATIBLE" in condition:
-        return SchemaMismatchError(line)
+        return errors.SchemaMismatchError(line)
     if condition.startswith("PARSE_SYNTAX_ERROR"):
-        return ParseError(line)
-    return CatalogError(line)
+        return errors.ParseError(line)
+    return errors.CatalogError(line)
 
 
 def _first_line(text: str) -> str:

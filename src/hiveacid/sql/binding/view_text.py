@@ -7,15 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from hiveacid import errors
 from hiveacid.core.model import Column, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import (
-    CatalogError,
-    ParseError,
-    SchemaMismatchError,
-    StatementError,
-    UnsupportedFeatureError,
-)
 from hiveacid.spark.formats.types import hive_type_name
 from hiveacid.spark.parser.relations import Relation
 from hiveacid.spark.session.temporary_views import is_temporary_view
@@ -43,7 +37,7 @@ def match_output_columns(outputs: Sequence[str], columns: Sequence[str]) -> tupl
     for name, count in counts.items():
         if len(now.get(name, ())) != count:
             description = f"columns called {name}" if name else "columns without a name"
-            raise SchemaMismatchError(
+            raise errors.SchemaMismatchError(
                 f"its query has {len(now.get(name, ()))} {description}, and had {count} when it was made: CREATE OR REPLACE it"
             )
     used: dict[str, int] = {}
@@ -92,7 +86,7 @@ def qualify_names(context: Context, piece: Slice, relations: Sequence[Relation],
         temporary = len(relation.parts) == 1 and is_temporary_view(context.facts, relation.parts[0])
         if temporary or relation.parts[0] == _GLOBAL:
             line, column = EditedText(piece).place(relation.start)
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"a view of the catalog cannot read {'.'.join(relation.parts)}, a temporary view: use CREATE TEMPORARY VIEW "
                 f"(line {line}, column {column})"
             )
@@ -115,7 +109,7 @@ def with_view_columns(view: ViewDefinition, frame: DataFrame) -> DataFrame:
     else:
         indexes = tuple(range(len(frame.columns)))
         if len(indexes) != len(names):
-            raise SchemaMismatchError(
+            raise errors.SchemaMismatchError(
                 f"it has {len(names)} columns, and its query {len(indexes)}: create it again"
             )
     if indexes == tuple(range(len(frame.columns))):
@@ -132,8 +126,10 @@ def errors_of_view(name: TableName, where: str) -> Iterator[None]:
     try:
         with spark_errors_at_source():
             yield
-    except (CatalogError, StatementError, UnsupportedFeatureError) as error:
-        kind = CatalogError if isinstance(error, ParseError) else type(error)
+    except (errors.CatalogError, errors.StatementError, errors.UnsupportedFeatureError) as error:
+        kind = errors.CatalogError if isinstance(error, errors.ParseError) else type(error)
         message = _PLACE.sub("", str(error))
-        advice = ": its text is not Spark's SQL; query the tables below it" * isinstance(error, ParseError)
+        advice = ": its text is not Spark's SQL; query the tables below it" * isinstance(
+            error, errors.ParseError
+        )
         raise kind(f"view {name}: {message}{advice}{where}") from error

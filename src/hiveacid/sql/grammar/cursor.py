@@ -12,15 +12,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.schema.types import parse_type_at
 from hiveacid.errors import ParseError
 from hiveacid.spark.parser.lexer import Token, TokenKind, is_script, string_value, tokenize
-from hiveacid.sql.statements.values import (
-    SPARK_CATALOG,
-    Literal,
-    PartitionItem,
-    PartitionSpec,
-    Properties,
-    Slice,
-    TableRef,
-)
+from hiveacid.sql.statements import values
 
 T = TypeVar("T")
 
@@ -167,16 +159,16 @@ class Cursor:
             return self.advance().text[1:-1].replace('""', '"').lower()
         return self.name(subject)
 
-    def table(self, subject: str = "a table name") -> TableRef:
+    def table(self, subject: str = "a table name") -> values.TableRef:
         """Take ``table`` or ``database.table``; ``spark_catalog.`` may precede both."""
         first = self.next
         parts = self.dotted(subject)
-        if len(parts) == 3 and parts[0] == SPARK_CATALOG:  # noqa: PLR2004 - catalog first
+        if len(parts) == 3 and parts[0] == values.SPARK_CATALOG:  # noqa: PLR2004 - catalog first
             del parts[0]
         if len(parts) > 2:  # noqa: PLR2004 - database and table
             self.refuse("a table name has at most two parts, database.table", first)
         database = parts[0] if len(parts) > 1 else None
-        return TableRef(database, parts[-1], first.line, first.column)
+        return values.TableRef(database, parts[-1], first.line, first.column)
 
     def dotted(self, subject: str, *, flexible: bool = False) -> list[str]:
         """Take a name of one or more parts; ``flexible`` as in :meth:`flexible_name`."""
@@ -238,7 +230,7 @@ class Cursor:
         """Take ``(name, ...)``; the same name twice is refused."""
         return self.list_of(lambda: self.name(subject), str)
 
-    def properties(self) -> Properties:
+    def properties(self) -> values.Properties:
         """Take ``('key'='value', ...)``; sorted by key, the last of equal keys wins."""
         return tuple(sorted(dict(self.list_of(self._property)).items()))
 
@@ -265,7 +257,7 @@ class Cursor:
 
     # ---- pieces of text
 
-    def rest(self, subject: str) -> Slice:
+    def rest(self, subject: str) -> values.Slice:
         """Take everything up to the end; parentheses must match."""
         return self.until(frozenset(), subject)
 
@@ -275,7 +267,7 @@ class Cursor:
         self._at = len(self._tokens)
         return text
 
-    def until(self, stops: frozenset[str], subject: str) -> Slice:
+    def until(self, stops: frozenset[str], subject: str) -> values.Slice:
         """Take everything up to one of the words or symbols, a closing parenthesis, or the end.
 
         Only words outside of parentheses and of CASE ... END count, and not behind a dot. At least one token
@@ -313,15 +305,15 @@ class Cursor:
                 if not brackets:
                     return token
 
-    def slice(self, first: Token, last: Token) -> Slice:
+    def slice(self, first: Token, last: Token) -> values.Slice:
         """Return the text from one token to another."""
         begin = bisect_left(self._tokens, first.start, key=attrgetter("start"))
         end = bisect_left(self._tokens, last.start, key=attrgetter("start"))
-        return Slice.of_tokens(self.text, self._tokens[begin : end + 1])
+        return values.Slice.of_tokens(self.text, self._tokens[begin : end + 1])
 
     # ---- partitions
 
-    def partition(self, *, dynamic: bool = False, comparisons: bool = False) -> PartitionSpec:
+    def partition(self, *, dynamic: bool = False, comparisons: bool = False) -> values.PartitionSpec:
         """Take ``PARTITION (...)`` if it comes next, else return an empty specification."""
         if not self.take("PARTITION"):
             return ()
@@ -331,38 +323,38 @@ class Cursor:
             "partition column {} stands twice",
         )
 
-    def _partition_item(self, *, dynamic: bool, comparisons: bool) -> PartitionItem:
+    def _partition_item(self, *, dynamic: bool, comparisons: bool) -> values.PartitionItem:
         token = self.next
         name = self.name("a partition column")
         operator = _COMPARISONS.get(self.next.keyword)
         if operator is None or (operator != "=" and not comparisons):
             if dynamic and self.next.keyword in {",", ")"}:
-                return PartitionItem(name, line=token.line, at_column=token.column)
+                return values.PartitionItem(name, line=token.line, at_column=token.column)
             self.fail("a comparison" if comparisons else "'='")
         self._at += 1
         before = self._at
         expression = self.until(frozenset({","}), "a value")
         literal = _literal(self._tokens[before : self._at])
-        return PartitionItem(name, expression, literal, operator, token.line, token.column)
+        return values.PartitionItem(name, expression, literal, operator, token.line, token.column)
 
 
 def _is_whole(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
-def _literal(tokens: list[Token]) -> Literal | None:
+def _literal(tokens: list[Token]) -> values.Literal | None:
     """Return the tokens as a constant, None if they are not one."""
     kinds = {token.kind for token in tokens}
     first = tokens[0].keyword
     if kinds == {TokenKind.STRING}:
-        return Literal("".join(string_value(token.text) for token in tokens), "string")
+        return values.Literal("".join(string_value(token.text) for token in tokens), "string")
     if len(tokens) == 1 and first == "NULL":
-        return Literal(None, "null")
+        return values.Literal(None, "null")
     if len(tokens) == 1 and first in {"TRUE", "FALSE"}:
-        return Literal(first.lower(), "boolean")
+        return values.Literal(first.lower(), "boolean")
     if first in {"DATE", "TIMESTAMP"} and {token.kind for token in tokens[1:]} == {TokenKind.STRING}:
-        return Literal("".join(string_value(token.text) for token in tokens[1:]), first.lower())
+        return values.Literal("".join(string_value(token.text) for token in tokens[1:]), first.lower())
     sign = tokens[0].text if first in {"-", "+"} else ""
     if len(tokens) == 1 + bool(sign) and tokens[-1].kind is TokenKind.NUMBER:
-        return Literal(sign.strip("+") + tokens[-1].text.upper().rstrip("BDLSYF"), "number")
+        return values.Literal(sign.strip("+") + tokens[-1].text.upper().rstrip("BDLSYF"), "number")
     return None

@@ -10,17 +10,10 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+from hiveacid import errors
 from hiveacid.config.property_keys import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.model import Bucketing, Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import storage_format
-from hiveacid.errors import (
-    AlreadyExistsError,
-    CatalogError,
-    NoSuchTableError,
-    SchemaMismatchError,
-    TransactionStateError,
-    UnsupportedFeatureError,
-)
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import find_hiveacid_table
 from hiveacid.sql.binding.statement_owner import makes_own_table
@@ -81,17 +74,17 @@ class TableSpec:
         for key, value in self.options.items():
             alternative = _REFUSED_OPTIONS.get(key.lower())
             if alternative is not None and str(value).lower() not in _OFF:
-                raise UnsupportedFeatureError(
+                raise errors.UnsupportedFeatureError(
                     f"{method}: the option {key}={value} is not supported: {alternative}"
                 )
             if key.lower() == "partitionoverwritemode" and str(value).lower() != "dynamic":
-                raise UnsupportedFeatureError(
+                raise errors.UnsupportedFeatureError(
                     f"{method} replaces only the partitions that get rows ({key}=dynamic): to replace all rows use "
                     "df.writeTo(name).overwrite(lit(True))"
                 )
         provider = (self.provider or "hive").lower()
         if provider not in _ANY_FORMAT and storage_format(provider) is None:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{method}: a transactional table cannot have the format {provider}: use orc, or another table"
             )
 
@@ -102,21 +95,21 @@ class TableSpec:
         statement = self.statement(TableRef(None, table.name.name))
         if self.partition_columns is not None and [c.name for c in statement.partition_columns] != existing:
             names = ", ".join(self.partition_columns)
-            raise SchemaMismatchError(
+            raise errors.SchemaMismatchError(
                 f"{method}: {table.name} is partitioned by {', '.join(existing) or 'nothing'}, not by {names}: leave out partitionBy"
             )
         if self.bucketing is not None and self.bucketing != table.bucketing:
-            raise SchemaMismatchError(
+            raise errors.SchemaMismatchError(
                 f"{method}: the buckets of {table.name} are different: leave out bucketBy and sortBy"
             )
         if statement.storage is not None and statement.storage.input_format != table.storage.input_format:
-            raise SchemaMismatchError(
+            raise errors.SchemaMismatchError(
                 f"{method}: the files of {table.name} are not {self.provider}: leave out the format"
             )
         existing_properties = {key.lower(): value for key, value in table.properties}
         for key, value in statement.properties:
             if existing_properties.get(key.lower(), "").lower() != str(value).lower():
-                raise UnsupportedFeatureError(
+                raise errors.UnsupportedFeatureError(
                     f"{method}: {key}={value} has no effect on the existing table {table.name}: leave it out, or use "
                     "ALTER TABLE ... SET TBLPROPERTIES"
                 )
@@ -133,7 +126,9 @@ class Target:
     def require_table(self) -> TableDefinition:
         """Return the existing table's definition. Raises NoSuchTableError."""
         if self.table is None:
-            raise NoSuchTableError(f"table {self.ref.resolve(self.session.context.database)} does not exist")
+            raise errors.NoSuchTableError(
+                f"table {self.ref.resolve(self.session.context.database)} does not exist"
+            )
         return self.session.context.require(self.table)
 
     def can_create(self, spec: TableSpec) -> bool:
@@ -152,13 +147,13 @@ class Target:
     def create(self, method: str, frame: DataFrame, spec: TableSpec) -> WriteReport:
         """Create the table with the rows of a frame. Raises AlreadyExistsError."""
         if self.table is not None:
-            raise AlreadyExistsError(f"table {self.table} exists already")
+            raise errors.AlreadyExistsError(f"table {self.table} exists already")
         spec.require_possible(method)
         ensure_database(self.session, self.ref)
 
         def run(execution: ExecutionContext) -> WriteReport:
             if execution.joined is not None:
-                raise TransactionStateError(
+                raise errors.TransactionStateError(
                     f"{method} cannot be part of a transaction: COMMIT or ROLLBACK first"
                 )
             return create_from(execution, spec.statement(self.ref), frame)
@@ -176,7 +171,7 @@ class Target:
             _types(table.columns),
             _types(table.partition_columns),
         ):
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{method} would change the columns or partitions of {table.name}, which one commit cannot: use "
                 f"df.writeTo('n')...create(), DROP TABLE {table.name}, ALTER TABLE n RENAME TO {table.name}; to keep its columns and "
                 "replace its rows use df.write.mode('overwrite').saveAsTable"
@@ -234,10 +229,10 @@ def find_target(session: NativeConnection, parts: Sequence[str]) -> Target | Non
         hidden = ref.resolve(context.database)
         if context.catalog.get_table(hidden) is None:
             return None
-        raise CatalogError(
+        raise errors.CatalogError(
             f"{ref.name} is a temporary view in this session: to write to the table, name it {hidden}"
         )
     view = find_hiveacid_view(context, ref)
     if view is not None:
-        raise CatalogError(f"{view.name} is a view: write to the tables that it reads")
+        raise errors.CatalogError(f"{view.name} is a view: write to the tables that it reads")
     return Target(session, ref, find_hiveacid_table(context, ref))

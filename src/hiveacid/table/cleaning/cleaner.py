@@ -26,15 +26,8 @@ from hiveacid.errors import (
 from hiveacid.storage.locations import adopted_txn_id, list_adopted, path_visibility_txn_id, read_metadata
 from hiveacid.storage.paths import real_path
 from hiveacid.storage.staging import abandoned_staging, expired_staging
+from hiveacid.table.cleaning import clean_location
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
-from hiveacid.table.cleaning.clean_location import (
-    cleaner_lock,
-    delete_planned,
-    is_cleanup_disabled,
-    plan_location_cleaning,
-    ready_jobs,
-    unsettled_txns,
-)
 from hiveacid.table.cleaning.file_retention import cleaning_delay, history_retention
 from hiveacid.table.cleaning.removal import remove_entries
 from hiveacid.table.context import Context, table_names
@@ -63,7 +56,7 @@ def clean(context: Context) -> list[str]:
             logger.warning("cleaning of %s: %s", task, error)
             errors.append(error)
 
-    for job in ready_jobs(context):
+    for job in clean_location.ready_jobs(context):
         attempt(f"{job.request.table} (compaction {job.id})", partial(clean_job, context, job.id))
     OverwrittenCleaner(context).step(attempt)
     for name in table_names(context.catalog):
@@ -86,7 +79,7 @@ def clean_job(context: Context, job_id: int) -> list[str]:
         return []
     # This order matters: a compaction that commits between the two calls then counts as unsettled.
     min_open = context.store.min_open_txn_id()
-    ready = ready_jobs(context)
+    ready = clean_location.ready_jobs(context)
     job = next((candidate for candidate in ready if candidate.id == job_id), None)
     if job is None or job.next_txn_id is None or job.next_txn_id > min_open:
         return []
@@ -99,12 +92,12 @@ def clean_job(context: Context, job_id: int) -> list[str]:
         and (job.commit_time or job.ended or job.started or 0) > context.store.now() - 1000 * retention
     ):
         return []
-    with cleaner_lock(context, job.request.table) as held:
+    with clean_location.cleaner_lock(context, job.request.table) as held:
         return _clean_after_job(context, job, min_open) if held else []
 
 
 def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list[str]:
-    ready = ready_jobs(context)
+    ready = clean_location.ready_jobs(context)
     if job.id not in {
         candidate.id for candidate in ready
     }:  # dropped with its table, or cleaned by another client
@@ -116,12 +109,14 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list
         _succeed(context, job, "the table or partition is gone")
         return []
     root = table.location if partition is None else partition.location
-    if is_cleanup_disabled(context, table, partition):
+    if clean_location.is_cleanup_disabled(context, table, partition):
         return []
-    unsettled = unsettled_txns(ready, min_open)
+    unsettled = clean_location.unsettled_txns(ready, min_open)
     try:
-        plan = plan_location_cleaning(context, table, root, job.high_watermark, min_open, unsettled)
-        removed_paths = delete_planned(context, table, root, plan)
+        plan = clean_location.plan_location_cleaning(
+            context, table, root, job.high_watermark, min_open, unsettled
+        )
+        removed_paths = clean_location.delete_planned(context, table, root, plan)
     except MissingDirectoryError:
         removed_paths, plan = [], None
     if plan is None or not plan.postponed:
@@ -142,13 +137,13 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     time-out may publish late; readers then ignore its files because of the base.
     """
     min_open = context.store.min_open_txn_id()
-    with cleaner_lock(context, name) as held:
+    with clean_location.cleaner_lock(context, name) as held:
         return _clean_aborted_of(context, name, min_open) if held else []
 
 
 def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> list[str]:
     table = context.catalog.get_table(name)
-    if table is None or is_cleanup_disabled(context, table, None):
+    if table is None or clean_location.is_cleanup_disabled(context, table, None):
         return []
     partitions = partitions_of(context, table)
     locations = [table.location] if partitions is None else [p.location for p in partitions]
@@ -161,7 +156,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
         return removed_paths
     # new partitions of a writer that crashed before its commit are not in the catalog
     disk_locations = [partition.location for partition in partitions_on_disk(context, table)]
-    unsettled = unsettled_txns(ready_jobs(context), min_open)
+    unsettled = clean_location.unsettled_txns(clean_location.ready_jobs(context), min_open)
     reach: list[int] = []
     for root in dict.fromkeys((*locations, *disk_locations)):
         try:
@@ -181,8 +176,8 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
 def _clean_aborted_at(
     context: Context, table: TableDefinition, root: str, min_open: TxnId
 ) -> tuple[list[str], int]:
-    plan = plan_location_cleaning(context, table, root, None, min_open, aborted_only=True)
-    return delete_planned(context, table, root, plan), int(plan.forget_aborted_up_to)
+    plan = clean_location.plan_location_cleaning(context, table, root, None, min_open, aborted_only=True)
+    return clean_location.delete_planned(context, table, root, plan), int(plan.forget_aborted_up_to)
 
 
 def _base_write_id(context: Context, table: TableDefinition, root: str, txns: ValidTxnList) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 
+from hiveacid import errors
 from hiveacid.config import setting_keys
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind
@@ -23,14 +24,6 @@ from hiveacid.core.compaction.sort_order import sort_columns
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, TransactionState
-from hiveacid.errors import (
-    CompactionError,
-    CompactionRefusedError,
-    ConfigError,
-    NotTransactionalError,
-    StatementCancelledError,
-    TransactionStateError,
-)
 from hiveacid.ports.clock import Clock
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.jobs import cancel_jobs
@@ -81,7 +74,7 @@ def compact(
     compaction_kind = _kind(kind, options)
     table = context.require(name)
     if table.kind is TableKind.PLAIN:
-        raise NotTransactionalError(f"COMPACT on {name}: the table is not transactional")
+        raise errors.NotTransactionalError(f"COMPACT on {name}: the table is not transactional")
     _check(context, table, options)
     targets = _targets(context, table, spec)
     requests = [_request(context, table, partition, compaction_kind, options) for partition in targets]
@@ -89,10 +82,10 @@ def compact(
     reports = _clean_after(context, reports)
     refused = [report for report in reports if report.state == CompactionState.REFUSED]
     if len(targets) == 1 and refused:
-        raise CompactionRefusedError(f"{name}: {refused[0].reason}")
+        raise errors.CompactionRefusedError(f"{name}: {refused[0].reason}")
     if silent:
         suffix = "; all other partitions are done" if len(targets) > len(silent) else ""
-        raise CompactionRefusedError(f"{'; '.join(silent)}{suffix}")
+        raise errors.CompactionRefusedError(f"{'; '.join(silent)}{suffix}")
     return reports
 
 
@@ -101,16 +94,16 @@ def _kind(kind: str, options: CompactionOptions) -> CompactionKind:
         compaction_kind = CompactionKind(kind.strip().lower())
     except ValueError:
         kinds = ", ".join(CompactionKind)
-        raise ConfigError(f"compaction type {kind!r}: there are {kinds}") from None
+        raise errors.ConfigError(f"compaction type {kind!r}: there are {kinds}") from None
     if compaction_kind is not CompactionKind.REBALANCE and (options.buckets or options.order_by):
-        raise ConfigError("CLUSTERED INTO … BUCKETS and ORDER BY are for COMPACT 'rebalance' only")
+        raise errors.ConfigError("CLUSTERED INTO … BUCKETS and ORDER BY are for COMPACT 'rebalance' only")
     return compaction_kind
 
 
 def _check(context: Context, table: TableDefinition, options: CompactionOptions) -> None:
     """Refuse options that no worker can carry out, before a job is queued."""
     if options.buckets is not None and not 1 <= options.buckets <= MAX_BUCKETS:
-        raise ConfigError(f"CLUSTERED INTO {options.buckets} BUCKETS: there can be 1 to {MAX_BUCKETS}")
+        raise errors.ConfigError(f"CLUSTERED INTO {options.buckets} BUCKETS: there can be 1 to {MAX_BUCKETS}")
     if options.order_by is not None:
         order = sort_columns(options.order_by, [column.name for column in table.columns])
         with translate_errors():
@@ -200,7 +193,7 @@ class _StoppableClock:
         """Wait. Raises StatementCancelledError once the statement is stopped."""
         while seconds > 0:
             if self.stopping.is_set():
-                raise StatementCancelledError("the statement was stopped while it waited")
+                raise errors.StatementCancelledError("the statement was stopped while it waited")
             self.clock.sleep(min(seconds, _LOOK))
             seconds -= _LOOK
 
@@ -228,7 +221,7 @@ def _run_request(
     try:
         with at_work.queueing:
             job = _enqueue_after_sweep(context, request)
-    except CompactionRefusedError as error:
+    except errors.CompactionRefusedError as error:
         if alone:
             raise
         if isinstance(error, _SilentWorkerError):
@@ -268,7 +261,7 @@ def _enqueue_after_sweep(context: Context, request: CompactionRequest) -> Compac
     """Enqueue a job; after a refusal, end the snapshots of unreferenced DataFrames and enqueue once more."""
     try:
         return _enqueue(context, request)
-    except CompactionRefusedError:
+    except errors.CompactionRefusedError:
         if not context.store.maintained_by_hiveacid():
             raise
         release_unused_plans(context.facts, context.read_leases.sweep)
@@ -286,7 +279,7 @@ def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
     initiator = f"{context.transactions.client.host}-manual"
     try:
         return store.enqueue_compaction(request, initiator)
-    except CompactionRefusedError:
+    except errors.CompactionRefusedError:
         if not store.maintained_by_hiveacid():
             raise
         key = (request.table, request.partition)
@@ -304,17 +297,17 @@ def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
             return waiting[0]
         try:
             return store.enqueue_compaction(request, initiator)
-        except CompactionRefusedError as error:
+        except errors.CompactionRefusedError as error:
             raise _with_expiry(context, request, error) from None
 
 
-class _SilentWorkerError(CompactionRefusedError):
+class _SilentWorkerError(errors.CompactionRefusedError):
     """A refusal because of a job whose worker missed a heartbeat and may have crashed."""
 
 
 def _with_expiry(
-    context: Context, request: CompactionRequest, error: CompactionRefusedError
-) -> CompactionRefusedError:
+    context: Context, request: CompactionRequest, error: errors.CompactionRefusedError
+) -> errors.CompactionRefusedError:
     """Add to a refusal the time at which the running job expires if its worker has crashed."""
     store = context.store
     key = (request.table, request.partition, CompactionState.WORKING)
@@ -329,7 +322,7 @@ def _with_expiry(
     expiry, missed = _expiry(context, job)
     announced = any(service.name == job.worker for service in store.show_services(SERVICE_TIMEOUT))
     deadline = datetime.fromtimestamp(expiry / 1000, UTC).isoformat(sep=" ", timespec="seconds")
-    kind = _SilentWorkerError if missed and not announced else CompactionRefusedError
+    kind = _SilentWorkerError if missed and not announced else errors.CompactionRefusedError
     return kind(
         f"{error}: {job.worker} is at work on it. If that worker is dead, its job is given up at {deadline}; repeat COMPACT "
         "then"
@@ -354,7 +347,9 @@ def _end_stale_job(
 ) -> None:
     """End a job that blocks another one, if its worker seems dead or only its cleaning is left."""
     covered = (job.request.kind, request.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
-    with suppress(TransactionStateError, CompactionError):  # another client has ended the job meanwhile
+    with suppress(
+        errors.TransactionStateError, errors.CompactionError
+    ):  # another client has ended the job meanwhile
         if (
             job.state == CompactionState.WORKING
             and (job.started or 0) < silent_since

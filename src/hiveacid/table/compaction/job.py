@@ -31,14 +31,8 @@ from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.spark.session.jobs import named_jobs
 from hiveacid.storage.locations import Location, list_locations
 from hiveacid.table.cleaning.clean_location import cleaner_lock, record_history_start
+from hiveacid.table.compaction import write
 from hiveacid.table.compaction.report import CompactionReport, DataVolume
-from hiveacid.table.compaction.write import (
-    CompactionWriter,
-    RewriteTask,
-    measure_input,
-    rewrite,
-    spark_writer,
-)
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import find_partition
 from hiveacid.table.read.footers import read_footers
@@ -72,7 +66,7 @@ class _Job:
     partition: Partition | None
     kind: CompactionKind
     txn: Transaction
-    writing: CompactionWriter
+    writing: write.CompactionWriter
 
     @property
     def level(self) -> LayoutLevel:
@@ -94,7 +88,7 @@ def run_job(
     job: Compaction,
     worker: str,
     interrupted: Callable[[], bool] = never_interrupted,
-    writing: CompactionWriter | None = None,
+    writing: write.CompactionWriter | None = None,
 ) -> CompactionReport:
     """Run a job that ``worker`` has claimed; return the report.
 
@@ -111,7 +105,7 @@ def run_job(
                 context.facts, job_group(job.id), f"{job.request.kind} compaction of {subject}"
             )
         with naming:
-            report = _run(context, job, worker, writing or spark_writer())
+            report = _run(context, job, worker, writing or write.spark_writer())
     except _RefusedError as refused:
         state = _refuse(context, job, worker, refused)
         return CompactionReport(job.id, job.request.kind, job.request.partition, state, str(refused))
@@ -154,7 +148,7 @@ def _refuse(context: Context, job: Compaction, worker: str, refused: _RefusedErr
     return state
 
 
-def _run(context: Context, job: Compaction, worker: str, writing: CompactionWriter) -> CompactionReport:
+def _run(context: Context, job: Compaction, worker: str, writing: write.CompactionWriter) -> CompactionReport:
     name, kind = job.request.table, _kind_of(job)
     table = context.catalog.get_table(name)
     if table is None:
@@ -196,7 +190,7 @@ def _in_transaction(
     worker: str,
     kind: CompactionKind,
     txn: Transaction,
-    writing: CompactionWriter,
+    writing: write.CompactionWriter,
 ) -> CompactionReport:
     name, partition_name = job.request.table, job.request.partition
     lock = LockType.EXCL_WRITE if kind is CompactionKind.REBALANCE else LockType.SHARED_READ
@@ -251,15 +245,15 @@ def _plan(work: _Job, location: Location, write_ids: ValidCompactorWriteIdList) 
 
 def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> CompactionReport:
     context, partition_name = work.context, work.job.request.partition
-    input_volume = measure_input(context, work.table, location, plan, counted=work.writing.counts)
+    input_volume = write.measure_input(context, work.table, location, plan, counted=work.writing.counts)
     _record_progress(work, "writing", input_volume)
     if work.kind is CompactionKind.REBALANCE:
         # later changes refer to the new row ids, so the replaced directories cannot explain them
         _record_history_start(context, work.table.name, plan.high_watermark)
         # a concurrent update by the old row ids then fails at its commit with a write conflict
         work.txn.add_written([Written(work.table.name, partition_name, Operation.UPDATE, 0)])
-    directories, output_volume = rewrite(
-        RewriteTask(context, work.table, location, plan, work.txn, work.job.request, work.level),
+    directories, output_volume = write.rewrite(
+        write.RewriteTask(context, work.table, location, plan, work.txn, work.job.request, work.level),
         work.writing,
         input_volume,
         lambda: _record_progress(work, "publishing", input_volume),

@@ -27,6 +27,7 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.spark.read.delete_join import scan_deletes
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write import publish
 from hiveacid.spark.write.acid_events import (
     StagedKind,
     StagingTarget,
@@ -34,14 +35,6 @@ from hiveacid.spark.write.acid_events import (
     stage_empty,
     stage_flat,
     stage_rows_with_ids,
-)
-from hiveacid.spark.write.publish import (
-    PublishedFiles,
-    StagedFile,
-    footers_have_row_counts,
-    list_staged_files,
-    publish_acid,
-    publish_flat,
 )
 from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_rows, stage_runs
 from hiveacid.spark.write.task_reports import TaskReport
@@ -101,8 +94,8 @@ class CompactionWriter:
     ``counts``: the files are real ORC files, whose footers can be read (False in a simulation).
     """
 
-    rows: Callable[[RewriteTask, str], PublishedFiles]
-    events: Callable[[RewriteTask, str], PublishedFiles]
+    rows: Callable[[RewriteTask, str], publish.PublishedFiles]
+    events: Callable[[RewriteTask, str], publish.PublishedFiles]
     counts: bool = True
 
 
@@ -114,7 +107,7 @@ def measure_input(
     data = [*_files(inserts), *plan.originals]
     events = _files(plan.delete_deltas)
     rows = deletes = None
-    if counted and footers_have_row_counts(table):
+    if counted and publish.footers_have_row_counts(table):
         rows, deletes = (_rows(context, location.root, files) for files in (data, events))
     return DataVolume(
         len(inserts) + len(plan.delete_deltas),
@@ -158,7 +151,7 @@ def rewrite(
     if direct:
         job.txn.on_abort(lambda: _remove(job, [name for name in (plan.output, plan.delete_output) if name]))
     try:
-        outputs: dict[str, PublishedFiles] = {}
+        outputs: dict[str, publish.PublishedFiles] = {}
         if plan.output:
             outputs[plan.output] = writing.rows(job, f"{directory}/{plan.output}")
         if plan.delete_output:
@@ -173,7 +166,7 @@ def rewrite(
         delete_staging(fs, scratch)
     rows = sum(published.total(StagedKind.INSERTED) for published in outputs.values())
     events = sum(published.total(StagedKind.DELETE) for published in outputs.values())
-    counted = writing.counts and footers_have_row_counts(job.table)
+    counted = writing.counts and publish.footers_have_row_counts(job.table)
     output_volume = DataVolume(
         len(outputs),
         sum(published.files for published in outputs.values()),
@@ -184,7 +177,7 @@ def rewrite(
     return tuple(f"{root}/{name}" for name in outputs), output_volume
 
 
-def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[PublishedFiles]) -> None:
+def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[publish.PublishedFiles]) -> None:
     """Compare the rows read, the delete events applied and the rows written, and the events of a minor compaction.
 
     Usually each event deletes one row. Numbers may differ where deltas hold rows or events of aborted transactions, a
@@ -253,11 +246,11 @@ def _remove(job: RewriteTask, names: Iterable[str]) -> None:
 
 def _without_time_zone(context: Context, table: TableDefinition) -> Context:
     """Return a context that does not convert timestamps, as the session's time zone may skip an hour that they use."""
-    facts = replace(context.facts, shown_as_stored=True, by_driver=not footers_have_row_counts(table))
+    facts = replace(context.facts, shown_as_stored=True, by_driver=not publish.footers_have_row_counts(table))
     return replace(context, facts=facts)
 
 
-def _write_rows(job: RewriteTask, output: str) -> PublishedFiles:
+def _write_rows(job: RewriteTask, output: str) -> publish.PublishedFiles:
     job = replace(job, context=_without_time_zone(job.context, job.table))
     plan, table, directory = job.plan, job.table, job.staging(output)
     location = _input_location(job)
@@ -285,7 +278,7 @@ def _input_location(job: RewriteTask) -> Location:
 
 def _stage_by_shuffle(
     job: RewriteTask, location: Location, directory: str
-) -> tuple[list[StagedFile], TaskReport]:
+) -> tuple[list[publish.StagedFile], TaskReport]:
     """Stage all rows by a shuffle: sorted, rebalanced, or in any order if rows have no ids."""
     plan, full_acid = job.plan, job.table.kind is TableKind.FULL_ACID
     frame = scan_locations(job.context, job.table, [location], plan.write_ids, job.txn, current=full_acid)
@@ -295,7 +288,7 @@ def _stage_by_shuffle(
         reported = stage_rows_with_ids(job.target, frame, directory)
     else:
         reported = stage_flat(job.target, frame, directory, [], [], small=False)
-    return list_staged_files(job.context.fs, directory, StagedKind.INSERTED, reported), reported
+    return publish.list_staged_files(job.context.fs, directory, StagedKind.INSERTED, reported), reported
 
 
 def _rebalanced(job: RewriteTask, frame: DataFrame, directory: str) -> DataFrame:
@@ -316,36 +309,36 @@ def _valid_delete_events(job: RewriteTask) -> DataFrame:
     return scan_deletes(source, [location])
 
 
-def _write_events(job: RewriteTask, output: str) -> PublishedFiles:
+def _write_events(job: RewriteTask, output: str) -> publish.PublishedFiles:
     job.context.facts.require_plain_names()
     directory = job.staging(output)
     with translate_errors():
         reported = stage_delete_events(job.target, _valid_delete_events(job), directory)
-    files = list_staged_files(job.context.fs, directory, StagedKind.DELETE, reported)
+    files = publish.list_staged_files(job.context.fs, directory, StagedKind.DELETE, reported)
     return _publish(job, files, reported, f"{directory}-none", output, StagedKind.DELETE)
 
 
 def _publish(
     job: RewriteTask,
-    files: Sequence[StagedFile],
+    files: Sequence[publish.StagedFile],
     reported: TaskReport,
     empty: str,
     output: str,
     kind: StagedKind,
-) -> PublishedFiles:
+) -> publish.PublishedFiles:
     """Move staged files into the result; ``empty``: directory for staging an empty file if there are none."""
     fs, table = job.context.fs, job.table
     if table.kind is TableKind.INSERT_ONLY:
         fs.make_directory(output)
-        return publish_flat(
+        return publish.publish_flat(
             fs, table, files, lambda *_: output, lambda number, _: f"{number:06d}_0", reported
         )
-    published = publish_acid(fs, table, files, lambda *_: output, reported)
+    published = publish.publish_acid(fs, table, files, lambda *_: output, reported)
     if published.directories:
         return published
     if kind is StagedKind.DELETE:
         fs.write_bytes(f"{output}/{ACID_VERSION_FILE}", b"2")
         return published
     reported = stage_empty(job.target, empty)
-    files = list_staged_files(fs, empty, kind, reported)
-    return publish_acid(fs, table, files, lambda *_: output, reported, keep_empty=True)
+    files = publish.list_staged_files(fs, empty, kind, reported)
+    return publish.publish_acid(fs, table, files, lambda *_: output, reported, keep_empty=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hiveacid import errors
 from hiveacid.config.property_keys import HISTORY_FROM
 from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
@@ -19,13 +20,6 @@ from hiveacid.core.snapshot.change_feed import (
     plan_span,
     prune_unaffected,
     select_changes,
-)
-from hiveacid.errors import (
-    ConfigError,
-    FormatError,
-    NotEnoughHistoryError,
-    NotTransactionalError,
-    UnsupportedFeatureError,
 )
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.predicates.column_conditions import with_char_metadata
@@ -93,23 +87,23 @@ class Changes(Displayed):
 
 def _check(table: TableDefinition, request: Changes) -> None:
     if table.kind is TableKind.PLAIN:
-        raise NotTransactionalError(
+        raise errors.NotTransactionalError(
             f"changes of {table.name}: the table is not transactional, so its changes are unknown"
         )
     if request.row_ids and table.kind is not TableKind.FULL_ACID:
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"changes of {table.name}: the rows of an insert-only table have no ids"
         )
     names = table.column_names
     clashes = {CHANGE_TYPE, WRITE_ID}.intersection(names)
     if clashes:
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"changes of {table.name}: the table has a column {', '.join(sorted(clashes))}"
         )
     unknown = [name for name in request.key if name.lower() not in names]
     if unknown:
         near = did_you_mean(unknown[0], names)
-        raise ConfigError(f"changes of {table.name}: key names no column: {', '.join(unknown)}{near}")
+        raise errors.ConfigError(f"changes of {table.name}: key names no column: {', '.join(unknown)}{near}")
 
 
 def read_changes(context: Context, table: TableDefinition, txn: Transaction, request: Changes) -> DataFrame:
@@ -132,7 +126,7 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
     require_change_history(context.require(table.name), span)
     footers = read_footers(context, table, [change.location for change in changed], txn)
     if footers.has_acid_v1_events:
-        raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
+        raise errors.UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
     if footers.bounds is not None and footers.bounds.box is not None:
         reach = footers.bounds.box.write_id
         changed = [_without_unaffected(change, span, reach.low, reach.high) for change in changed]
@@ -153,19 +147,21 @@ def resolve_point(
     Raises ConfigError, NotEnoughHistoryError.
     """
     if isinstance(point, bool) or not isinstance(point, int | str | datetime | Instant):
-        raise ConfigError(f"{point!r} is not a write id, a valid write-id list or a timestamp")
+        raise errors.ConfigError(f"{point!r} is not a write id, a valid write-id list or a timestamp")
     if isinstance(point, int):
         return present.at(WriteId(point))
     if (isinstance(point, str) and point.count(":") < _COLONS) or isinstance(point, datetime):
         try:
             point = Instant(epoch_millis(context.facts, point))
-        except ConfigError as error:
-            raise ConfigError(f"{point!r} is not a valid write-id list, nor a timestamp") from error
+        except errors.ConfigError as error:
+            raise errors.ConfigError(f"{point!r} is not a valid write-id list, nor a timestamp") from error
     if isinstance(point, Instant):
         return write_ids_at_instant(context, table, present, point)
     parsed = parse_write_id_list(point)
     if parsed.table not in (None, table.name):
-        raise ConfigError(f"the valid write-id list is of {parsed.table}, not of {table.name}: {point}")
+        raise errors.ConfigError(
+            f"the valid write-id list is of {parsed.table}, not of {table.name}: {point}"
+        )
     return parsed
 
 
@@ -173,7 +169,7 @@ def require_change_history(table: TableDefinition, span: ChangeSpan) -> None:
     """Raise NotEnoughHistoryError if the cleaner may have removed files with changes after ``span.after``."""
     earliest = id_property(table, HISTORY_FROM)
     if span.reaches_back(earliest):
-        raise NotEnoughHistoryError.before(
+        raise errors.NotEnoughHistoryError.before(
             f"{table.name}: changes after {span.after.to_string()} were compacted, overwritten or dropped, and "
             f"cleaned; they can be read after write id {earliest}",
             earliest,
@@ -203,16 +199,16 @@ def locate_changes(
                 row_ids=table.kind is TableKind.FULL_ACID,
                 history_kept=kept,
             )
-        except NotEnoughHistoryError:
+        except errors.NotEnoughHistoryError:
             raise
-        except FormatError as error:
+        except errors.FormatError as error:
             raise error.below(root) from error
         changes = replace(changes, state=without_linked_originals(table, changes.state))
         return ChangedLocation(Location(root, changes.state, partition), changes)
 
     try:
         locations = for_each_location(table, partitions, look)
-    except FormatError:
+    except errors.FormatError:
         txn.require_protection()
         raise
     txn.require_protection()

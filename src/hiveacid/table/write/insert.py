@@ -13,32 +13,18 @@ from hiveacid.errors import ConfigError, UnsupportedFeatureError, WriteConflictE
 from hiveacid.ports.transactions import Operation, Start, Written
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write import publish
 from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_empty, stage_insert
 from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns
-from hiveacid.spark.write.publish import (
-    PublishedFiles,
-    StagedFile,
-    count_rows,
-    footers_have_row_counts,
-    list_staged_files,
-    publish_acid,
-    publish_flat,
-)
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.cleaning.removal import delete_plain_files, require_listable
 from hiveacid.table.context import Context
 from hiveacid.table.file_options import writer_options
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
+from hiveacid.table.write import output_directories
 from hiveacid.table.write.constraints import constrain_insert
 from hiveacid.table.write.insert_lock_type import insert_lock_type
-from hiveacid.table.write.output_directories import (
-    OutputDirectories,
-    PlainFileNames,
-    known_partitions,
-    new_files,
-    staging,
-)
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
@@ -186,7 +172,7 @@ def write_rows(
         require_no_acid_v1_events(context, table, txn)
     dynamic = len(static) < len(table.partition_columns)
     fixed = () if dynamic else tuple(static[c.name] for c in table.partition_columns)
-    partitions = known_partitions(context, table, txn)
+    partitions = output_directories.known_partitions(context, table, txn)
     if options.if_not_exists and fixed and fixed in partitions:
         return WriteReport()
     outputs = new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
@@ -203,11 +189,13 @@ def write_rows(
         single,
         file_size=context.settings.get(setting_keys.WRITE_FILE_SIZE),
     )
-    with staging(context, table, txn) as directory, translate_errors():
+    with output_directories.staging(context, table, txn) as directory, translate_errors():
         reported = stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)
-        files = list_staged_files(context.fs, directory, StagedKind.INSERTED, reported)
+        files = publish.list_staged_files(context.fs, directory, StagedKind.INSERTED, reported)
         counted = (
-            None if footers_have_row_counts(table) else count_rows(context.facts, context.fs, table, files)
+            None
+            if publish.footers_have_row_counts(table)
+            else publish.count_rows(context.facts, context.fs, table, files)
         )
         if counted is not None:
             reported.require_rows(counted)
@@ -225,11 +213,13 @@ def new_output_directories(
     partitions: dict[tuple[str | None, ...], Partition],
     *,
     overwrite: bool,
-) -> OutputDirectories:
+) -> output_directories.OutputDirectories:
     """Return the output directories of one statement; an abort of the transaction removes them."""
     write_id = txn.write_id(table.name) if table.kind is not TableKind.PLAIN else WriteId(0)
     statements = {StagedKind.INSERTED: txn.next_statements(1)[0]}
-    outputs = OutputDirectories(context, table, txn, partitions, write_id, statements, overwrite=overwrite)
+    outputs = output_directories.OutputDirectories(
+        context, table, txn, partitions, write_id, statements, overwrite=overwrite
+    )
     txn.on_abort(outputs.remove)
     return outputs
 
@@ -260,11 +250,11 @@ def require_writable(
 
 
 def _publish(
-    outputs: OutputDirectories,
-    files: Sequence[StagedFile],
+    outputs: output_directories.OutputDirectories,
+    files: Sequence[publish.StagedFile],
     reported: TaskReport,
     fixed: tuple[str | None, ...],
-) -> PublishedFiles:
+) -> publish.PublishedFiles:
     """Move staged files to their places; ``fixed``: values of the partition of a statement that names one."""
     context, table = outputs.context, outputs.table
 
@@ -272,9 +262,9 @@ def _publish(
         return outputs.directory(kind, values or fixed)
 
     if table.kind is TableKind.FULL_ACID:
-        return publish_acid(context.fs, table, files, directory, reported)
+        return publish.publish_acid(context.fs, table, files, directory, reported)
     if table.kind is TableKind.INSERT_ONLY:
-        return publish_flat(
+        return publish.publish_flat(
             context.fs, table, files, directory, lambda number, _: f"{number:06d}_0", reported
         )
     if outputs.overwrite:
@@ -284,38 +274,38 @@ def _publish(
         require_listable(context, [outputs.location(values) for values in targets])
         for values in targets:
             delete_plain_files(context, outputs.location(values))
-    return publish_flat(
+    return publish.publish_flat(
         context.fs,
         table,
         files,
         lambda _, values: outputs.location(values or fixed),
-        PlainFileNames(context, lambda file: outputs.location(file.values or fixed)),
+        output_directories.PlainFileNames(context, lambda file: outputs.location(file.values or fixed)),
         reported,
     )
 
 
 def _publish_empty(
-    outputs: OutputDirectories, target: StagingTarget, fixed: tuple[str | None, ...]
-) -> PublishedFiles:
+    outputs: output_directories.OutputDirectories, target: StagingTarget, fixed: tuple[str | None, ...]
+) -> publish.PublishedFiles:
     """Publish an empty base, which hides the old rows, for an INSERT OVERWRITE without rows."""
     fs, table = outputs.context.fs, outputs.table
     base = outputs.directory(StagedKind.INSERTED, fixed)
     if table.kind is TableKind.INSERT_ONLY:
         fs.make_directory(base)
-        return PublishedFiles({(StagedKind.INSERTED, ()): 0}, (base,))
-    with staging(outputs.context, table, outputs.txn) as directory:
+        return publish.PublishedFiles({(StagedKind.INSERTED, ()): 0}, (base,))
+    with output_directories.staging(outputs.context, table, outputs.txn) as directory:
         reported = stage_empty(target, directory)
-        files = list_staged_files(fs, directory, StagedKind.INSERTED, reported)
-        return publish_acid(fs, table, files, lambda *_: base, reported, keep_empty=True)
+        files = publish.list_staged_files(fs, directory, StagedKind.INSERTED, reported)
+        return publish.publish_acid(fs, table, files, lambda *_: base, reported, keep_empty=True)
 
 
 def record_written(
-    outputs: OutputDirectories, published: PublishedFiles, inserted: int, verb: str
+    outputs: output_directories.OutputDirectories, published: publish.PublishedFiles, inserted: int, verb: str
 ) -> WriteReport:
     """Record in the transaction the written partitions and files, the new partitions, and ``verb`` for the history."""
     table, txn, overwrite = outputs.table, outputs.txn, outputs.overwrite
     partitions = outputs.new_partitions()
-    files = new_files(table, published, next(iter(outputs.used), ()), replaced=overwrite)
+    files = output_directories.new_files(table, published, next(iter(outputs.used), ()), replaced=overwrite)
     report = WriteReport(
         inserted=inserted,
         write_id=outputs.write_id or None,
@@ -331,7 +321,7 @@ def record_written(
     rows = {values: count for (_, values), count in published.rows.items()}
     if len(used) == 1:
         rows = dict.fromkeys(used, inserted)  # a partition that the statement names is not named in the files
-    elif not footers_have_row_counts(table):
+    elif not publish.footers_have_row_counts(table):
         rows = {}
     written = [
         Written(table.name, partition_name(table, values), operation, rows.get(values), overwrite)

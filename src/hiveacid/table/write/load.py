@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hiveacid import errors
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.evolution import matching, recipe
@@ -20,14 +21,6 @@ from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidState
-from hiveacid.errors import (
-    AcidFileLoadError,
-    BadFileError,
-    FileFormatMismatchError,
-    InvalidPathError,
-    SchemaMismatchError,
-    StorageError,
-)
 from hiveacid.orc.footer_summary import FileSummary, summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.transactions import Start
@@ -45,15 +38,8 @@ from hiveacid.table.cleaning.removal import delete_plain_files
 from hiveacid.table.context import Context, all_tables
 from hiveacid.table.partitions import static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
+from hiveacid.table.write import insert
 from hiveacid.table.write.constraints import constrain_insert, limits_rows
-from hiveacid.table.write.insert import (
-    InsertOptions,
-    insert_lock,
-    new_output_directories,
-    record_written,
-    require_writable,
-    write_rows,
-)
 from hiveacid.table.write.output_directories import existing_names, free_name, known_partitions
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
@@ -94,7 +80,7 @@ def load(
     inserts = inserts or (table.kind is TableKind.FULL_ACID and len(sources.files) > most)
     if not options.local and not inserts:
         _require_movable(context, sources.files)
-    lock = insert_lock(context, table, static, overwrite=options.overwrite)
+    lock = insert.insert_lock(context, table, static, overwrite=options.overwrite)
     changed_tables = () if table.kind is TableKind.PLAIN else (name,)
     with context.transactions.scope(context.settings, joined, Start((lock,), changed_tables)) as txn:
         table = context.require(name)
@@ -114,17 +100,17 @@ def _check_format(
     head = context.fs.read_bytes(file.path, 0, 4)
     looks = next((of for sign, of in _HEADS.items() if head.startswith(sign)), FileKind.TEXTFILE)
     if looks is not kind:
-        raise FileFormatMismatchError(
+        raise errors.FileFormatMismatchError(
             f"{file.path} does not match the file format of the destination table {table.name} ({kind})"
         )
     if kind is not FileKind.ORC:
         return None
     try:
         summary = summarize(read_tail(context.fs, file.path, file.size))
-    except BadFileError as error:
-        raise FileFormatMismatchError(f"{file.path} is no whole ORC file: {error}") from error
+    except errors.BadFileError as error:
+        raise errors.FileFormatMismatchError(f"{file.path} is no whole ORC file: {error}") from error
     if summary.is_acid:
-        raise AcidFileLoadError(
+        raise errors.AcidFileLoadError(
             f"{file.path} was created by an ACID write: it cannot be loaded into another table; INSERT … SELECT from "
             "its own table"
         )
@@ -139,7 +125,7 @@ def _require_columns(
         sources = recipe(table.columns, summary.schema, rule).columns if summary is not None else ()
         problem = next((source.problem for source in sources if source.problem), None)
         if problem:
-            raise SchemaMismatchError(f"{path}: {problem}")
+            raise errors.SchemaMismatchError(f"{path}: {problem}")
 
 
 def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
@@ -149,7 +135,7 @@ def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
             continue
         home = real_path(other.location).rstrip("/") + "/"
         if any(real_path(file.path).startswith(home) for file in files):
-            raise InvalidPathError(
+            raise errors.InvalidPathError(
                 f"{files[0].path} belongs to the table {other.name}: INSERT … SELECT from it"
             )
     for folder in sorted({file.path.rpartition("/")[0] for file in files}):
@@ -157,8 +143,8 @@ def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
         try:
             context.fs.write_bytes(probe, b"")
             context.fs.delete_tree(probe)
-        except StorageError as error:
-            raise InvalidPathError(
+        except errors.StorageError as error:
+            raise errors.InvalidPathError(
                 f"files cannot be moved out of {folder}: copy them by LOAD DATA LOCAL"
             ) from error
 
@@ -190,8 +176,8 @@ def _insert(
             table, frame.select(*[quote_name(c.name) for c in plain.columns]), static, None, by_name=False
         )
     rows = constrain_insert(context, table, rows, static, ())
-    insert_options = InsertOptions(overwrite=options.overwrite, named="LOAD")
-    return write_rows(context, table, rows, static, insert_options, txn)
+    insert_options = insert.InsertOptions(overwrite=options.overwrite, named="LOAD")
+    return insert.write_rows(context, table, rows, static, insert_options, txn)
 
 
 def _common_root(files: Sequence[SourceFile]) -> str:
@@ -213,12 +199,12 @@ def _load_files(
     options: LoadOptions,
     txn: Transaction,
 ) -> WriteReport:
-    insert_options = InsertOptions(overwrite=options.overwrite)
-    require_writable(context, table, insert_options, txn)
+    insert_options = insert.InsertOptions(overwrite=options.overwrite)
+    insert.require_writable(context, table, insert_options, txn)
     if not options.overwrite:
         require_no_acid_v1_events(context, table, txn)
     values = tuple(static[c.name] for c in table.partition_columns)
-    outputs = new_output_directories(
+    outputs = insert.new_output_directories(
         context, table, txn, known_partitions(context, table, txn), overwrite=options.overwrite
     )
     transactional = table.kind is not TableKind.PLAIN
@@ -239,7 +225,7 @@ def _load_files(
         sum(f.size for f in files),
         {(): tuple(target for _, target in placed)},
     )
-    return record_written(outputs, published, rows, "LOAD")
+    return insert.record_written(outputs, published, rows, "LOAD")
 
 
 def _targets(

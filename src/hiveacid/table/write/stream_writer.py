@@ -8,6 +8,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
+from hiveacid import errors
 from hiveacid.config import setting_keys
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableKind, TableName
@@ -18,14 +19,6 @@ from hiveacid.core.transactions.stream_progress import (
     StreamProgress,
     batch_error,
     require_columns,
-)
-from hiveacid.errors import (
-    ConfigError,
-    NoSuchColumnError,
-    SchemaMismatchError,
-    StreamReplayedError,
-    UnsupportedFeatureError,
-    WriteConflictError,
 )
 from hiveacid.spark.write.column_casts import add_missing_columns
 from hiveacid.spark.write.stream_batches import (
@@ -78,20 +71,20 @@ class StreamWriter:
         """Check options and table before the query starts."""
         options = self.options
         if not options.merge_on and (options.change_type or options.sequence_by):
-            raise ConfigError(
+            raise errors.ConfigError(
                 "change_type= and sequence_by= need merge_on=: the columns that are a row's key"
             )
         table = self.context.require(self.table)
         if options.merge_on:
             self.context.require_full_acid(self.table, "stream_writer(merge_on=)")
         elif table.kind is TableKind.PLAIN:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{self.table} is not transactional: nothing would keep a batch from being written twice"
             )
         unknown = [key for key in options.merge_on if key not in table.column_names]
         if unknown:
             near = did_you_mean(unknown[0], table.column_names)
-            raise NoSuchColumnError(
+            raise errors.NoSuchColumnError(
                 f"{self.table} has no column {unknown[0]} to merge on; it has {', '.join(table.column_names)}{near}"
             )
         self.context.store.stream_progress(
@@ -100,7 +93,7 @@ class StreamWriter:
 
     def __reduce__(self) -> NoReturn:
         """Refuse pickling: Spark Connect would run the batches on the server."""
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             'a stream_writer() stays in its process; on Spark Connect write by writeStream.format("hiveacid")'
         )
 
@@ -117,10 +110,12 @@ class StreamWriter:
         ``hive.txn.retrysnapshot.max.count`` retries. After an error no row of the batch is visible.
         """
         if not self._busy.acquire(blocking=False):
-            raise ConfigError(f"stream {self.stream}: a writer belongs to one query; make one for each")
+            raise errors.ConfigError(
+                f"stream {self.stream}: a writer belongs to one query; make one for each"
+            )
         try:
             self._write(frame, batch_id)
-        except StreamReplayedError as replayed:
+        except errors.StreamReplayedError as replayed:
             logger.info("%s", replayed)
         finally:
             self._busy.release()
@@ -138,7 +133,7 @@ class StreamWriter:
                 with self.context.transactions.scope(self.context.settings) as txn:
                     txn.add_stream_batch(batch)
                     self._write_rows(frame, txn)
-            except WriteConflictError as error:
+            except errors.WriteConflictError as error:
                 if attempt == attempts:
                     statement = f"batch {batch_id} of stream {self.stream}"
                     raise retries_exhausted(statement, attempt + 1, error) from error
@@ -149,7 +144,7 @@ class StreamWriter:
     def _register(self, frame: DataFrame) -> StreamProgress:
         checkpoint = self.options.checkpoint or query_id(frame)
         if checkpoint is None:
-            raise ConfigError(
+            raise errors.ConfigError(
                 "nothing says which checkpoint the batch is of: call the writer by foreachBatch, or give checkpoint="
             )
         if self._progress is None or self._progress.checkpoint != checkpoint:
@@ -225,7 +220,7 @@ class StreamWriter:
     def _require_all_columns(self, table: TableDefinition, brought: list[str]) -> None:
         missing_columns = [name for name in table.column_names if name not in brought]
         if missing_columns:
-            raise SchemaMismatchError(
+            raise errors.SchemaMismatchError(
                 f"the feed has no {', '.join(missing_columns)}: rows of {self.table} may move between partitions or buckets, "
                 "and are written as a whole then"
             )

@@ -26,17 +26,10 @@ from hiveacid.spark.write.publish import list_staged_files, publish_acid
 from hiveacid.table.context import Context
 from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
+from hiveacid.table.write import output_directories
 from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
-from hiveacid.table.write.output_directories import (
-    OutputDirectories,
-    change_statement_ids,
-    known_partitions,
-    new_files,
-    staging,
-    written_partitions,
-)
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
@@ -160,9 +153,9 @@ def write_changes(
     ``small``: one task is enough. ``mixed``: some rows may be updated and others inserted.
     """
     write_id = txn.write_id(table.name)
-    statements = change_statement_ids(txn, context.layout_level(table), mixed=mixed)
-    partitions = known_partitions(context, table, txn)
-    outputs = OutputDirectories(context, table, txn, partitions, write_id, statements)
+    statements = output_directories.change_statement_ids(txn, context.layout_level(table), mixed=mixed)
+    partitions = output_directories.known_partitions(context, table, txn)
+    outputs = output_directories.OutputDirectories(context, table, txn, partitions, write_id, statements)
     txn.on_abort(outputs.remove)
     single = context.single_bucket(table)
     groups = decide_row_groups(
@@ -173,7 +166,7 @@ def write_changes(
     )
     options = writer_options(table, context.settings)
     target = StagingTarget(context.facts, table, write_id, statements, options, single, groups)
-    with staging(context, table, txn) as directory, translate_errors():
+    with output_directories.staging(context, table, txn) as directory, translate_errors():
         reported = stage_changed_rows(
             target, changes, directory, check_cardinality=check_cardinality, small=small
         )
@@ -196,9 +189,9 @@ def write_changes(
         StagedKind.INSERTED: Operation.INSERT,
     }
     txn.add_written(
-        written_partitions(table, published, operations),
+        output_directories.written_partitions(table, published, operations),
         outputs.new_partitions(),
-        files=new_files(table, published),
+        files=output_directories.new_files(table, published),
     )
     # An updated row is staged as DELETE and UPDATED, or as REPLACED (its delete event) and INSERTED (its new version).
     # It counts only as updated: INSERTED holds one row too many for each REPLACED, DELETE one for each UPDATED.
