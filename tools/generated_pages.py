@@ -14,8 +14,8 @@ import click
 
 from hiveacid import errors
 from hiveacid.cli.main import main as command_line
-from hiveacid.config import property_keys, setting_keys
-from hiveacid.config.property_keys import TableProperty
+from hiveacid.config import property_definitions, setting_definitions
+from hiveacid.config.property_definitions import TableProperty
 from hiveacid.config.setting_values import AnySetting, Section
 from hiveacid.core.snapshot.check_findings import FindingKind
 from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Machine, draw
@@ -192,10 +192,10 @@ def pages() -> dict[str, str]:
     return {
         "settings.md": NOTE
         + SETTINGS_HEAD
-        + "".join(section_text(section) for section in setting_keys.SECTIONS),
+        + "".join(section_text(section) for section in setting_definitions.SECTIONS),
         "table-properties.md": NOTE
         + PROPERTIES_HEAD
-        + "".join(map(property_section, property_keys.SECTIONS)),
+        + "".join(map(property_section, property_definitions.SECTIONS)),
         "cli.md": NOTE + cli_page(),
         "states.md": NOTE + STATES_HEAD + "".join(map(machine_text, (TRANSACTION, LOCK, COMPACTION))),
         "check.md": NOTE + CHECK_HEAD + "\n".join(map(finding_row, FindingKind)) + "\n",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hiveacid.config.property_keys import TRANSACTIONAL
+from hiveacid.config.property_definitions import TRANSACTIONAL
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.sql.binding.parameters import literal
 from hiveacid.sql.session import AcidSession, connect

@@ -28,7 +28,7 @@ from hiveacid.errors import (
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.transactions import Operation, Start, TxnKind
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
 from hiveacid.stores.sql.schema import METADATA

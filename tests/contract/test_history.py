@@ -14,7 +14,7 @@ import pytest
 from histories import history
 
 from hiveacid.ports.transactions import Begun, Client, Start, TxnKind
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from support.history.__main__ import main
 from support.history.anomalies import AnomalyKind
 from support.history.client import HistoryClient, Workload

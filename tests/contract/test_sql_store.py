@@ -22,7 +22,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, mariadb
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate

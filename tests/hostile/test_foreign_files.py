@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from hiveacid.config.property_keys import HISTORY_FROM
+from hiveacid.config.property_definitions import HISTORY_FROM
 from hiveacid.core.format.owned_entries import split_by_owner
 from hiveacid.core.model import TableKind
 from hiveacid.core.snapshot.listing import FileEntry

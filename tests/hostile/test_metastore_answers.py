@@ -21,7 +21,7 @@ from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol, queue_protocol
-from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.hms.thrift.methods import METHODS
 from support.clock import ManualClock
 from support.exhaustive import examples

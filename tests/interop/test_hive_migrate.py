@@ -18,13 +18,13 @@ from hiveacid.catalog.migrate import Migration, MigrationStore
 from hiveacid.catalog.opening import open_store
 from hiveacid.cli.main import main
 from hiveacid.config import Settings
-from hiveacid.config.property_keys import MIGRATION
+from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, TableDefinition, TableName, TxnId
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection
 from support.corpus.sort_merge_reader import read_table

@@ -24,7 +24,7 @@ from hiveacid.arrow.snapshot import take_snapshot
 from hiveacid.arrow.warehouse import ArrowWarehouse, open_warehouse
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
-from hiveacid.config.property_keys import ADOPTED_TXN
+from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.datasource.change_rows import read_file_changes
 from hiveacid.datasource.change_source import ChangeOptions, ChangeSource

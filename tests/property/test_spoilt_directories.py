@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hiveacid.config.property_keys import ADOPTED_TXN
+from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.config.settings import Settings
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import FormatError, NotEnoughHistoryError

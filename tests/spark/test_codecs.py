@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow import orc, parquet
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.orc.tail import read_tail
 
@@ -50,7 +50,7 @@ def test_the_table_or_the_session_says(acid: AcidSession) -> None:
     acid.sql(CREATE.format("plain_t", "ORC", INSERT_ONLY))
     acid.sql(INSERT.format("plain_t"))
     assert codecs(acid, "plain_t") == {"ZLIB"}
-    acid.set(setting_keys.ORC_COMPRESS.name, "LZ4")
+    acid.set(setting_definitions.ORC_COMPRESS.name, "LZ4")
     acid.sql(INSERT.format("plain_t"))
     assert codecs(acid, "plain_t") == {"ZLIB", "LZ4"}
     acid.sql(CREATE.format("parquet_t", "PARQUET", INSERT_ONLY + ", 'parquet.compression'='GZIP'"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyorc
 import pytest
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.orc.tail import read_tail
 from hiveacid.spark.read.scan import scan
@@ -169,7 +169,7 @@ def test_files_are_in_order_whatever_was_read(
     level = "hive3" if kind == "minor" else "hive4"
     root = put(tmp_path / name, files)
     acid.adopt(CREATE.format(name, level), str(root), f"default.{name}:{valid}")
-    acid.set(setting_keys.UNSORTED_FILE_SIZE.name, "1")
+    acid.set(setting_definitions.UNSORTED_FILE_SIZE.name, "1")
     table = acid.table(name)
     before = read_table(root, f"default.{name}:{valid}")
     seen = sorted(table.scan(row_ids=True).to_df().collect())

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import hiveacid
 from hiveacid.cli.main import main
-from hiveacid.config.property_keys import MIGRATION
+from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableName
 from hiveacid.errors import CatalogError

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import functions as F
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableName
 from hiveacid.spark.read import partition_lookup
 from hiveacid.spark.read.delete_bounds import SEPARATE_SCAN_ROWS
@@ -117,9 +117,9 @@ def test_deletes_are_joined_as_one_broadcast_of_packed_keys(
 
 def test_too_many_deletes_for_memory_are_joined_by_a_shuffle(acid: AcidSession, table: str) -> None:
     acid.sql("DELETE FROM t WHERE id IN (1, 2)")
-    acid.set(setting_keys.EVENTS_IN_MEMORY.name, "1")
+    acid.set(setting_definitions.EVENTS_IN_MEMORY.name, "1")
     assert "BroadcastHashJoin" in executed_plan(acid.table(table).to_df()), "the driver reads only so many"
-    acid.set(setting_keys.BROADCAST_DELETE_EVENTS.name, "1")
+    acid.set(setting_definitions.BROADCAST_DELETE_EVENTS.name, "1")
     frame = acid.table(table).to_df()
     plan = executed_plan(frame)
     assert "BroadcastHashJoin" not in plan

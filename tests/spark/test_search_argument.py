@@ -22,8 +22,8 @@ from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableNam
 from hiveacid.spark.formats.expressions import as_column
 from hiveacid.spark.formats.time_zones import from_file
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.predicates.comparisons import Comparison, Operator
 from hiveacid.spark.predicates.predicate_leaves import PredicateLeaf, predicate_leaf
+from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
 from hiveacid.spark.predicates.search_argument import SearchArgumentBuilder, search_argument
 from hiveacid.spark.read.acid_rows import _KEEP_COLUMNS, ABSENT_FIELD
 from hiveacid.spark.session.capabilities import SparkFacts

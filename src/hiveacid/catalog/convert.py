@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from hiveacid.config.property_keys import CONVERSION, TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.config.property_definitions import CONVERSION, TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.format.names import DeltaName, parse_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId

@@ -14,7 +14,7 @@ from hiveacid.catalog.naming_rules import (
     check_name,
 )
 from hiveacid.catalog.property_rules import check_entries, check_properties, refuse_reserved
-from hiveacid.config.property_keys import (
+from hiveacid.config.property_definitions import (
     ADOPTED_INVALID,
     ADOPTED_TXN,
     BUCKETING_VERSION,

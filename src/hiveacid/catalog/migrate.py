@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 
 from hiveacid.catalog.opening import create_database_if_missing
 from hiveacid.config import Settings
-from hiveacid.config.property_keys import ADOPTED_INVALID, ADOPTED_TXN, CONVERSION, HISTORY_FROM, MIGRATION
+from hiveacid.config.property_definitions import (
+    ADOPTED_INVALID,
+    ADOPTED_TXN,
+    CONVERSION,
+    HISTORY_FROM,
+    MIGRATION,
+)
 from hiveacid.core.format.names import BaseName
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import (

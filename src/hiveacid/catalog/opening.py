@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hiveacid.config import Settings, setting_keys
+from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import AlreadyExistsError, ConfigError
 from hiveacid.ports.catalog import Catalog
@@ -32,7 +32,7 @@ def open_store(
         return _open_metastore(warehouse, store, settings, clock)
     if warehouse is None:
         raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
-    from hiveacid.stores.limits_and_worker_retries import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
+    from hiveacid.stores.limits import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
     from hiveacid.stores.sql.sqlite_file import (  # noqa: PLC0415
         protect_directory,
         require_well_placed,
@@ -74,7 +74,7 @@ def _open_metastore(
     warehouse: str | None, store: str, settings: Settings, clock: Clock
 ) -> tuple[WarehouseStore, str]:
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415 - slow; only metastores need it
-    from hiveacid.stores.limits_and_worker_retries import Limits  # noqa: PLC0415
+    from hiveacid.stores.limits import Limits  # noqa: PLC0415
 
     opened = MetastoreStore(store, clock=clock, limits=Limits.of(settings), owner=this_client().user)
     try:
@@ -97,7 +97,7 @@ def warehouse_of(catalog: Catalog, given: str | None) -> str:
 def settings_of_store(opened: WarehouseStore, given: Mapping[str, str]) -> dict[str, str]:
     """Return a session's settings with the layout level that its store implies: that of a metastore's Hive."""
     level = opened.layout_level()
-    implied = {} if level is None else {setting_keys.LAYOUT_LEVEL.name: level}
+    implied = {} if level is None else {setting_definitions.LAYOUT_LEVEL.name: level}
     return implied | dict(given)
 
 

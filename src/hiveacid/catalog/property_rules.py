@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from hiveacid.config import Settings
 from hiveacid.config.overrides import PREFIXES, compactor_settings
-from hiveacid.config.property_keys import (
+from hiveacid.config.property_definitions import (
     BUCKETING_VERSION,
     RESERVED_PROPERTIES,
     TABLE_PROPERTIES,

@@ -177,7 +177,7 @@ def local_warehouse(warehouse: Path) -> Iterator[Check]:
 
 def transaction_store(warehouse: str, store: str | None) -> Check:
     """Check whether the store, if it exists, can be opened and answers a query."""
-    from hiveacid.config import Settings, setting_keys  # noqa: PLC0415 - --help needs none of it
+    from hiveacid.config import Settings, setting_definitions  # noqa: PLC0415 - --help needs none of it
     from hiveacid.storage.paths import is_local  # noqa: PLC0415
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
     from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
@@ -198,7 +198,7 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
             return _store_failed(error)
         return Check("store", ok=True, found="not there yet; the first statement creates it")
     try:
-        timeout = Settings().get(setting_keys.TXN_TIMEOUT)
+        timeout = Settings().get(setting_definitions.TXN_TIMEOUT)
         opened: WarehouseStore
         if store is not None and is_metastore(store):
             opened = MetastoreStore(store)

@@ -14,7 +14,7 @@ import click
 
 from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors
 from hiveacid.cli.services import parse_settings, stop_signals
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.serve.authentication import Authentication
 
 if TYPE_CHECKING:
@@ -191,8 +191,8 @@ def _start_services(session: NativeSession, endpoint: object) -> Runner:
     services = Services(
         own,
         initiator=is_own_store,
-        workers=max(1, own.settings.get(setting_keys.WORKER_THREADS)),
-        cleaner=is_own_store and own.settings.get(setting_keys.CLEANER_ON),
+        workers=max(1, own.settings.get(setting_definitions.WORKER_THREADS)),
+        cleaner=is_own_store and own.settings.get(setting_definitions.CLEANER_ON),
         housekeeper=is_own_store,
     )
     runner = Runner(services)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 
 if TYPE_CHECKING:
     from hiveacid.services import Services, Turn
@@ -140,8 +140,10 @@ def services(
         service_set = Services(
             session,
             initiator=initiator or all_services,
-            workers=max(1, session.settings.get(setting_keys.WORKER_THREADS)) if run_all else workers or 0,
-            cleaner=cleaner or (all_services and session.settings.get(setting_keys.CLEANER_ON)),
+            workers=max(1, session.settings.get(setting_definitions.WORKER_THREADS))
+            if run_all
+            else workers or 0,
+            cleaner=cleaner or (all_services and session.settings.get(setting_definitions.CLEANER_ON)),
             housekeeper=housekeeper or all_services,
             pool=pool,
         )

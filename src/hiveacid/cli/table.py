@@ -12,7 +12,7 @@ from hiveacid.cli import options
 from hiveacid.cli.output_formats import show, show_rows
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.check_findings import Finding
-from hiveacid.sql.execute.show_rows import TABLE_COLUMNS, table_rows
+from hiveacid.sql.execute.show_without_spark import TABLE_COLUMNS, table_rows
 
 if TYPE_CHECKING:
     from hiveacid.table.read.inventory import Row, TableInventory

@@ -2,23 +2,23 @@
 
 Names and defaults are Hive's; own keys (``hiveacid.*``) exist only where Hive has none.
 
-- ``setting_keys`` holds a constant for each setting.
+- ``setting_definitions`` holds a constant for each setting.
 - `Settings` holds the values of a session: an immutable value that is handed down, never global.
-- ``property_keys`` holds a constant for each key of TBLPROPERTIES.
+- ``property_definitions`` holds a constant for each key of TBLPROPERTIES.
 - ``overrides`` applies the properties of a table or database that change settings of compaction.
 
 Reading is typed by the constant that names the setting::
 
-    from hiveacid.config import Settings, setting_keys
+    from hiveacid.config import Settings, setting_definitions
 
     settings = Settings().with_value("hive.txn.timeout", "10min")
-    settings.get(setting_keys.TXN_TIMEOUT)  # 600.0, a float: durations are seconds, sizes bytes
+    settings.get(setting_definitions.TXN_TIMEOUT)  # 600.0, a float: durations are seconds, sizes bytes
 
 The code uses every constant. ``tools/generated_pages.py`` generates ``docs/settings.md`` and
 ``docs/table-properties.md`` from both registries.
 """
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.config.settings import Settings
 
-__all__ = ["Settings", "setting_keys"]
+__all__ = ["Settings", "setting_definitions"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hiveacid.config.property_keys import COMPACTOR, COMPACTOR_THRESHOLD, PRIORITY, WORKER_POOL
-from hiveacid.config.setting_keys import REGISTRY
+from hiveacid.config.property_definitions import COMPACTOR, COMPACTOR_THRESHOLD, PRIORITY, WORKER_POOL
+from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.config.settings import Settings
 
 PREFIXES = tuple(setting.name.removesuffix("NAME") for setting in (COMPACTOR_THRESHOLD, COMPACTOR))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import overload
 
-from hiveacid.config.setting_keys import REGISTRY
+from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.config.setting_values import Setting, T, Value
 from hiveacid.core.display import did_you_mean
 from hiveacid.errors import ConfigError
@@ -40,7 +40,7 @@ class Settings:
     def get(self, setting: str) -> Value: ...
 
     def get(self, setting: Setting[T] | str) -> T | Value:
-        """Return the value of a setting, given as a constant of ``setting_keys`` or by name.
+        """Return the value of a setting, given as a constant of ``setting_definitions`` or by name.
 
         Durations are seconds, sizes bytes. The value of an unknown name that was set is its text. Raises ConfigError
         for a name that is neither known nor set.

@@ -21,7 +21,7 @@ LAST_SEED = 1 << 61
 TRANSACTIONAL = "transactional"
 TRANSACTIONAL_PROPERTIES = "transactional_properties"
 BUCKETING_VERSION = "bucketing_version"
-"""Names of the table properties that decide what a definition means; ``config.property_keys`` has all others."""
+"""Names of the table properties that decide what a definition means; ``config.property_definitions`` has all others."""
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 

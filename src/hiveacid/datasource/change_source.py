@@ -15,7 +15,7 @@ from typing import Any
 from hiveacid.arrow.snapshot import RowFile, event_files, row_files
 from hiveacid.catalog.opening import open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.config.property_keys import HISTORY_FROM
+from hiveacid.config.property_definitions import HISTORY_FROM
 from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.config.setting_keys import REGISTRY
+from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError
 from hiveacid.ports.transactions import Client

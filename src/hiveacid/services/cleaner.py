@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.states import CompactionState
@@ -77,10 +77,10 @@ class Cleaner:
         settings, store = self.context.settings, self.context.store
         logger.warning("cleaning after compaction %s: %s", job.id, error)
         try:
-            if job.cleanings + 1 >= settings.get(setting_keys.CLEANER_MAX_RETRIES):
+            if job.cleanings + 1 >= settings.get(setting_definitions.CLEANER_MAX_RETRIES):
                 store.end_compaction(job.id, CompactionState.FAILED, str(error)[:500])
             else:
-                wait = settings.get(setting_keys.CLEANER_RETRY_RETENTION) * 2**job.cleanings
+                wait = settings.get(setting_definitions.CLEANER_RETRY_RETENTION) * 2**job.cleanings
                 store.retry_cleaning(job.id, str(error)[:500], wait)
         except CompactionError:  # dropped with its table
             logger.debug("compaction %s is gone", job.id)

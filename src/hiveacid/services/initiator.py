@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hiveacid.config import Settings, setting_keys
+from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.overrides import compactor_settings
-from hiveacid.config.property_keys import NO_AUTO_COMPACTION
-from hiveacid.core.compaction import policy
+from hiveacid.config.property_definitions import NO_AUTO_COMPACTION
+from hiveacid.core.compaction import initiation_and_retry_policy as policy
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
     ChangedPartition,
@@ -57,13 +57,13 @@ class _Table:
 def thresholds_of(settings: Settings) -> policy.Thresholds:
     """Read the thresholds from settings."""
     return policy.Thresholds(
-        delta_num=settings.get(setting_keys.DELTA_NUM_THRESHOLD),
-        delta_pct=settings.get(setting_keys.DELTA_PCT_THRESHOLD),
-        aborted_txns=settings.get(setting_keys.ABORTED_TXN_THRESHOLD),
-        aborted_age=settings.get(setting_keys.ABORTED_TXN_TIME_THRESHOLD),
-        failures=settings.get(setting_keys.FAILED_COMPACTS_THRESHOLD),
-        retry_after=settings.get(setting_keys.FAILED_RETRY_TIME),
-        insert_only=settings.get(setting_keys.COMPACT_INSERT_ONLY),
+        delta_num=settings.get(setting_definitions.DELTA_NUM_THRESHOLD),
+        delta_pct=settings.get(setting_definitions.DELTA_PCT_THRESHOLD),
+        aborted_txns=settings.get(setting_definitions.ABORTED_TXN_THRESHOLD),
+        aborted_age=settings.get(setting_definitions.ABORTED_TXN_TIME_THRESHOLD),
+        failures=settings.get(setting_definitions.FAILED_COMPACTS_THRESHOLD),
+        retry_after=settings.get(setting_definitions.FAILED_RETRY_TIME),
+        insert_only=settings.get(setting_definitions.COMPACT_INSERT_ONLY),
     )
 
 
@@ -85,7 +85,7 @@ class Initiator:
 
         Returns nothing if ``hive.compactor.initiator.on`` is false.
         """
-        if not self.context.settings.get(setting_keys.INITIATOR_ON):
+        if not self.context.settings.get(setting_definitions.INITIATOR_ON):
             return []
         store = self.context.store
         now = store.now()
@@ -194,8 +194,8 @@ class Initiator:
             changed.table,
             changed.partition,
             kind,
-            pool=table.settings.get(setting_keys.WORKER_POOL) or DEFAULT_POOL,
-            priority=table.settings.get(setting_keys.PRIORITY),
+            pool=table.settings.get(setting_definitions.WORKER_POOL) or DEFAULT_POOL,
+            priority=table.settings.get(setting_definitions.PRIORITY),
             reason=decision.reason,
         )
         if decision.kind is not None:

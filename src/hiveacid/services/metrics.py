@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from hiveacid.core.compaction.policy import LocationSizes
+from hiveacid.core.compaction.initiation_and_retry_policy import LocationSizes
 from hiveacid.core.compaction.queue_records import ChangedPartition, Compaction, Service
 from hiveacid.core.transactions.states import COMPACTION, CompactionState
 from hiveacid.ports.locks import LockRow

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import metadata
 from typing import Self
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.queue_records import Service
 from hiveacid.errors import CompactionError, HiveAcidError
 from hiveacid.services.single_process import Services
@@ -74,15 +74,15 @@ class Runner:
         """Start the threads; the first turns begin at once."""
         services, settings = self._services, self._services.context.settings
         if services.housekeeper is not None:
-            pause = settings.get(setting_keys.HOUSEKEEPER_INTERVAL)
+            pause = settings.get(setting_definitions.HOUSEKEEPER_INTERVAL)
             self._run(f"{services.name}.housekeeper", "housekeeper", services.housekeeper.step, pause)
         if services.initiator is not None:
-            pause = settings.get(setting_keys.CHECK_INTERVAL)
+            pause = settings.get(setting_definitions.CHECK_INTERVAL)
             self._run(services.initiator.name, "initiator", self._initiate, pause)
         for worker in services.workers:
             self._run_worker(worker)
         if services.cleaner is not None:
-            pause = settings.get(setting_keys.CLEANER_RUN_INTERVAL)
+            pause = settings.get(setting_definitions.CLEANER_RUN_INTERVAL)
             self._run(f"{services.name}.cleaner", "cleaner", self._clean, pause)
         self._threads.append(threading.Thread(target=self._announce, name=_ANNOUNCER, daemon=True))
         for thread in self._threads:
@@ -136,8 +136,8 @@ class Runner:
     def _run_worker(self, worker: Worker) -> None:
         settings = self._services.context.settings
         shortest, longest = (
-            settings.get(setting_keys.WORKER_SLEEP),
-            settings.get(setting_keys.WORKER_MAX_SLEEP),
+            settings.get(setting_definitions.WORKER_SLEEP),
+            settings.get(setting_definitions.WORKER_MAX_SLEEP),
         )
         pauses = _doubling_pauses(shortest, longest)
 

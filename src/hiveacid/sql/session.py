@@ -10,7 +10,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog.connection import WarehouseConnection, make_context
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.format.write_id_lists import (
     ValidTxnList,
     ValidWriteIdList,
@@ -222,7 +222,7 @@ class AcidSession(WarehouseConnection):
 
         The services keep the settings from the time of their start.
         """
-        setting = self.context.settings.get(setting_keys.AUTO_COMPACT)
+        setting = self.context.settings.get(setting_definitions.AUTO_COMPACT)
         if setting and self.runner is None and self.joined is None:
             self.runner = Runner(Services(self))
             self.context.transactions.heartbeats.on_commit(self.runner.wake_up_services)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from hiveacid.config.property_keys import ADOPTED_INVALID, ADOPTED_TXN, CONVERSION, TableProperty
+from hiveacid.config.property_definitions import ADOPTED_INVALID, ADOPTED_TXN, CONVERSION, TableProperty
 from hiveacid.core.format.names import DeltaName, is_hidden, parse_directory, parse_number
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId

@@ -20,7 +20,7 @@ from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import CatalogError, ConfigError, TransactionStateError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.transactions import Client, Start, TxnKind, Written
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 
 LONGEST_DATABASE = 128
 LONGEST_TABLE = 256

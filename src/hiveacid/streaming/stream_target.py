@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hiveacid import errors
 from hiveacid.config import Settings
-from hiveacid.config.property_keys import ADOPTED_TXN
+from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import BaseName, is_hidden, parse_bucket_file, parse_directory
 from hiveacid.core.model import Column, TableDefinition, TableKind, WriteId
@@ -29,8 +29,6 @@ from hiveacid.streaming.arrow_casts import cast
 from hiveacid.streaming.batch_splitting import Values, partition_texts
 from hiveacid.streaming.bucket_hash import check_bucketing
 from hiveacid.table.file_options import orc_codec
-
-_CODEC = "SNAPPY"  # unless table or setting name one: three times as fast as ZLIB
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class StreamTarget:
             )
         arrow_schema((*table.columns, *table.partition_columns))
         check_bucketing(table)
-        return cls(table, _static(table, partition or {}), orc_codec(table, settings, _CODEC))
+        return cls(table, _static(table, partition or {}), orc_codec(table, settings, for_stream=True))
 
     @property
     def dynamic(self) -> tuple[Column, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hiveacid import errors
-from hiveacid.config import Settings, setting_keys
-from hiveacid.config.property_keys import (
+from hiveacid.config import Settings, setting_definitions
+from hiveacid.config.property_definitions import (
     MIGRATION,
     SINGLE_BUCKET,
 )
@@ -135,9 +135,9 @@ class Context(StoreContext):
             return False
         text = SINGLE_BUCKET.of(table)
         return (
-            self.settings.get(setting_keys.SINGLE_BUCKET)
+            self.settings.get(setting_definitions.SINGLE_BUCKET)
             if text is None
-            else setting_keys.SINGLE_BUCKET.parse(text)
+            else setting_definitions.SINGLE_BUCKET.parse(text)
         )
 
 

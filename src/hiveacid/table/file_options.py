@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from hiveacid.config import Settings, setting_keys
-from hiveacid.config.property_keys import LAYOUT_LEVEL, ORC_COMPRESS, PARQUET_COMPRESSION, TableProperty
+from hiveacid.config import Settings, setting_definitions
+from hiveacid.config.property_definitions import (
+    LAYOUT_LEVEL,
+    ORC_COMPRESS,
+    PARQUET_COMPRESSION,
+    TableProperty,
+)
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
+
+_DEFAULT_STREAM_CODEC = "SNAPPY"  # three times as fast as ZLIB, the default of the setting
 
 
 def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
     """Return the layout level of a table: its own property, else the session's setting."""
     text = LAYOUT_LEVEL.of(table)
     return LayoutLevel(
-        setting_keys.LAYOUT_LEVEL.parse(text) if text else settings.get(setting_keys.LAYOUT_LEVEL)
+        setting_definitions.LAYOUT_LEVEL.parse(text)
+        if text
+        else settings.get(setting_definitions.LAYOUT_LEVEL)
     )
 
 
@@ -24,8 +33,8 @@ def writer_options(table: TableDefinition, settings: Settings) -> dict[str, str]
     Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive 3.1 cannot read.
     """
     options = {
-        "orc.stripe.size": setting_keys.ORC_STRIPE_SIZE,
-        "orc.row.index.stride": setting_keys.ORC_ROW_INDEX_STRIDE,
+        "orc.stripe.size": setting_definitions.ORC_STRIPE_SIZE,
+        "orc.row.index.stride": setting_definitions.ORC_ROW_INDEX_STRIDE,
     }
     # Hive's defaults are those of ORC, which Spark's own configuration may change.
     changed = dict(settings.changed)
@@ -33,21 +42,20 @@ def writer_options(table: TableDefinition, settings: Settings) -> dict[str, str]
     if file_kind(table.storage) is FileKind.PARQUET:
         codec = _known_codec(table, PARQUET_COMPRESSION, PARQUET_COMPRESSION.default)
     else:
-        codec = orc_codec(table, settings, setting_keys.ORC_COMPRESS.default)
+        codec = orc_codec(table, settings)
     return {"compression": codec, **overrides}
 
 
-def orc_codec(table: TableDefinition, settings: Settings, default: str) -> str:
-    """Return the codec of new ORC files in lower case: by the table's property, the setting if it was set, or the default.
+def orc_codec(table: TableDefinition, settings: Settings, *, for_stream: bool = False) -> str:
+    """Return the codec of new ORC files in lower case: by the table's property, else the setting or its default.
 
-    Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive 3.1 cannot read.
+    A stream has a default of its own. Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive
+    3.1 cannot read.
     """
-    name = setting_keys.ORC_COMPRESS.name
-    codec = _known_codec(
-        table,
-        ORC_COMPRESS,
-        settings.get(setting_keys.ORC_COMPRESS) if name in dict(settings.changed) else default,
-    )
+    name = setting_definitions.ORC_COMPRESS.name
+    is_stream_default = for_stream and name not in dict(settings.changed)
+    default = _DEFAULT_STREAM_CODEC if is_stream_default else settings.get(setting_definitions.ORC_COMPRESS)
+    codec = _known_codec(table, ORC_COMPRESS, default)
     if codec == "zstd" and layout_level(table, settings) is LayoutLevel.HIVE3:
         raise UnsupportedFeatureError(
             f"{table.name}: Hive 3.1 cannot read ORC files with ZSTD: take ZLIB, SNAPPY or LZ4 ({ORC_COMPRESS.name}, {name})"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from hiveacid.config import Settings, setting_keys
+from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.model import TxnId
 from hiveacid.errors import HiveAcidError, TransactionAbortedError
 from hiveacid.ports.transactions import TransactionPort
@@ -26,7 +26,7 @@ _BEATS_PER_TIMEOUT = 3  # if the store has a time-out of its own: one lost heart
 
 def heartbeat_interval(settings: Settings) -> float:
     """Return the seconds between two heartbeats: half of ``hive.txn.timeout``, as in Hive."""
-    return settings.get(setting_keys.TXN_TIMEOUT) / 2
+    return settings.get(setting_definitions.TXN_TIMEOUT) / 2
 
 
 def owner_thread() -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from hiveacid.config import Settings, setting_keys
+from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
@@ -117,14 +117,14 @@ class Transaction(Displayed):
         """Wait until a lock request is granted, as :meth:`lock` does."""
         pause = _FIRST_WAIT
         try:
-            for turn in range(self.settings.get(setting_keys.LOCK_NUMRETRIES)):
+            for turn in range(self.settings.get(setting_definitions.LOCK_NUMRETRIES)):
                 if answer.state is LockState.ACQUIRED:
                     break
                 if turn == 8:  # noqa: PLR2004 - after some seconds
                     logger.warning(
                         "waiting for a lock on %s: %s", _format_resources(components), answer.blocked_by
                     )
-                self.clock.sleep(min(pause, self.settings.get(setting_keys.LOCK_SLEEP)))
+                self.clock.sleep(min(pause, self.settings.get(setting_definitions.LOCK_SLEEP)))
                 pause = min(pause * 2, _LONGEST_WAIT)
                 self.heartbeats.check(self.txn_id)
                 self.store.abort_timed_out()  # the lock may belong to a client that died

@@ -22,7 +22,7 @@ from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions
@@ -215,7 +215,7 @@ def faulty(
     beats = Heartbeats if heartbeats else _NoHeartbeats
     transactions = Transactions(
         wrapped_store,
-        beats(wrapped_store, context.settings.get(setting_keys.TXN_TIMEOUT) / 2),
+        beats(wrapped_store, context.settings.get(setting_definitions.TXN_TIMEOUT) / 2),
         context.clock,
         context.transactions.client,
     )

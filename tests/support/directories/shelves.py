@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hiveacid.config.property_keys import ADOPTED_TXN
+from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, TxnId
 from hiveacid.core.schema.partitions import parse_partition_values

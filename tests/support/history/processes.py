@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 
 from hiveacid.errors import StoreError
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.store import SqlStore
 from support.history.client import HistoryClient, Workload
 from support.history.planted import with_bug

@@ -31,7 +31,7 @@ from hiveacid.ports.clock import Clock
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import refusals
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 
 _Args = ParamSpec("_Args")
 _Answer = TypeVar("_Answer")

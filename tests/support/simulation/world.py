@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hiveacid.config import Settings, setting_keys
+from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition, TableName, TxnId
 from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidState, select
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from support.memory_store.store import MemoryStore
 from support.samples import ORC
 from support.simulation.files import MemoryFileSystem
@@ -37,7 +37,9 @@ class World:
         self.settings = Settings.of(
             {"hive.txn.timeout": f"{TIMEOUT:g}s", "hive.txn.xlock.write": str(exclusive_writes).lower()}
         )
-        limits = Limits(txn_timeout=self.settings.get(setting_keys.TXN_TIMEOUT), worker_timeout=8 * TIMEOUT)
+        limits = Limits(
+            txn_timeout=self.settings.get(setting_definitions.TXN_TIMEOUT), worker_timeout=8 * TIMEOUT
+        )
         self.store = MemoryStore(limits=limits, clock=scheduler.clock)
         self.files = MemoryFileSystem()
         self.ledger = Ledger()

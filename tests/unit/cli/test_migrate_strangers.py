@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from hiveacid.catalog.migrate import Migration, MigrationStore
-from hiveacid.config.property_keys import MIGRATION
+from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
 from hiveacid.errors import AlreadyExistsError
 from hiveacid.storage.local_file_system import LocalFileSystem

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hiveacid
-from hiveacid.config import Settings, setting_keys
+from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.config.setting_values import parse_bool, parse_duration, parse_float, parse_int, parse_size
 from hiveacid.errors import ConfigError
@@ -19,29 +19,31 @@ from hiveacid.errors import ConfigError
 
 def test_defaults_are_hives() -> None:
     settings = Settings()
-    assert settings.get(setting_keys.TXN_TIMEOUT) == 300.0
-    assert settings.get(setting_keys.XLOCK_WRITE) is False
-    assert settings.get(setting_keys.XLOCK_OVERWRITE) is True
-    assert settings.get(setting_keys.DYNAMIC_PARTITION_MODE) == "nonstrict"
-    assert settings.get(setting_keys.ORC_COMPRESS) == "ZLIB"
-    assert settings.get(setting_keys.DELTA_PCT_THRESHOLD) == 0.1
+    assert settings.get(setting_definitions.TXN_TIMEOUT) == 300.0
+    assert settings.get(setting_definitions.XLOCK_WRITE) is False
+    assert settings.get(setting_definitions.XLOCK_OVERWRITE) is True
+    assert settings.get(setting_definitions.DYNAMIC_PARTITION_MODE) == "nonstrict"
+    assert settings.get(setting_definitions.ORC_COMPRESS) == "ZLIB"
+    assert settings.get(setting_definitions.DELTA_PCT_THRESHOLD) == 0.1
     assert settings.get("hive.compactor.delta.num.threshold") == 10
 
 
-@pytest.mark.parametrize("name", sorted(setting_keys.REGISTRY))
+@pytest.mark.parametrize("name", sorted(setting_definitions.REGISTRY))
 def test_every_default_fits_its_own_type(name: str) -> None:
-    setting = setting_keys.REGISTRY[name]
+    setting = setting_definitions.REGISTRY[name]
     assert setting.parse(setting.default) is not None
     assert setting.doc.endswith(".")
 
 
 def test_every_constant_is_in_one_section() -> None:
     constants = [
-        value for value in vars(setting_keys).values() if hasattr(value, "parse") and hasattr(value, "kind")
+        value
+        for value in vars(setting_definitions).values()
+        if hasattr(value, "parse") and hasattr(value, "kind")
     ]
-    listed = [setting for section in setting_keys.SECTIONS for setting in section.entries]
+    listed = [setting for section in setting_definitions.SECTIONS for setting in section.entries]
     assert sorted(setting.name for setting in constants) == sorted(setting.name for setting in listed)
-    assert len(setting_keys.REGISTRY) == len(listed)
+    assert len(setting_definitions.REGISTRY) == len(listed)
 
 
 @pytest.mark.parametrize(
@@ -63,10 +65,10 @@ def test_durations_are_spelt_as_in_hive(text: str, seconds: float) -> None:
 
 
 def test_a_bare_number_has_the_unit_of_its_setting() -> None:
-    assert Settings().get(setting_keys.WAIT_TIMEOUT) == 300.0  # 300000, in milliseconds
-    assert Settings.of({"hive.compactor.wait.timeout": "2500"}).get(setting_keys.WAIT_TIMEOUT) == 2.5
+    assert Settings().get(setting_definitions.WAIT_TIMEOUT) == 300.0  # 300000, in milliseconds
+    assert Settings.of({"hive.compactor.wait.timeout": "2500"}).get(setting_definitions.WAIT_TIMEOUT) == 2.5
     assert Settings.of({"hive.compactor.aborted.txn.time.threshold": "1"}).get(
-        setting_keys.ABORTED_TXN_TIME_THRESHOLD
+        setting_definitions.ABORTED_TXN_TIME_THRESHOLD
     ) == pytest.approx(3_600.0)
 
 
@@ -99,8 +101,8 @@ def test_nonsense_is_refused(parse: type, text: str) -> None:
 def test_a_change_makes_a_new_value() -> None:
     before = Settings()
     after = before.with_value(" hive.txn.timeout ", "10min")
-    assert before.get(setting_keys.TXN_TIMEOUT) == 300.0
-    assert after.get(setting_keys.TXN_TIMEOUT) == 600.0
+    assert before.get(setting_definitions.TXN_TIMEOUT) == 300.0
+    assert after.get(setting_definitions.TXN_TIMEOUT) == 600.0
     assert after.text("hive.txn.timeout") == "10min"
     assert after.changed == (("hive.txn.timeout", "10min"),)
     assert after.without("hive.txn.timeout") == before
@@ -126,10 +128,12 @@ def test_code_reads_every_setting() -> None:
     """A setting that nothing reads is removed, so that SET says that it means nothing."""
     code = Path(hiveacid.__file__).parent
     texts = [path.read_text(encoding="utf-8") for path in code.rglob("*.py")]
-    read = {name for text in texts for name in re.findall(r"\bsetting_keys\.([A-Z_]+)\b", text)}
+    read = {name for text in texts for name in re.findall(r"\bsetting_definitions\.([A-Z_]+)\b", text)}
     assert {
-        getattr(setting_keys, name).name for name in read if hasattr(getattr(setting_keys, name), "parse")
-    } == set(setting_keys.REGISTRY)
+        getattr(setting_definitions, name).name
+        for name in read
+        if hasattr(getattr(setting_definitions, name), "parse")
+    } == set(setting_definitions.REGISTRY)
 
 
 @pytest.mark.parametrize(
@@ -155,8 +159,10 @@ def test_a_setting_of_hive_without_a_meaning_here_is_kept_as_unknown(
 
 
 def test_a_row_index_stride_is_one_that_orc_can_write() -> None:
-    name = setting_keys.ORC_ROW_INDEX_STRIDE.name
-    assert [Settings.of({name: text}).get(setting_keys.ORC_ROW_INDEX_STRIDE) for text in ("0", "1000")] == [
+    name = setting_definitions.ORC_ROW_INDEX_STRIDE.name
+    assert [
+        Settings.of({name: text}).get(setting_definitions.ORC_ROW_INDEX_STRIDE) for text in ("0", "1000")
+    ] == [
         0,
         1000,
     ]
@@ -166,7 +172,10 @@ def test_a_row_index_stride_is_one_that_orc_can_write() -> None:
 
 
 def test_choices_do_not_mind_case() -> None:
-    assert Settings.of({"hive.exec.orc.default.compress": "zstd"}).get(setting_keys.ORC_COMPRESS) == "ZSTD"
+    assert (
+        Settings.of({"hive.exec.orc.default.compress": "zstd"}).get(setting_definitions.ORC_COMPRESS)
+        == "ZSTD"
+    )
 
 
 def test_an_unknown_key_of_hive_is_kept_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -220,10 +229,10 @@ def test_a_table_overrides_what_its_database_and_the_session_say_of_compaction()
     ]
     table = [("compactor.hive.compactor.delta.num.threshold", "4"), ("hive.compactor.worker.pool", "night")]
     found = compactor_settings(session, database, table)
-    assert found.get(setting_keys.DELTA_NUM_THRESHOLD) == 4
-    assert found.get(setting_keys.WORKER_POOL) == "night"
-    assert found.get(setting_keys.LOCK_NUMRETRIES) == 3
-    assert compactor_settings(session, database).get(setting_keys.DELTA_NUM_THRESHOLD) == 5
+    assert found.get(setting_definitions.DELTA_NUM_THRESHOLD) == 4
+    assert found.get(setting_definitions.WORKER_POOL) == "night"
+    assert found.get(setting_definitions.LOCK_NUMRETRIES) == 3
+    assert compactor_settings(session, database).get(setting_definitions.DELTA_NUM_THRESHOLD) == 5
     assert compactor_settings(session, [("compactor.hiveacid.compactor.priority", "")]) == session
     with pytest.raises(ConfigError, match=r"hive\.compactor\.delta\.num\.threshold"):
         compactor_settings(session, [("compactorthreshold.hive.compactor.delta.num.threshold", "many")])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scene import Scene, T
 
-from hiveacid.config.property_keys import HISTORY_FROM
+from hiveacid.config.property_definitions import HISTORY_FROM
 from hiveacid.core.format.names import BaseName
 from hiveacid.core.model import Partition, TableName
 from hiveacid.core.snapshot.listing import FileEntry

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import orc
 from stream_tables import ACID, Warehouse
 
-from hiveacid.config import setting_keys
+from hiveacid.config.setting_definitions import ORC_COMPRESS
 from hiveacid.core.model import Column, TableName
 from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import parse_type
@@ -413,7 +413,7 @@ def test_the_codec_is_that_of_the_table_or_of_the_settings(
     wh.create(
         f"CREATE TABLE t (id INT, name STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true'{own})"
     )
-    with wh.connect("t", settings={setting_keys.ORC_COMPRESS.name: setting} if setting else {}) as stream:
+    with wh.connect("t", settings={ORC_COMPRESS.name: setting} if setting else {}) as stream:
         send(stream, 1)
     (file,) = [name for name in wh.files("t") if "/bucket_" in name]
     assert str(orc.ORCFile(wh.root / "t" / file).compression).upper() == codec
@@ -430,7 +430,7 @@ def test_a_codec_that_hive_cannot_read_is_refused(
     made = wh.store.get_table(TableName("default", "t"))  # another engine may have set the property
     wh.store.alter_table(made.name, made.with_properties({name: value}))
     with pytest.raises(refusal, match=r"orc\.compress"):
-        wh.connect("t", settings={setting_keys.ORC_COMPRESS.name: "ZSTD"})
+        wh.connect("t", settings={ORC_COMPRESS.name: "ZSTD"})
 
 
 def test_a_misspelt_warehouse_is_not_made(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hiveacid.config import property_keys
+from hiveacid.config import property_definitions
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema import types
 from hiveacid.errors import UnsupportedFeatureError
@@ -17,10 +17,10 @@ BYTES = "ISO-8859-1"
 _ASCII = 0x7F
 _LEVELS, _EXTENDED = 8, 24  # separators of LazySerDeParameters: plain, extended, all
 _MORE = (*range(4, 9), 11, *range(14, 27), *range(28, 32), *range(0x80, 0x100))
-_SKIPPED = (property_keys.SKIP_HEADER_LINES, property_keys.SKIP_FOOTER_LINES)
+_SKIPPED = (property_definitions.SKIP_HEADER_LINES, property_definitions.SKIP_FOOTER_LINES)
 _REFUSED = {
-    property_keys.TIMESTAMP_FORMATS.name: "its own timestamp formats",
-    property_keys.RECORD_DELIMITER.name: "its own line delimiter",
+    property_definitions.TIMESTAMP_FORMATS.name: "its own timestamp formats",
+    property_definitions.RECORD_DELIMITER.name: "its own line delimiter",
 }
 
 
@@ -54,45 +54,50 @@ def text_layout(table: TableDefinition) -> TextLayout:
     separators = [
         _delimiter(
             properties.get(
-                property_keys.FIELD_DELIMITER.name, properties.get(property_keys.SERIALIZATION_FORMAT.name)
+                property_definitions.FIELD_DELIMITER.name,
+                properties.get(property_definitions.SERIALIZATION_FORMAT.name),
             ),
             "\x01",
         ),
         _delimiter(
             properties.get(
-                property_keys.COLLECTION_DELIMITER.name,
-                properties.get(property_keys.COLLECTION_DELIMITER_HIVE2.name),
+                property_definitions.COLLECTION_DELIMITER.name,
+                properties.get(property_definitions.COLLECTION_DELIMITER_HIVE2.name),
             ),
             "\x02",
         ),
-        _delimiter(properties.get(property_keys.MAP_KEY_DELIMITER.name), "\x03"),
+        _delimiter(properties.get(property_definitions.MAP_KEY_DELIMITER.name), "\x03"),
         *map(chr, _MORE),
     ]
-    count = _EXTENDED if properties.get(property_keys.NESTING_LEVELS.name, "").lower() == "true" else _LEVELS
-    if properties.get(property_keys.MORE_NESTING_LEVELS.name, "").lower() == "true":
+    count = (
+        _EXTENDED
+        if properties.get(property_definitions.NESTING_LEVELS.name, "").lower() == "true"
+        else _LEVELS
+    )
+    if properties.get(property_definitions.MORE_NESTING_LEVELS.name, "").lower() == "true":
         count = len(separators)
     needed = max(_depth(types.parse_type(column.type), 1) for column in table.columns)
     if needed > count:
         raise UnsupportedFeatureError(
             f"table {table.name}: its types are nested {needed - 1} levels deep, LazySimpleSerDe separates "
-            f"{count - 1} (SerDe property {property_keys.NESTING_LEVELS.name} gives more)"
+            f"{count - 1} (SerDe property {property_definitions.NESTING_LEVELS.name} gives more)"
         )
-    used = count if property_keys.ESCAPE_DELIMITER.name in properties else needed
+    used = count if property_definitions.ESCAPE_DELIMITER.name in properties else needed
     return TextLayout(
         tuple(separators[:used]),
-        _delimiter(properties[property_keys.ESCAPE_DELIMITER.name], "\\")
-        if property_keys.ESCAPE_DELIMITER.name in properties
+        _delimiter(properties[property_definitions.ESCAPE_DELIMITER.name], "\\")
+        if property_definitions.ESCAPE_DELIMITER.name in properties
         else None,
-        properties.get(property_keys.NULL_FORMAT.name, "\\N").encode().decode(BYTES),
-        properties.get(property_keys.LAST_COLUMN_TAKES_REST.name, "").lower() == "true",
+        properties.get(property_definitions.NULL_FORMAT.name, "\\N").encode().decode(BYTES),
+        properties.get(property_definitions.LAST_COLUMN_TAKES_REST.name, "").lower() == "true",
     )
 
 
 def _refuse_unknown(table: TableDefinition, properties: dict[str, str]) -> None:
     refused = [what for key, what in _REFUSED.items() if properties.get(key)]
-    if properties.get(property_keys.ENCODING.name, "utf-8").lower() not in ("utf-8", "utf8"):
-        refused.append(f"encoding {properties[property_keys.ENCODING.name]}")
-    if properties.get(property_keys.LINE_DELIMITER.name, "\n") not in ("\n", "10"):
+    if properties.get(property_definitions.ENCODING.name, "utf-8").lower() not in ("utf-8", "utf8"):
+        refused.append(f"encoding {properties[property_definitions.ENCODING.name]}")
+    if properties.get(property_definitions.LINE_DELIMITER.name, "\n") not in ("\n", "10"):
         refused.append("its own line delimiter")
     if any(properties.get(key.name, "0").strip() not in ("0", "") for key in _SKIPPED):
         refused.append("header or footer lines")

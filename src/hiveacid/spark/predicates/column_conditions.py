@@ -21,7 +21,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.parser.catalyst import explain_errors, java_class, parser_of, session_of
 from hiveacid.spark.parser.lexer import Token, TokenKind, scan, split_conjunction
-from hiveacid.spark.predicates.comparisons import Comparison, ComparisonReader
+from hiveacid.spark.predicates.pushable_conditions import Comparison, ComparisonReader
 from hiveacid.spark.read.scan_source import FILE_NAME, ROW_ID, ROW_ID_TYPE
 from hiveacid.spark.session.capabilities import SparkFacts
 

@@ -16,8 +16,8 @@ from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefin
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.predicates.column_conditions import Conjunct, char_metadata, conjuncts, visible_columns
-from hiveacid.spark.predicates.comparisons import Comparison, Operator
 from hiveacid.spark.predicates.literals import Value
+from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
 from hiveacid.spark.session.capabilities import SparkFacts
 
 _INDEX = "__hiveacid_partition"

@@ -29,7 +29,7 @@ from decimal import Decimal
 from typing import Any
 
 from hiveacid.core.schema.types import Primitive, parse_type
-from hiveacid.spark.predicates.comparisons import Comparison, Operator
+from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
 
 _ACID_ROOT_COLUMNS = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")  # ORC reads dots as nesting and digits as column ids

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.config.property_keys import TRANSACTIONAL
+from hiveacid.config.property_definitions import TRANSACTIONAL
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import java_packages, scala_items, session_of

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.config.property_keys import SPARK_PROVIDER
+from hiveacid.config.property_definitions import SPARK_PROVIDER
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableKind, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from enum import Enum, auto
 from itertools import pairwise
 
-from hiveacid.config import setting_keys
-from hiveacid.config.property_keys import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
-from hiveacid.config.setting_keys import REGISTRY
+from hiveacid.config import setting_definitions
+from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.model import TableName
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, is_script
@@ -209,7 +209,9 @@ def makes_own_table(context: Context, statement: values.Statement) -> bool:
     if statement.using:
         return False
     settings = context.settings
-    if settings.get(setting_keys.CREATE_AS_ACID) or settings.get(setting_keys.CREATE_AS_INSERT_ONLY):
+    if settings.get(setting_definitions.CREATE_AS_ACID) or settings.get(
+        setting_definitions.CREATE_AS_INSERT_ONLY
+    ):
         return not statement.external
     return statement.storage is not None and not context.facts.hive_support
 
@@ -310,7 +312,9 @@ def _makes_transactional(context: Context, tokens: Sequence[Token]) -> bool:
     if words_of_hive.intersection(pairwise(texts)):
         return True
     settings = context.settings
-    setting = settings.get(setting_keys.CREATE_AS_ACID) or settings.get(setting_keys.CREATE_AS_INSERT_ONLY)
+    setting = settings.get(setting_definitions.CREATE_AS_ACID) or settings.get(
+        setting_definitions.CREATE_AS_INSERT_ONLY
+    )
     return setting and not {"USING", "EXTERNAL", "TEMPORARY"}.intersection(words)
 
 

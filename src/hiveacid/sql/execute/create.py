@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hiveacid.catalog import ddl
-from hiveacid.config import Settings, setting_keys
-from hiveacid.config.property_keys import (
+from hiveacid.config import Settings, setting_definitions
+from hiveacid.config.property_definitions import (
     LAST_DDL_TIME,
     RESERVED_PROPERTIES,
     TRANSACTIONAL,
@@ -65,9 +65,9 @@ def with_settings(statement: CreateTable, settings: Settings) -> CreateTable:
         return statement
     orc = statement.storage is None or statement.storage.input_format == ORC.input_format
     is_sorted = statement.bucketing is not None and bool(statement.bucketing.sort_columns)
-    if orc and settings.get(setting_keys.CREATE_AS_ACID) and not is_sorted:
+    if orc and settings.get(setting_definitions.CREATE_AS_ACID) and not is_sorted:
         added = {TRANSACTIONAL.name: "true"}
-    elif settings.get(setting_keys.CREATE_AS_INSERT_ONLY):
+    elif settings.get(setting_definitions.CREATE_AS_INSERT_ONLY):
         added = {TRANSACTIONAL.name: "true", TRANSACTIONAL_PROPERTIES.name: "insert_only"}
     else:
         return statement
@@ -79,8 +79,8 @@ def default_storage(statement: CreateTable, settings: Settings) -> StorageFormat
     properties = {key.lower(): value.lower() for key, value in statement.properties}
     if properties.get(TRANSACTIONAL.name) == "true":
         return ORC
-    name = settings.get(setting_keys.DEFAULT_FILE_FORMAT)
-    managed = settings.get(setting_keys.DEFAULT_FILE_FORMAT_MANAGED)
+    name = settings.get(setting_definitions.DEFAULT_FILE_FORMAT)
+    managed = settings.get(setting_definitions.DEFAULT_FILE_FORMAT_MANAGED)
     storage = storage_format(name if statement.external or managed == "none" else managed)
     return storage or ORC
 
@@ -165,7 +165,7 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
 
 def lock_of_new(context: Context, name: TableName) -> LockComponent:
     """Return the lock of CREATE TABLE AS SELECT. The statement does not wait for an EXCLUSIVE one, it fails."""
-    exclusive = context.settings.get(setting_keys.XLOCK_CTAS)
+    exclusive = context.settings.get(setting_definitions.XLOCK_CTAS)
     return LockComponent(LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE, name.database, name.name)
 
 

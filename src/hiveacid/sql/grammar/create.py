@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hiveacid.config.property_keys import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.model import Bucketing, Column, StorageFormat
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.core.schema.types import Primitive, parse_type

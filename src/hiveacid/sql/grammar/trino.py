@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from hiveacid.config import property_keys
+from hiveacid.config import property_definitions
 from hiveacid.core.model import Bucketing, StorageFormat
 from hiveacid.core.schema.storage_formats import ORC, storage_format
 from hiveacid.spark.parser.lexer import Token, TokenKind
@@ -14,19 +14,22 @@ from hiveacid.sql.grammar.cursor import Cursor
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
 _TABLE_PROPERTIES = {
-    "transactional": property_keys.TRANSACTIONAL.name,
-    "bucketing_version": property_keys.BUCKETING_VERSION.name,
+    "transactional": property_definitions.TRANSACTIONAL.name,
+    "bucketing_version": property_definitions.BUCKETING_VERSION.name,
     "auto_purge": "auto.purge",
-    "null_format": property_keys.NULL_FORMAT.name,
-    "skip_header_line_count": property_keys.SKIP_HEADER_LINES.name,
-    "skip_footer_line_count": property_keys.SKIP_FOOTER_LINES.name,
+    "null_format": property_definitions.NULL_FORMAT.name,
+    "skip_header_line_count": property_definitions.SKIP_HEADER_LINES.name,
+    "skip_footer_line_count": property_definitions.SKIP_FOOTER_LINES.name,
     "orc_bloom_filter_columns": "orc.bloom.filter.columns",
     "orc_bloom_filter_fpp": "orc.bloom.filter.fpp",
     "parquet_bloom_filter_columns": "parquet.bloom.filter.columns",
 }
 _SERDE_PROPERTIES = {
-    "textfile_field_separator": (property_keys.FIELD_DELIMITER.name, property_keys.SERIALIZATION_FORMAT.name),
-    "textfile_field_separator_escape": (property_keys.ESCAPE_DELIMITER.name,),
+    "textfile_field_separator": (
+        property_definitions.FIELD_DELIMITER.name,
+        property_definitions.SERIALIZATION_FORMAT.name,
+    ),
+    "textfile_field_separator_escape": (property_definitions.ESCAPE_DELIMITER.name,),
 }
 _LISTS = frozenset({"partitioned_by", "bucketed_by", "sorted_by"})
 

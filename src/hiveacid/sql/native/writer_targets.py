@@ -11,7 +11,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame
 
 from hiveacid import errors
-from hiveacid.config.property_keys import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.model import Bucketing, Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import storage_format
 from hiveacid.spark.session.temporary_views import is_temporary_view

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from hiveacid.config import Settings, setting_keys
+from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import CommitRecord, TableOperation
@@ -44,11 +44,11 @@ from hiveacid.stores.hms.catalog.statistics import CountedWrites, counted_writes
 from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
 from hiveacid.stores.hms.compaction.queue_port import MetastoreCompactionQueue
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.hms.transactions import retry, seeding, write_notification_log
 from hiveacid.stores.hms.transactions.locks import OPERATIONS, MetastoreLocks
 from hiveacid.stores.hms.transactions.transactions import MetastoreTransactions, abort_txns, commit_txn
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             raise
         super().__init__(client, capabilities, own_clock, owner)
         self._limits = limits or Limits()
-        self._dml_events = setting_keys.DML_EVENTS.default
+        self._dml_events = setting_definitions.DML_EVENTS.default
         self._listeners_configured: bool | None = None
         self._txn_client = Client(owner, "localhost", "hiveacid")
         self._guard = threading.Lock()
@@ -94,7 +94,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     def apply_settings(self, settings: Settings) -> None:
         """Apply limits from settings; time-outs are the metastore's own."""
         self._limits = Limits.of(settings)
-        self._dml_events = settings.get(setting_keys.DML_EVENTS)
+        self._dml_events = settings.get(setting_definitions.DML_EVENTS)
 
     def layout_level(self) -> str:
         """Return the layout level that the metastore's version of Hive reads."""
@@ -235,7 +235,9 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     def txn_timeout(self) -> float | None:
         """Return the metastore's own ``hive.txn.timeout``; None if it cannot be read. It also limits the wait for heartbeats."""
         try:
-            seconds = setting_keys.TXN_TIMEOUT.parse(self._setting(setting_keys.TXN_TIMEOUT.name))
+            seconds = setting_definitions.TXN_TIMEOUT.parse(
+                self._setting(setting_definitions.TXN_TIMEOUT.name)
+            )
         except StoreUnavailableError:
             raise
         except HiveAcidError:
@@ -329,10 +331,12 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
                 )
 
     def _has_listeners(self) -> bool:
-        if self._dml_events != setting_keys.DML_EVENTS.default:
+        if self._dml_events != setting_definitions.DML_EVENTS.default:
             return self._dml_events == "true"
         if self._listeners_configured is None:
-            self._listeners_configured = self._setting(setting_keys.DML_EVENTS.name).strip().lower() == "true"
+            self._listeners_configured = (
+                self._setting(setting_definitions.DML_EVENTS.name).strip().lower() == "true"
+            )
         return self._listeners_configured
 
     def _add_new_partitions(self, txn_id: TxnId, changes: CatalogChanges) -> None:

@@ -24,7 +24,7 @@ from hiveacid.errors import (
     StoreUnavailableError,
 )
 from hiveacid.ports.clock import Clock
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, dialect_of
 from hiveacid.stores.sql.store_url import parse_store_url
 

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, in
 
 from hiveacid.core.compaction.queue_records import Service
 from hiveacid.stores import argument_validation
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.compaction import candidates, job_states
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability

@@ -13,7 +13,7 @@ from hiveacid.core.model import TableDefinition, TableName, TxnId
 from hiveacid.core.schema.constraints import Constraint
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.catalog.tables import SqlCatalog
 from hiveacid.stores.sql.compaction.candidates import ChangedPartitions
 from hiveacid.stores.sql.compaction.queue import CompactionQueue
@@ -21,10 +21,10 @@ from hiveacid.stores.sql.database import TRIES, Database
 from hiveacid.stores.sql.dialects import database_now
 from hiveacid.stores.sql.housekeeping import Housekeeping, Services
 from hiveacid.stores.sql.migrations import migrate
-from hiveacid.stores.sql.transactions.abort_txns import AbortTxns
 from hiveacid.stores.sql.transactions.begin_txn import BeginTxn
 from hiveacid.stores.sql.transactions.commit_records import CommitRecords
 from hiveacid.stores.sql.transactions.commit_txn import CommitTxn
+from hiveacid.stores.sql.transactions.heartbeats_and_aborts import AbortTxns
 from hiveacid.stores.sql.transactions.lock_queue import LockQueue
 from hiveacid.stores.sql.transactions.open_txns import OpenTxns
 from hiveacid.stores.sql.transactions.snapshots import Snapshots

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from hiveacid.config.property_keys import HISTORY_FROM, NO_CLEANUP
+from hiveacid.config.property_definitions import HISTORY_FROM, NO_CLEANUP
 from hiveacid.core.compaction.cleaning import CleaningPlan, plan_cleaning
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import PAIR_FILE, parse_number

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hiveacid.config import setting_keys
-from hiveacid.config.property_keys import HISTORY_RETENTION
+from hiveacid.config import setting_definitions
+from hiveacid.config.property_definitions import HISTORY_RETENTION
 from hiveacid.config.setting_values import parse_duration
 from hiveacid.core.model import TableDefinition
 from hiveacid.errors import ConfigError
@@ -12,8 +12,8 @@ from hiveacid.table.context import Context
 
 def cleaning_delay(context: Context) -> float:
     """Return the delay in seconds between a compaction and the removal of its sources."""
-    delayed = context.settings.get(setting_keys.DELAYED_CLEANUP)
-    return context.settings.get(setting_keys.CLEANER_RETENTION) if delayed else 0.0
+    delayed = context.settings.get(setting_definitions.DELAYED_CLEANUP)
+    return context.settings.get(setting_definitions.CLEANER_RETENTION) if delayed else 0.0
 
 
 def history_retention(table: TableDefinition | None) -> float:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from hiveacid import errors
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue_records import (
@@ -134,8 +134,11 @@ def _request(
         table.name,
         partition_name(table, partition.values) if partition else None,
         kind.value,
-        pool=options.pool or _own_pool(context) or settings.get(setting_keys.WORKER_POOL) or DEFAULT_POOL,
-        priority=settings.get(setting_keys.PRIORITY),
+        pool=options.pool
+        or _own_pool(context)
+        or settings.get(setting_definitions.WORKER_POOL)
+        or DEFAULT_POOL,
+        priority=settings.get(setting_definitions.PRIORITY),
         buckets=options.buckets,
         order_by=options.order_by,
         properties=options.properties,
@@ -144,7 +147,7 @@ def _request(
 
 def _own_pool(context: Context) -> str | None:
     """Return the name of a private pool if this process runs its own jobs of a metastore, else None."""
-    if context.store.maintained_by_hiveacid() or not context.settings.get(setting_keys.COMPACT_HERE):
+    if context.store.maintained_by_hiveacid() or not context.settings.get(setting_definitions.COMPACT_HERE):
         return None
     return PRIVATE_POOL_PREFIX + secrets.token_hex(8)
 
@@ -210,7 +213,7 @@ def _run_requests(
     at_work = _RunningJobs(context, stopping)
     works = [partial(_run_request, context, request, at_work, wait=wait, alone=alone) for request in requests]
     reports = run_in_parallel(
-        context.facts, works, context.settings.get(setting_keys.COMPACT_THREADS), at_work.stop
+        context.facts, works, context.settings.get(setting_definitions.COMPACT_THREADS), at_work.stop
     )
     return reports, at_work.silent
 
@@ -284,7 +287,7 @@ def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
             raise
         key = (request.table, request.partition)
         queue = [job for job in store.show_compactions() if (job.request.table, job.request.partition) == key]
-        silent_since = store.now() - 1000 * context.settings.get(setting_keys.TXN_TIMEOUT)
+        silent_since = store.now() - 1000 * context.settings.get(setting_definitions.TXN_TIMEOUT)
         for job in queue:
             _end_stale_job(context, job, request, silent_since)
         waiting = [
@@ -335,7 +338,7 @@ def _expiry(context: Context, job: Compaction) -> tuple[int, bool]:
     open_txn = next(
         (row for row in store.show_transactions() if (row.txn_id, row.state) == (job.txn_id, "OPEN")), None
     )
-    timeout = int(1000 * context.settings.get(setting_keys.TXN_TIMEOUT))
+    timeout = int(1000 * context.settings.get(setting_definitions.TXN_TIMEOUT))
     heard = job.started or 0
     if open_txn is not None:
         timeout, heard = open_txn.timeout or timeout, open_txn.last_heartbeat
@@ -376,8 +379,8 @@ def _wait_for_end(context: Context, job: Compaction, stopping: threading.Event) 
     A job that no worker takes is returned after ``hive.compactor.worker.max.sleep.time`` at the latest. Idle workers
     check the queue more often than that.
     """
-    timeout = context.settings.get(setting_keys.WAIT_TIMEOUT)
-    patience = min(timeout / 2, context.settings.get(setting_keys.WORKER_MAX_SLEEP))
+    timeout = context.settings.get(setting_definitions.WAIT_TIMEOUT)
+    patience = min(timeout / 2, context.settings.get(setting_definitions.WORKER_MAX_SLEEP))
     waited, pause, now = 0.0, _FIRST_PAUSE, job
     while now.state in UNDER_WAY and waited < (
         patience if now.state == CompactionState.INITIATED else timeout

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import replace
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.disjoint_files import KeyedFile, files_in_key_order
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
@@ -49,7 +49,7 @@ def stage_in_order(
     None if all rows have to be sorted. That is the case if no file is large, if keys overlap or are unknown, if rows
     have no row ids in the files, or if delete events are so many that they are joined by a shuffle.
     """
-    large = context.settings.get(setting_keys.UNSORTED_FILE_SIZE)
+    large = context.settings.get(setting_definitions.UNSORTED_FILE_SIZE)
     chosen = _files_without_sorting(location, footers, large)
     facts = context.facts.apart(_split_size(context.facts, list(chosen.values()))) if chosen else None
     if facts is None:

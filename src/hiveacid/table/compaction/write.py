@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.compaction.sort_order import sort_columns
@@ -24,7 +24,7 @@ from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import StorageError
 from hiveacid.orc.tail import read_tail
-from hiveacid.spark.read.delete_join import scan_deletes
+from hiveacid.spark.read.delete_join_without_bitmap import scan_deletes
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import publish
@@ -297,7 +297,7 @@ def _rebalanced(job: RewriteTask, frame: DataFrame, directory: str) -> DataFrame
     runs = stage_runs(context.facts, context.fs, job.table, frame, directory, order)
     size = sum(entry.size for entry in context.fs.list_tree(directory))
     fixed_buckets = request.buckets or (1 if context.single_bucket(job.table) else None)
-    buckets = bucket_count(fixed_buckets, size, context.settings.get(setting_keys.TARGET_FILE_SIZE))
+    buckets = bucket_count(fixed_buckets, size, context.settings.get(setting_definitions.TARGET_FILE_SIZE))
     return renumber_rows(context.facts, context.fs, job.table, runs, buckets, reordered=bool(order))
 
 

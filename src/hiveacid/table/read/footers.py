@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.evolution import Recipe, matching, recipe
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
@@ -53,7 +53,11 @@ def read_footers(
     context: Context, table: TableDefinition, locations: Sequence[Location], txn: Transaction
 ) -> Footers:
     """Read the footers of all files of listed locations. Raises BadFileError, with the path."""
-    key = (table, context.layout_level(table), context.settings.get(setting_keys.BROADCAST_DELETE_EVENTS))
+    key = (
+        table,
+        context.layout_level(table),
+        context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS),
+    )
     return memo_of(locations).get(key, lambda: _read_footers(context, table, locations, txn))
 
 
@@ -86,7 +90,8 @@ def _read_footers(
         summaries, acid=[path.own for path in (*data, *events)], raw=[path.own for path in originals]
     )
     bounds = measure_delete_bounds(
-        [summaries[path.own] for path in events], context.settings.get(setting_keys.BROADCAST_DELETE_EVENTS)
+        [summaries[path.own] for path in events],
+        context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS),
     )
     old = any(summaries[path.own].has_events for path in data)
     return Footers(

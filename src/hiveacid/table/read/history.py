@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from hiveacid.config.property_keys import HISTORY_FROM
+from hiveacid.config.property_definitions import HISTORY_FROM
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import DeltaName
 from hiveacid.core.model import Partition, TableDefinition

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 
-from hiveacid.config import setting_keys
-from hiveacid.config.property_keys import ADOPTED_TXN
+from hiveacid.config import setting_definitions
+from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.format.names import DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
@@ -90,7 +90,7 @@ def list_visible(
     """
     try:
         if write_ids is txn.committed_write_ids(table.name) and context.settings.get(
-            setting_keys.KEEP_LISTINGS
+            setting_definitions.KEEP_LISTINGS
         ):
             locations = list_kept(context, table, partitions, SnapshotIds(write_ids, txn.snapshot()))
         else:  # a past state, or rows of this transaction, whose files may still change

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hiveacid.config.property_keys import CONVERSION
+from hiveacid.config.property_definitions import CONVERSION
 from hiveacid.core.model import Partition, TableDefinition, TableKind
 from hiveacid.core.snapshot.selection_reuse import IdView, Reach, SnapshotIds, is_final, measure_reach
 from hiveacid.storage.directory_stamps import DirectoryStamp, StampedListings, can_have_stamp

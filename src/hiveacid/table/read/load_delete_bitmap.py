@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.snapshot.listing import DataFile
@@ -53,7 +53,7 @@ def load_delete_bitmap(
     """
     if bounds is None or not bounds.boxes or len(locations) > _MOST_PLACES or not context.facts.classic:
         return None
-    if bounds.events > context.settings.get(setting_keys.EVENTS_IN_MEMORY):
+    if bounds.events > context.settings.get(setting_definitions.EVENTS_IN_MEMORY):
         return None
     places = {partition_key(table, location): _event_files(location, write_ids) for location in locations}
     if len(places) < len(locations):

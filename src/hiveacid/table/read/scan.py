@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hiveacid.config import setting_keys
-from hiveacid.config.property_keys import ADOPTED_TXN
+from hiveacid.config import setting_definitions
+from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
@@ -54,7 +54,7 @@ def reading_transaction(
 def extend_lease(context: Context, reader: Transaction, frame: DataFrame) -> None:
     """Let a read lease last as long as the plan of a DataFrame can run."""
     if context.read_leases.holds(reader):
-        lease = context.settings.get(setting_keys.SNAPSHOT_LEASE)
+        lease = context.settings.get(setting_definitions.SNAPSHOT_LEASE)
         context.read_leases.hold(reader, PlanWatch(context.facts, frame, lease))
 
 

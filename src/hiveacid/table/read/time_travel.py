@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from hiveacid.config.property_keys import HISTORY_FROM
+from hiveacid.config.property_definitions import HISTORY_FROM
 from hiveacid.core.display import ShownAsText
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, WriteId

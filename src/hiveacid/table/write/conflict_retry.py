@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import WriteConflictError
@@ -33,7 +33,7 @@ def run_with_retry(
     ``acid.transaction()`` the caller gets the WriteConflictError. ``exclusive``: wait for other writers even if
     ``hive.txn.xlock.write`` is false.
     """
-    attempts = 0 if joined is not None else context.settings.get(setting_keys.RETRY_SNAPSHOT)
+    attempts = 0 if joined is not None else context.settings.get(setting_definitions.RETRY_SNAPSHOT)
     for attempt in range(attempts + 1):
         try:
             operation = Operation.DELETE if verb == "DELETE" else Operation.UPDATE
@@ -58,12 +58,12 @@ def retries_exhausted(statement: str, times: int, error: WriteConflictError) -> 
     tried = "once" if times == 1 else f"{times} times, each time with a new snapshot"
     return WriteConflictError(
         f"{statement} was tried {tried}, and other writers committed changes of the same rows' table or partition "
-        f"first. Nothing was written. Run it again; let it try more often ({setting_keys.RETRY_SNAPSHOT.name}, "
-        f"now {times - 1}), or let writers wait for each other ({setting_keys.XLOCK_WRITE.name}=true). Last conflict: {error}"
+        f"first. Nothing was written. Run it again; let it try more often ({setting_definitions.RETRY_SNAPSHOT.name}, "
+        f"now {times - 1}), or let writers wait for each other ({setting_definitions.XLOCK_WRITE.name}=true). Last conflict: {error}"
     )
 
 
 def change_lock(context: Context, name: TableName, *, exclusive: bool = False) -> LockComponent:
     """Return the lock that UPDATE, DELETE and MERGE take."""
-    alone = exclusive or context.settings.get(setting_keys.XLOCK_WRITE)
+    alone = exclusive or context.settings.get(setting_definitions.XLOCK_WRITE)
     return LockComponent(LockType.EXCL_WRITE if alone else LockType.SHARED_WRITE, name.database, name.name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.config import Settings, setting_keys
+from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError, WriteConflictError
@@ -123,15 +123,15 @@ def _require_dynamic_allowed(
 ) -> None:
     """Refuse dynamic partitions that the session forbids (Hive's ``hive.exec.dynamic.partition`` and ``….mode``)."""
     dynamic = [column.name for column in table.partition_columns if column.name not in static]
-    if dynamic and not settings.get(setting_keys.DYNAMIC_PARTITION):
+    if dynamic and not settings.get(setting_definitions.DYNAMIC_PARTITION):
         raise ConfigError(
             f"{table.name}: the partition column {dynamic[0]} has no value, and dynamic partitions are disabled: "
-            f"give it one in PARTITION (...), or SET {setting_keys.DYNAMIC_PARTITION.name}=true"
+            f"give it one in PARTITION (...), or SET {setting_definitions.DYNAMIC_PARTITION.name}=true"
         )
-    if dynamic and not static and settings.get(setting_keys.DYNAMIC_PARTITION_MODE) == "strict":
+    if dynamic and not static and settings.get(setting_definitions.DYNAMIC_PARTITION_MODE) == "strict":
         raise ConfigError(
             f"{table.name}: strict mode requires at least one static partition column: give {dynamic[0]} a value in "
-            f"PARTITION (...), or SET {setting_keys.DYNAMIC_PARTITION_MODE.name}=nonstrict"
+            f"PARTITION (...), or SET {setting_definitions.DYNAMIC_PARTITION_MODE.name}=nonstrict"
         )
 
 
@@ -187,7 +187,7 @@ def write_rows(
         outputs.statements,
         file_options,
         single,
-        file_size=context.settings.get(setting_keys.WRITE_FILE_SIZE),
+        file_size=context.settings.get(setting_definitions.WRITE_FILE_SIZE),
     )
     with output_directories.staging(context, table, txn) as directory, translate_errors():
         reported = stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name, unquoted_name
@@ -34,7 +34,7 @@ Values = Mapping[str, Expression]
 
 def is_exclusive(context: Context, *, inserts: bool) -> bool:
     """Tell whether a MERGE locks out other MERGEs before its snapshot, since two could insert the same key."""
-    return inserts and context.settings.get(setting_keys.XLOCK_MERGE_INSERT)
+    return inserts and context.settings.get(setting_definitions.XLOCK_MERGE_INSERT)
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +95,7 @@ class Merge(Displayed):
             if any(clause.action is not Action.DELETE for clause in clauses):
                 changes = constrain_changes(self.context, table, changes, _defaulted_columns(table, clauses))
         matches = any(clause.when is MatchKind.MATCHED for clause in clauses)
-        check = self.context.settings.get(setting_keys.MERGE_CARDINALITY_CHECK) and matches
+        check = self.context.settings.get(setting_definitions.MERGE_CARDINALITY_CHECK) and matches
         mixed = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in clauses}
         return write_changes(self.context, table, txn, changes, "MERGE", check_cardinality=check, mixed=mixed)
 
@@ -111,7 +111,7 @@ class Merge(Displayed):
         narrowed = narrow_source(plan, rows, self.source)
         if narrowed.where is not None:
             rows = list_snapshot(context, table, txn, where=narrowed.where).scan(changing=True)
-        if narrowed.rows <= context.settings.get(setting_keys.BROADCAST_DELETE_EVENTS):
+        if narrowed.rows <= context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS):
             rows = plan.matching(rows, narrowed.source)
         return rows, narrowed.source
 

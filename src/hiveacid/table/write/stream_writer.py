@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from hiveacid import errors
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.types import quote_name
@@ -127,7 +127,7 @@ class StreamWriter:
         if refused is not None:
             raise refused
         self._add_columns(frame)
-        attempts = self.context.settings.get(setting_keys.RETRY_SNAPSHOT)
+        attempts = self.context.settings.get(setting_definitions.RETRY_SNAPSHOT)
         for attempt in range(attempts + 1):
             try:
                 with self.context.transactions.scope(self.context.settings) as txn:

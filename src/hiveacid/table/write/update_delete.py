@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.write_tasks import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
@@ -160,7 +160,7 @@ def write_changes(
     single = context.single_bucket(table)
     groups = decide_row_groups(
         size,
-        context.settings.get(setting_keys.WRITE_FILE_SIZE),
+        context.settings.get(setting_definitions.WRITE_FILE_SIZE),
         shuffle_tasks(context.facts),
         partitioned=bool(table.partition_columns),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hiveacid.config.property_keys import LAST_DDL_TIME
+from hiveacid.config.property_definitions import LAST_DDL_TIME
 from hiveacid.core.model import (
     DEFAULT_PARTITION,
     Bucketing,

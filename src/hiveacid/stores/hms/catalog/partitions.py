@@ -10,7 +10,7 @@ from hiveacid.core.schema.locations import is_same_location
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.errors import AlreadyExistsError, WriteConflictError
 from hiveacid.stores.hms.catalog import definitions
-from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.refusals import misplaced_partition
 
 _ALL = -1  # partitions

@@ -41,7 +41,7 @@ from hiveacid.stores.hms.catalog.statistics import (
     remove_counts,
 )
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.refusals import (
     database_exists,
     database_not_empty,

@@ -19,7 +19,7 @@ from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import TransactionStateError, UnsupportedFeatureError
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.compaction import queue_calls
-from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 
 _OURS = "~"
 """Begins the names of our workers in the queue. A metastore that starts takes the jobs from all workers whose names

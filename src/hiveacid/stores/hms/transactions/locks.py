@@ -19,7 +19,7 @@ from hiveacid.ports.transactions import Client
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_database, plain_partition, plain_table
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.refusals import lock_in_use, request_gone
 
 OPERATIONS = {"i": 2, "u": 3, "d": 4}  # DataOperationType

@@ -10,7 +10,7 @@ from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.locations import is_same_location
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavailableError
 from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
-from hiveacid.stores.hms.thrift.client import ROUNDS
+from hiveacid.stores.hms.thrift.failover_client import ROUNDS
 
 logger = logging.getLogger(__name__)
 

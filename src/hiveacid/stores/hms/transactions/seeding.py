@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from hiveacid.config.property_keys import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.format.write_id_lists import NO_OPEN_ID
 from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType
@@ -20,7 +20,7 @@ from hiveacid.stores import argument_validation
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_table
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.hms.transactions import transactions
 from hiveacid.stores.refusals import ids_given
 

@@ -22,8 +22,8 @@ from hiveacid.stores import argument_validation
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_table, without_quotes
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.client import MetastoreClient
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.refusals import not_open
 
 # TxnType. READ_ONLY (2) is not used: ``get_open_txns`` leaves those out, so a reader could not ask for its own state.

@@ -15,7 +15,7 @@ from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import BadDirectoryNameError
 from hiveacid.stores.hms.catalog.definitions import sent_location
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 
 Values = tuple[str | None, ...]
 

@@ -15,7 +15,7 @@ from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.states import COMPACTION, CompactionState, fire
 from hiveacid.stores import refusals
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import chunks
 from hiveacid.stores.sql.schema import compactions
 from hiveacid.stores.sql.table_names import table_columns

@@ -12,7 +12,7 @@ from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.transactions import states
 from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionState, fire
 from hiveacid.stores import argument_validation, refusals
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.compaction.job_states import (
     ALL,
     ONE,

@@ -30,7 +30,7 @@ from hiveacid.core.transactions.commit_records import (
     sort_commits,
 )
 from hiveacid.stores import argument_validation
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import commits, txns, write_ids
 from hiveacid.stores.sql.table_names import of_table, table_parameters

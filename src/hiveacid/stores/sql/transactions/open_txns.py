@@ -24,7 +24,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from hiveacid.core.model import TxnId
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import argument_validation, refusals
-from hiveacid.stores.limits_and_worker_retries import Limits
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, COMMITTED, OPEN, SETTLED, counters, txns

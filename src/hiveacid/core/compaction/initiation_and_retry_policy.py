@@ -1,4 +1,4 @@
-"""Compaction policy: whether and how the initiator compacts a table or partition, with a reason.
+"""Compaction policy: whether and how the initiator compacts a location, and when it tries again after failures.
 
 Rules: Hive 4's ``Initiator``, ``TableOptimizer`` and ``CompactorUtil.determineCompactionType``. The first question,
 whether it may be compacted now, needs the queue only. The second, whether it pays, needs a listing.
@@ -21,21 +21,22 @@ _SMALL = 0.01  # metastore.deltametrics.delta.pct.threshold
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Thresholds of automatic compaction: Hive's settings with Hive's defaults, times in seconds.
+    """Thresholds of automatic compaction, of the settings that are named below; times in seconds.
 
     ``delta_num``, ``delta_pct``: ``hive.compactor.delta.{num,pct}.threshold``. ``aborted_txns``,
     ``aborted_age`` (negative: never): ``hive.compactor.abortedtxn.threshold`` and
     ``hive.compactor.aborted.txn.time.threshold``. ``failures``, ``retry_after`` (0: never):
-    ``hive.compactor.initiator.failed.compacts.threshold`` and ``...failed.retry.time``.
+    ``hive.compactor.initiator.failed.compacts.threshold`` and ``...failed.retry.time``. ``insert_only``:
+    ``hive.compactor.compact.insert.only``.
     """
 
-    delta_num: int = 10
-    delta_pct: float = 0.1
-    aborted_txns: int = 1000
-    aborted_age: float = 12 * 3600.0
-    failures: int = 2
-    retry_after: float = 7 * 86_400.0
-    insert_only: bool = True
+    delta_num: int
+    delta_pct: float
+    aborted_txns: int
+    aborted_age: float
+    failures: int
+    retry_after: float
+    insert_only: bool
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,25 @@ from pathlib import Path
 import pytest
 
 import hiveacid
-from hiveacid.config import property_keys
-from hiveacid.config.property_keys import SECTIONS, TABLE_PROPERTIES, TableProperty
+from hiveacid.config import property_definitions
+from hiveacid.config.property_definitions import SECTIONS, TABLE_PROPERTIES, TableProperty
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 
 CODE = Path(hiveacid.__file__).parent
 # The modules that define names; `transactional` is also a word of Trino's WITH clause.
-DEFINING = {"config/property_keys.py", "config/setting_keys.py", "core/model.py", "sql/grammar/trino.py"}
+DEFINING = {
+    "config/property_definitions.py",
+    "config/setting_definitions.py",
+    "core/model.py",
+    "sql/grammar/trino.py",
+}
 DEFINING |= {"core/schema/storage_formats.py", "core/schema/evolution.py"}
 READERS_OPTION = ("spark/formats/schema_evolution.py", "orc.force.positional.evolution")
 
 
 def constants() -> dict[str, TableProperty]:
-    return {name: one for name, one in vars(property_keys).items() if isinstance(one, TableProperty)}
+    return {name: one for name, one in vars(property_definitions).items() if isinstance(one, TableProperty)}
 
 
 def test_every_constant_is_in_one_section() -> None:
@@ -49,5 +54,5 @@ def test_no_other_module_spells_a_property() -> None:
 
 def test_a_table_has_a_property_whatever_its_case() -> None:
     table = TableDefinition(TableName("d", "t"), (), ORC, "/t", properties=(("ORC.Compress", "LZ4"),))
-    assert property_keys.ORC_COMPRESS.of(table) == "LZ4"
-    assert property_keys.MIGRATION.of(table) is None
+    assert property_definitions.ORC_COMPRESS.of(table) == "LZ4"
+    assert property_definitions.MIGRATION.of(table) is None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from hiveacid.config import setting_keys
+from hiveacid.config import setting_definitions
 from hiveacid.config.setting_values import (
     Section,
     choice,
@@ -78,23 +78,23 @@ BUCKETING_VERSION = TableProperty(
 
 # --- files --------------------------------------------------------------------------------------
 LAYOUT_LEVEL = TableProperty(
-    setting_keys.LAYOUT_LEVEL.name,
-    setting_keys.LAYOUT_LEVEL.kind,
+    setting_definitions.LAYOUT_LEVEL.name,
+    setting_definitions.LAYOUT_LEVEL.kind,
     "the setting",
-    setting_keys.LAYOUT_LEVEL.doc,
+    setting_definitions.LAYOUT_LEVEL.doc,
     "hiveacid",
 )
 SINGLE_BUCKET = TableProperty(
-    setting_keys.SINGLE_BUCKET.name,
-    setting_keys.SINGLE_BUCKET.kind,
+    setting_definitions.SINGLE_BUCKET.name,
+    setting_definitions.SINGLE_BUCKET.kind,
     "the setting",
     "New rows of a full ACID table that is not bucketed go to bucket_00000 only, as Trino needs it.",
     "hiveacid",
 )
 ORC_COMPRESS = TableProperty(
     "orc.compress",
-    setting_keys.ORC_COMPRESS.kind,
-    f"the setting {setting_keys.ORC_COMPRESS.name}; if it is not set, a stream takes SNAPPY",
+    setting_definitions.ORC_COMPRESS.kind,
+    f"the setting {setting_definitions.ORC_COMPRESS.name}; if it is not set, a stream takes SNAPPY",
     "Codec of new ORC files.",
     "ORC",
 )
@@ -141,13 +141,13 @@ COMPACTOR = TableProperty(
     "(WITH OVERWRITE TBLPROPERTIES).",
 )
 WORKER_POOL = TableProperty(
-    setting_keys.WORKER_POOL.name,
+    setting_definitions.WORKER_POOL.name,
     "text",
     "the setting",
     "Pool whose workers compact the table. Also a property of a database.",
 )
 PRIORITY = TableProperty(
-    setting_keys.PRIORITY.name,
+    setting_definitions.PRIORITY.name,
     "int",
     "the setting",
     "Compactions of a higher priority are taken first. Also a property of a database.",

@@ -1,4 +1,4 @@
-"""Limits that a store itself applies: time-outs, maximum numbers, retries of compactions after lost workers."""
+"""Limits that a store itself applies: time-outs, maximum numbers, workers that a compaction may lose."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from hiveacid.config import Settings, setting_keys
+from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.transactions.states import CompactionState
 
 _HISTORY: Mapping[str, int] = MappingProxyType(
@@ -43,22 +43,22 @@ class Limits:
     def of(cls, settings: Settings) -> Limits:
         """Read the limits from a session's settings."""
         history: dict[str, int] = {
-            CompactionState.SUCCEEDED: settings.get(setting_keys.HISTORY_SUCCEEDED),
+            CompactionState.SUCCEEDED: settings.get(setting_definitions.HISTORY_SUCCEEDED),
             # or the initiator could not count them (CompactionTxnHandler.getFailedCompactionRetention)
             CompactionState.FAILED: max(
-                settings.get(setting_keys.HISTORY_FAILED),
-                settings.get(setting_keys.FAILED_COMPACTS_THRESHOLD),
+                settings.get(setting_definitions.HISTORY_FAILED),
+                settings.get(setting_definitions.FAILED_COMPACTS_THRESHOLD),
             ),
-            CompactionState.DID_NOT_INITIATE: settings.get(setting_keys.HISTORY_DID_NOT_INITIATE),
-            CompactionState.REFUSED: settings.get(setting_keys.HISTORY_REFUSED),
+            CompactionState.DID_NOT_INITIATE: settings.get(setting_definitions.HISTORY_DID_NOT_INITIATE),
+            CompactionState.REFUSED: settings.get(setting_definitions.HISTORY_REFUSED),
         }
         return cls(
-            txn_timeout=settings.get(setting_keys.TXN_TIMEOUT),
-            max_open_txns=settings.get(setting_keys.MAX_OPEN_TXNS),
-            max_open_batch=settings.get(setting_keys.TXN_MAX_OPEN_BATCH),
-            worker_timeout=settings.get(setting_keys.WORKER_TIMEOUT),
-            pool_timeout=settings.get(setting_keys.WORKER_POOL_TIMEOUT),
-            history_timeout=settings.get(setting_keys.HISTORY_TIMEOUT),
-            commits_retention=settings.get(setting_keys.COMMITS_RETENTION),
+            txn_timeout=settings.get(setting_definitions.TXN_TIMEOUT),
+            max_open_txns=settings.get(setting_definitions.MAX_OPEN_TXNS),
+            max_open_batch=settings.get(setting_definitions.TXN_MAX_OPEN_BATCH),
+            worker_timeout=settings.get(setting_definitions.WORKER_TIMEOUT),
+            pool_timeout=settings.get(setting_definitions.WORKER_POOL_TIMEOUT),
+            history_timeout=settings.get(setting_definitions.HISTORY_TIMEOUT),
+            commits_retention=settings.get(setting_definitions.COMMITS_RETENTION),
             history=MappingProxyType(dict(_HISTORY) | history),
         )

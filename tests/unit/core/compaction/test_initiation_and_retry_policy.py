@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.core.compaction.plan import CompactionKind
-from hiveacid.core.compaction.policy import (
+from hiveacid.config import Settings
+from hiveacid.core.compaction.initiation_and_retry_policy import (
     Attempt,
     CompactionCandidate,
     Decision,
@@ -18,12 +18,14 @@ from hiveacid.core.compaction.policy import (
     measure_location,
     reason_not_to_initiate,
 )
+from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.core.model import TableKind
 from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.core.snapshot.selection import select
+from hiveacid.services.initiator import thresholds_of
 
-DEFAULTS = Thresholds()
+DEFAULTS = thresholds_of(Settings())
 ACID = CompactionCandidate(TableKind.FULL_ACID)
 DAY = 86_400_000
 NOW = 100 * DAY

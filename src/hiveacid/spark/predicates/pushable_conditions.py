@@ -1,4 +1,4 @@
-"""Comparisons of a column with constants, read from Spark's analysed trees."""
+"""Conditions that a scan can push down: comparisons of a column with constants, read from Spark's analysed trees."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.compaction.plan import CompactionKind
-from hiveacid.core.compaction.policy import (
+from hiveacid.config import Settings
+from hiveacid.core.compaction.initiation_and_retry_policy import (
     Attempt,
     CompactionCandidate,
     LocationSizes,
@@ -17,8 +17,10 @@ from hiveacid.core.compaction.policy import (
     decide_by_files,
     reason_not_to_initiate,
 )
+from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.model import TableKind
 from hiveacid.core.transactions.states import COMPACTION
+from hiveacid.services.initiator import thresholds_of
 
 BYTES = st.integers(0, 10**13)
 TIMES = st.integers(0, 10**13)
@@ -31,7 +33,9 @@ THRESHOLDS = st.builds(
     aborted_age=st.floats(-1, 10**6),
     failures=st.integers(1, 4),
     retry_after=st.floats(0, 10**6),
+    insert_only=st.just(True),
 )
+DEFAULTS = thresholds_of(Settings())
 ATTEMPTS = st.lists(
     st.builds(
         Attempt, st.integers(1, 99), st.sampled_from(COMPACTION.states), st.none() | TIMES, st.none() | TIMES
@@ -80,7 +84,7 @@ def test_what_a_major_compaction_leaves_calls_for_nothing(
     assert decide_by_files(left, thresholds).kind is None
 
 
-@given(FIGURES, st.builds(Thresholds, delta_num=st.integers(2, 50)))
+@given(FIGURES, st.integers(2, 50).map(lambda count: replace(DEFAULTS, delta_num=count)))
 def test_what_a_minor_compaction_leaves_calls_for_no_second_one(
     figures: LocationSizes, thresholds: Thresholds
 ) -> None:
