@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiveacid.errors import HiveAcidError, ParseError, StatementTooLargeError
-from hiveacid.spark.parser.lexer import MAX_DEPTH, MAX_LENGTH, MAX_TOKENS, tokenize
+from hiveacid.spark.parser.lexer import MAX_DEPTH, MAX_LENGTH, MAX_TOKENS, split, tokenize
 from hiveacid.sql.binding.change_feed_calls import find_change_calls
 from hiveacid.sql.binding.parameters import with_arguments
 from hiveacid.sql.binding.table_mentions import find_table_mentions, without_clauses
-from hiveacid.sql.grammar.parse import parse, split
+from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements.values import Slice
 from support.cost import SECONDS, assert_quick, assert_small, cpu_seconds
 from support.exhaustive import examples

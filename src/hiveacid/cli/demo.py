@@ -11,7 +11,7 @@ from types import MappingProxyType
 import click
 from rich.console import Console
 
-from hiveacid.cli.options import exit_on_errors, output_option
+from hiveacid.cli.options import exit_on_errors, output_option, require_pyspark
 
 MONTHS = 2
 # The demo runs hundreds of short jobs, for which the JVM's second compiler costs more time than it saves.
@@ -44,6 +44,8 @@ def demo(warehouse: Path | None, months: int, output: str) -> None:
     After every step, each changed table and a reader with an old snapshot are compared with the result that
     plain Spark computes from the source. A difference ends the demo with an error. Needs the extra "demo".
     """
+    with exit_on_errors():
+        require_pyspark()
     from hiveacid.demo.model import DifferenceError  # noqa: PLC0415 - Spark only where it is needed
     from hiveacid.demo.run import run  # noqa: PLC0415
     from hiveacid.spark.session.launch import local_session  # noqa: PLC0415

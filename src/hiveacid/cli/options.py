@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from hiveacid.core.schema.partitions import parse_partition_values
-from hiveacid.errors import HiveAcidError
+from hiveacid.errors import ConfigError, HiveAcidError
 from hiveacid.ports.store import WarehouseStore
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class ConnectionOptions:
         ``new``: create a missing warehouse. Without it, a missing warehouse is a ConfigError (a misspelt path).
         """
         self._require_warehouse(existing=not new)
+        require_pyspark()
         from hiveacid.spark.session.launch import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.session import connect  # noqa: PLC0415
 
@@ -59,6 +61,7 @@ class ConnectionOptions:
         A missing warehouse is created.
         """
         self._require_warehouse(existing=False)
+        require_pyspark()
         from hiveacid.spark.session.launch import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.native.session import open_native_session  # noqa: PLC0415
 
@@ -109,6 +112,12 @@ class ConnectionOptions:
         if wrong:
             raise click.UsageError(f"--conf {wrong[0]}: expected KEY=VALUE")
         return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def require_pyspark() -> None:
+    """Raise ConfigError if PySpark, which the other commands do without, is not installed."""
+    if find_spec("pyspark") is None:
+        raise ConfigError("PySpark is not installed: pip install 'hiveacid[spark]'")
 
 
 def connection_options(command: F) -> F:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors
-from hiveacid.cli.services import parse_settings, stop_signals
+from hiveacid.cli.services import log_to, parse_settings, stop_signals
 from hiveacid.config import setting_definitions
 from hiveacid.serve.authentication import Authentication
 
@@ -144,7 +144,6 @@ def serve(
     is rolled back. Without --password-file, --ldap or --keytab every local user may connect, and only the loopback
     address is possible. The log goes to standard error.
     """
-    from hiveacid.cli.services import log_to  # noqa: PLC0415
     from hiveacid.serve.server import Server, ServerOptions  # noqa: PLC0415 - --help must not import pyspark
     from hiveacid.serve.service import Service  # noqa: PLC0415
     from hiveacid.serve.sessions import Sessions  # noqa: PLC0415

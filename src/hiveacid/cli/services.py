@@ -113,7 +113,6 @@ def services(
     Metastore it runs a worker only, because the other services are Hive's. Several processes, on several machines, may
     share a store: no two of them take the same job. The log goes to standard error.
     """
-    from hiveacid.cli.services import log_to  # noqa: PLC0415
     from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
     from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
     from hiveacid.services.http_server import PROBES, Access  # noqa: PLC0415

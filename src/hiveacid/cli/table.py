@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -78,14 +78,14 @@ def history(*, connection: options.ConnectionOptions, name: str, limit: int | No
 
     with connection.shelf() as shelf:
         rows = history_rows(shelf, *shelf.find(name))
-    show_rows([column for column, _ in HISTORY], [format_times(row) for row in rows[:limit]], output)
+    show_rows(_names(HISTORY), [format_times(row) for row in rows[:limit]], output)
 
 
 def _print_inventory(
     connection: options.ConnectionOptions,
     name: str,
     output: str,
-    columns: Sequence[tuple[str, str]],
+    schema: str,
     rows_of: Callable[[TableInventory], Iterable[Row]],
 ) -> None:
     """Print rows made from the inventory of a table's directories; needs no Spark."""
@@ -93,7 +93,11 @@ def _print_inventory(
 
     with connection.shelf() as shelf:
         inventory = inventory_of(shelf, *shelf.find(name))
-    show_rows([column for column, _ in columns], list(rows_of(inventory)), output)
+    show_rows(_names(schema), list(rows_of(inventory)), output)
+
+
+def _names(schema: str) -> list[str]:
+    return [column.split()[0] for column in schema.split(", ")]
 
 
 def _quoted(name: str) -> str:

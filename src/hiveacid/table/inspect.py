@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-_PARTITIONS = (("partition", "string"), ("location", "string"), ("files", "int"), ("bytes", "bigint"))
+_PARTITIONS = "partition string, location string, files int, bytes bigint"
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,10 +87,7 @@ class Inspect(Displayed):
         with context.read_leases.acquire(context.settings) as reader:
             return check_table(context, inventory_of_partitions(context, table, partitions, values), reader)
 
-    def _frame(
-        self, rows: Iterable[inventory.Row | HistoryRow], columns: Sequence[tuple[str, str]]
-    ) -> DataFrame:
-        schema = ", ".join(f"{name} {kind}" for name, kind in columns)
+    def _frame(self, rows: Iterable[inventory.Row | HistoryRow], schema: str) -> DataFrame:
         return self.context.facts.spark.createDataFrame(list(rows), schema)
 
     def _inventory(self) -> inventory.TableInventory:

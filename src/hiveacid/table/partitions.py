@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hiveacid.core.display import did_you_mean
-from hiveacid.core.format.names import is_hidden
 from hiveacid.core.model import Partition, TableDefinition
-from hiveacid.core.schema.partitions import format_partition, parse_partition_values
-from hiveacid.errors import BadDirectoryNameError, ConfigError, NoSuchColumnError
+from hiveacid.core.schema.partitions import format_partition, partition_directories
+from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import partition_values_as_text
 from hiveacid.table.context import Context
@@ -45,21 +44,13 @@ def find_partition(context: Context, table: TableDefinition, name: str | None) -
 
 def partitions_on_disk(context: Context, table: TableDefinition) -> list[Partition]:
     """Find partitions by their directories ``p=1/q=2`` below the table."""
-    depth = len(table.partition_columns)
-    if not depth:
+    if not table.partition_columns:
         return []
-    names = [c.name for c in table.partition_columns]
-    partitions = []
-    for entry in context.fs.list_tree(table.location):
-        parts = entry.path.split("/")
-        if not entry.is_dir or len(parts) != depth or any(is_hidden(part) for part in parts):
-            continue
-        try:
-            values = parse_partition_values(names, entry.path)
-        except BadDirectoryNameError:
-            continue
-        partitions.append(Partition(values, f"{table.location}/{entry.path}"))
-    return partitions
+    directories = (entry.path for entry in context.fs.list_tree(table.location) if entry.is_dir)
+    return [
+        Partition(values, f"{table.location}/{path}")
+        for path, values in partition_directories([c.name for c in table.partition_columns], directories)
+    ]
 
 
 def static_values(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,13 @@ def test_wrong_options(tmp_path: Path, arguments: list[str], said: str) -> None:
     assert said in done.output
     assert "Traceback" not in done.output
     assert not any(tmp_path.iterdir())
+
+
+def test_without_pyspark_a_command_that_needs_it_names_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    done = CliRunner().invoke(main, ["shell", "-w", str(tmp_path), "--plain"])
+    assert (done.exit_code, done.stderr) == (
+        1, "error CONFIG: PySpark is not installed: pip install 'hiveacid[spark]'\n",
+    )  # fmt: skip

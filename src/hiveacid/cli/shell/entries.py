@@ -40,7 +40,10 @@ class Entries:
     @property
     def begun(self) -> bool:
         """Tell whether an incomplete statement has begun."""
-        return self._is_begun(self._held)
+        try:
+            return tokenize(self._held)[0].kind is not TokenKind.END
+        except ParseError:
+            return True
 
     def feed(self, line: str) -> list[Entry]:
         """Add one line without its line break; remove and return the entries that are now complete."""
@@ -89,13 +92,6 @@ class Entries:
     def _skip(self) -> None:
         self._line += self._held.count("\n")
         self._held = ""
-
-    @staticmethod
-    def _is_begun(text: str) -> bool:
-        try:
-            return tokenize(text)[0].kind is not TokenKind.END
-        except ParseError:
-            return True
 
 
 def ends_shell(text: str) -> bool:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
+from hiveacid.core.format.names import is_hidden
 from hiveacid.core.model import DEFAULT_PARTITION, Partition, TableDefinition
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP
 from hiveacid.errors import BadDirectoryNameError, ConfigError, NoSuchPartitionError
@@ -68,6 +70,16 @@ def parse_partition_values(columns: Sequence[str], name: str) -> tuple[str | Non
     if [column for column, _ in pairs] != [column.lower() for column in columns]:
         raise BadDirectoryNameError(f"not a partition by ({', '.join(columns)})", path=name)
     return tuple(value for _, value in pairs)
+
+
+def partition_directories(
+    columns: Sequence[str], directories: Iterable[str]
+) -> Iterator[tuple[str, tuple[str | None, ...]]]:
+    """Yield the paths below a table that are named like its partitions, each with the values."""
+    for path in directories:
+        if path.count("/") + 1 == len(columns) and not any(map(is_hidden, path.split("/"))):
+            with suppress(BadDirectoryNameError):
+                yield path, parse_partition_values(columns, path)
 
 
 def matching_partitions(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
@@ -43,8 +44,6 @@ def session_of(facts: SparkFacts) -> Any:
 
 def java_class(facts: SparkFacts, name: str) -> Any:
     """Return a class of the JVM by its full name, without the round trip for each part of ``jvm.java.lang...``."""
-    from py4j.java_gateway import JavaClass  # noqa: PLC0415 - classic only
-
     gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
     return JavaClass(name, gateway._gateway_client)  # noqa: SLF001
 
@@ -62,8 +61,6 @@ class JavaPackages:
 
     def __getattr__(self, name: str) -> Any:
         """Return a package or class."""
-        from py4j.java_gateway import JavaClass  # noqa: PLC0415 - classic only
-
         if name.startswith("__"):
             raise AttributeError(name)
         whole = self._prefix + name

@@ -93,8 +93,6 @@ def _index_class(facts: SparkFacts) -> Any:
 
 def _scan(facts: SparkFacts, index: Any, schema: T.StructType, options: Mapping[str, str]) -> DataFrame:
     """Return the scan that ``DataFrameReader.load`` would make of the files (``DataSource.resolveRelation``)."""
-    from pyspark.sql import DataFrame as Frame  # noqa: PLC0415
-
     types = java_class(facts, "org.apache.spark.sql.types.StructType")
     # the companion object: the class of the same name has a method ``apply`` of its own
     companion = java_class(facts, "org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$")
@@ -109,7 +107,7 @@ def _scan(facts: SparkFacts, index: Any, schema: T.StructType, options: Mapping[
         case_insensitive.apply(_scala_map(facts, dict(options))),
         session,
     )
-    return Frame(session.baseRelationToDataFrame(relation), facts.spark)
+    return DataFrame(session.baseRelationToDataFrame(relation), facts.spark)
 
 
 def _scala_map(facts: SparkFacts, values: dict[str, str]) -> Any:

@@ -143,11 +143,13 @@ def create_database(facts: SparkFacts, name: str) -> None:
 
 def frame_of_plan(facts: SparkFacts, plan: Any) -> DataFrame:
     """Return a plan of Spark's parser as a DataFrame; if the plan is a command, this call runs it."""
-    from pyspark.sql import DataFrame as Frame  # noqa: PLC0415
+    return DataFrame(dataset_class(facts).ofRows(session_of(facts), plan), facts.spark)
 
-    jvm = java_packages(facts.spark)
-    home = jvm.org.apache.spark.sql.classic if facts.version >= (4, 0) else jvm.org.apache.spark.sql
-    return Frame(home.Dataset.ofRows(session_of(facts), plan), facts.spark)
+
+def dataset_class(facts: SparkFacts) -> Any:
+    """Return the JVM's class that makes a Dataset of a plan."""
+    sql = java_packages(facts.spark).org.apache.spark.sql
+    return sql.Dataset if facts.version < (4, 0) else sql.classic.Dataset
 
 
 def plan_of(frame: DataFrame) -> Any:

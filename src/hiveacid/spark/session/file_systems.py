@@ -220,11 +220,10 @@ class _Output(_Stream):
 
 
 def _file_info(path: str, status: Any) -> FileInfo:
+    changed = status.getModificationTime() * 1_000_000
     if status.isDirectory():
-        return FileInfo(path, FileType.Directory, mtime_ns=status.getModificationTime() * 1_000_000)
-    return FileInfo(
-        path, FileType.File, size=status.getLen(), mtime_ns=status.getModificationTime() * 1_000_000
-    )
+        return FileInfo(path, FileType.Directory, mtime_ns=changed)
+    return FileInfo(path, FileType.File, size=status.getLen(), mtime_ns=changed)
 
 
 def _directories(entries: Iterable[FileInfo]) -> list[str]:

@@ -30,12 +30,8 @@ def local_session(settings: Mapping[str, str], *, chatter: bool = False) -> Iter
     """Yield the process's active session, or a new local one that ends with the block.
 
     The output of the JVM goes to a temporary file, or with ``chatter`` to standard error, but never to standard output.
-    Raises ConfigError if Java or PySpark is missing or does not start.
+    Raises ConfigError if Java is missing or does not start.
     """
-    try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - the command line works without it
-    except ImportError as error:
-        raise ConfigError("PySpark is not installed: pip install 'hiveacid[spark]'") from error
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
@@ -50,8 +46,6 @@ def local_session(settings: Mapping[str, str], *, chatter: bool = False) -> Iter
 
 
 def _start(settings: Mapping[str, str], scratch: Path, log: Path) -> SparkSession:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
-
     disable_query_log()
     builder = configure(SparkSession.builder.appName("hiveacid"))
     cores = str(os.cpu_count() or 1)

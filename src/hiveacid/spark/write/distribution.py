@@ -17,7 +17,7 @@ from hiveacid.core.format.write_tasks import MAX_TASKS, MIN_GROUPS, shuffled_siz
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.parser.catalyst import java_packages
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.write.task_reports import dataset_class
+from hiveacid.spark.session.classic_session import dataset_class
 
 _SPARK_4 = (4, 0)
 _UNKNOWN = 1 << 62  # Spark's size of a source that tells none (spark.sql.defaultSizeInBytes) is 2**63 - 1

@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame
 from hiveacid.errors import StorageError
 from hiveacid.spark.parser.catalyst import java_packages
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import dataset_class
 from hiveacid.storage.paths import is_local, spark_path
 
-_SPARK_4 = (4, 0)
 _SAVE_COMMAND = (4, 1)  # the first whose DataFrameWriter has saveCommand
 _ROWS, _FILES = "numOutputRows", "numFiles"  # BasicWriteJobStatsTracker
 # Hadoop has one local file system for each process. The first writer turns checksums off, the last one turns them on
@@ -158,12 +158,6 @@ def _run_command(facts: SparkFacts, frame: DataFrame, command: Any) -> Any:
     """Run a write command and return its plan, which holds the counts; DataFrameWriter.save does not return it."""
     session: Any = frame.sparkSession._jsparkSession  # noqa: SLF001
     return _write_node(dataset_class(facts).ofRows(session, command).logicalPlan().commandPhysicalPlan())
-
-
-def dataset_class(facts: SparkFacts) -> Any:
-    """Return the JVM's class that makes a Dataset of a plan."""
-    sql = java_packages(facts.spark).org.apache.spark.sql
-    return sql.Dataset if facts.version < _SPARK_4 else sql.classic.Dataset
 
 
 def _report_of_plan(directory: str, plan: Any) -> TaskReport:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import NoReturn, TypeVar
 
@@ -18,22 +19,8 @@ T = TypeVar("T")
 
 # Words that end a name or an alias; in back-quotes they are names.
 RESERVED = frozenset(
-    {
-        "AND",
-        "AS",
-        "DELETE",
-        "FROM",
-        "INSERT",
-        "INTO",
-        "MERGE",
-        "NOT",
-        "NULL",
-        "ON",
-        "OR",
-        "PARTITION",
-        "SELECT",
-    }
-    | {"SET", "TABLE", "THEN", "UPDATE", "USING", "VALUES", "WHEN", "WHERE", "WITH"}
+    {"AND", "AS", "DELETE", "FROM", "INSERT", "INTO", "MERGE", "NOT", "NULL", "ON", "OR", "PARTITION"}
+    | {"SELECT", "SET", "TABLE", "THEN", "UPDATE", "USING", "VALUES", "WHEN", "WHERE", "WITH"}
 )
 _PAIRS = {"(": ")", "[": "]"}
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -162,13 +149,10 @@ class Cursor:
     def table(self, subject: str = "a table name") -> values.TableRef:
         """Take ``table`` or ``database.table``; ``spark_catalog.`` may precede both."""
         first = self.next
-        parts = self.dotted(subject)
-        if len(parts) == 3 and parts[0] == values.SPARK_CATALOG:  # noqa: PLR2004 - catalog first
-            del parts[0]
-        if len(parts) > 2:  # noqa: PLR2004 - database and table
+        ref = values.table_ref(self.dotted(subject))
+        if ref is None:
             self.refuse("a table name has at most two parts, database.table", first)
-        database = parts[0] if len(parts) > 1 else None
-        return values.TableRef(database, parts[-1], first.line, first.column)
+        return replace(ref, line=first.line, column=first.column)
 
     def dotted(self, subject: str, *, flexible: bool = False) -> list[str]:
         """Take a name of one or more parts; ``flexible`` as in :meth:`flexible_name`."""

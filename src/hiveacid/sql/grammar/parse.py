@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hiveacid.spark.parser.lexer import Token, TokenKind, split
+from hiveacid.spark.parser.lexer import Token, TokenKind
 from hiveacid.sql.grammar import admin, ddl, dml
 from hiveacid.sql.grammar.create import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
@@ -12,8 +12,6 @@ from hiveacid.sql.grammar.dml import merge
 from hiveacid.sql.grammar.show_describe import describe, show
 from hiveacid.sql.statements.queries import Explain, Query
 from hiveacid.sql.statements.values import Statement
-
-__all__ = ["parse", "split"]
 
 _EXPLAIN_OPTIONS = frozenset(
     {
@@ -35,7 +33,7 @@ _EXPLAIN_OPTIONS = frozenset(
 def parse(text: str, first_line: int = 1, tokens: Sequence[Token] | None = None) -> Statement:
     """Parse one statement; a ``;`` may follow.
 
-    ``first_line`` is the number of the text's first line, for statements of a script (:func:`split`).
+    ``first_line`` is the number of the text's first line, for statements of a script (`lexer.split`).
     ``tokens``: those of the text, where it is tokenised already.
     Raises ParseError with line and column, and with what was expected there, for anything that is neither one
     of the statements nor begins like a query.

@@ -19,9 +19,9 @@ def show(cursor: Cursor) -> Statement:
     kinds: dict[str, Callable[[Cursor], Statement]] = {
         "DATABASES": lambda inner: queries.ShowDatabases(_pattern(inner)),
         "SCHEMAS": lambda inner: queries.ShowDatabases(_pattern(inner)),
-        "TABLES": _tables,
+        "TABLES": lambda inner: queries.ShowTables(*_database_and_pattern(inner)),
         "TABLE": _table_extended,
-        "VIEWS": _views,
+        "VIEWS": lambda inner: queries.ShowViews(*_database_and_pattern(inner)),
         "PARTITIONS": lambda inner: queries.ShowPartitions(inner.table(), inner.partition()),
         "CREATE": _create_table,
         "TBLPROPERTIES": _table_properties,
@@ -48,22 +48,17 @@ def _pattern(cursor: Cursor) -> str | None:
     return None
 
 
-def _tables(cursor: Cursor) -> queries.ShowTables:
+def _database_and_pattern(cursor: Cursor) -> tuple[str | None, str | None]:
     database = cursor.name("a database name") if cursor.take_one("IN", "FROM") else None
-    return queries.ShowTables(database, _pattern(cursor))
+    return database, _pattern(cursor)
 
 
 def _table_extended(cursor: Cursor) -> queries.ShowTableExtended:
     cursor.expect("EXTENDED")
-    tables = _tables(cursor)
-    if tables.pattern is None:
+    database, pattern = _database_and_pattern(cursor)
+    if pattern is None:
         cursor.fail("LIKE and a pattern in quotes")
-    return queries.ShowTableExtended(tables.database, tables.pattern, cursor.partition())
-
-
-def _views(cursor: Cursor) -> queries.ShowViews:
-    tables = _tables(cursor)
-    return queries.ShowViews(tables.database, tables.pattern)
+    return queries.ShowTableExtended(database, pattern, cursor.partition())
 
 
 def _create_table(cursor: Cursor) -> queries.ShowCreateTable:

@@ -147,7 +147,7 @@ class NativeParser:
                 self._settings = self._local.settings = session.context.settings
                 is_query = isinstance(ownership.statement, queries.Query)
                 return plan_of(frame) if is_query else command_result_of(frame)
-            if isinstance(ownership.statement, queries.ShowTables | queries.ShowViews):
+            if isinstance(ownership.statement, queries.ShowTables):
                 theirs = frame_of_plan(session.context.facts, parse(text))
                 return plan_of(statement_routing.add_hiveacid_tables(session, ownership.statement, theirs))
             return parse(text)

@@ -116,7 +116,7 @@ class NativeSession(SparkSession):
                 VirtualColumns(source).refuse_star()
                 return self._run_in_spark(binder.bind(source).text, args)
         answer = self._run_in_spark(text, args)
-        if isinstance(ownership.statement, queries.ShowTables | queries.ShowViews):
+        if isinstance(ownership.statement, queries.ShowTables):
             return add_hiveacid_tables(self.acid, ownership.statement, answer)
         return answer
 

@@ -260,9 +260,7 @@ def ensure_database(session: NativeConnection, table: TableRef) -> None:
         execute(session.execution(), definitions.CreateDatabase(database, if_not_exists=True))
 
 
-def add_hiveacid_tables(
-    session: AcidSession, statement: queries.ShowTables | queries.ShowViews, theirs: DataFrame
-) -> DataFrame:
+def add_hiveacid_tables(session: AcidSession, statement: queries.ShowTables, theirs: DataFrame) -> DataFrame:
     """Add the tables or views of the hiveacid catalog to Spark's result of SHOW TABLES or SHOW VIEWS."""
     database = statement.database or session.context.database
     if session.context.catalog.get_database(database) is None:

@@ -22,7 +22,7 @@ from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.create import create_from
 from hiveacid.sql.native.statement_routing import NativeConnection, ensure_database
 from hiveacid.sql.statements.definitions import CreateTable
-from hiveacid.sql.statements.values import TableRef
+from hiveacid.sql.statements.values import TableRef, table_ref
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.report import WriteReport
 
@@ -221,10 +221,9 @@ def find_target(session: NativeConnection, parts: Sequence[str]) -> Target | Non
     """
     session.follow()
     context = session.context
-    names = parts[1:] if len(parts) == 3 and parts[0] == "spark_catalog" else parts  # noqa: PLR2004 - catalog first
-    if len(names) > 2:  # noqa: PLR2004 - database and table
+    ref = table_ref(parts)
+    if ref is None:
         return None
-    ref = TableRef(names[0] if len(names) > 1 else None, names[-1])
     if ref.database is None and is_temporary_view(context.facts, ref.name):
         hidden = ref.resolve(context.database)
         if context.catalog.get_table(hidden) is None:

@@ -71,11 +71,8 @@ class ShowTableExtended(ShowTables):
 
 
 @dataclass(frozen=True)
-class ShowViews(Statement):
+class ShowViews(ShowTables):
     """SHOW VIEWS [IN d] [LIKE 'pattern']."""
-
-    database: str | None = None
-    pattern: str | None = None
 
 
 @dataclass(frozen=True)

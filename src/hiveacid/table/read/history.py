@@ -20,28 +20,12 @@ from hiveacid.table.read.inventory import Row, TableAccess, TableInventory, curr
 from hiveacid.table.read.time_travel import format_datetime, utc_datetime
 
 HISTORY = (
-    ("write_id", "bigint"),
-    ("committed_at", "timestamp"),
-    ("operation", "string"),
-    ("statement", "string"),
-    ("user", "string"),
-    ("host", "string"),
-    ("agent", "string"),
-    ("txn_id", "bigint"),
-    ("inserted", "bigint"),
-    ("updated", "bigint"),
-    ("deleted", "bigint"),
-    ("files", "bigint"),
-    ("bytes", "bigint"),
-    ("partition", "string"),
+    "write_id bigint, committed_at timestamp, operation string, statement string, user string, host string, "
+    "agent string, txn_id bigint, inserted bigint, updated bigint, deleted bigint, files bigint, bytes bigint, "
+    "partition string"
 )
-"""Columns of `history_rows`."""
 SNAPSHOTS = (
-    ("write_id", "bigint"),
-    ("committed_at", "timestamp"),
-    ("operation", "string"),
-    ("valid_write_ids", "string"),
-    ("readable", "boolean"),
+    "write_id bigint, committed_at timestamp, operation string, valid_write_ids string, readable boolean"
 )
 """Columns of `snapshot_rows`."""
 HistoryRow: TypeAlias = tuple[str | int | datetime | None, ...]

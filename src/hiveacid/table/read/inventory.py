@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from hiveacid.core.format.names import BaseName, DeltaName, is_hidden
 from hiveacid.core.model import Partition, TableDefinition, TableName
-from hiveacid.core.schema.partitions import format_partition, parse_partition_values
+from hiveacid.core.schema.partitions import format_partition, partition_directories
 from hiveacid.core.snapshot.inventory import (
     DirectoryItem,
     FileItem,
@@ -19,7 +19,7 @@ from hiveacid.core.snapshot.inventory import (
     take_inventory,
 )
 from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
-from hiveacid.errors import BadDirectoryNameError, MissingDirectoryError
+from hiveacid.errors import MissingDirectoryError
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
@@ -114,7 +114,10 @@ def inventory_of(
             entries = _list_tree_or_none(access.fs, partition.location)
         places.append(_location_inventory(access, table, snapshot, name, partition.location, entries))
     locations = {partition.location.rstrip("/") for partition in partitions}
-    unknown = tuple(_unknown(table, listed or (), locations))
+    base = table.location.rstrip("/")
+    directories = (entry.path for entry in listed or () if entry.is_dir)
+    named = partition_directories([c.name for c in table.partition_columns], directories)
+    unknown = tuple(path for path, _ in named if f"{base}/{path}" not in locations)
     beside = tuple(_beside(table, listed or (), locations, frozenset(unknown)))
     return TableInventory(table, snapshot, tuple(places), tuple(partitions), beside, unknown)
 
@@ -175,22 +178,6 @@ class _TableListing:
             yield replace(entry, path=entry.path.removeprefix(prefix))
 
 
-def _unknown(
-    table: TableDefinition, entries: Sequence[FileEntry], locations: Collection[str]
-) -> Iterator[str]:
-    names = [c.name for c in table.partition_columns]
-    for entry in entries:
-        parts = entry.path.split("/")
-        if not entry.is_dir or len(parts) != len(names) or any(is_hidden(part) for part in parts):
-            continue
-        try:
-            parse_partition_values(names, entry.path)
-        except BadDirectoryNameError:
-            continue
-        if f"{table.location.rstrip('/')}/{entry.path}" not in locations:
-            yield entry.path
-
-
 def _beside(
     table: TableDefinition, entries: Sequence[FileEntry], locations: Collection[str], unknown: Collection[str]
 ) -> Iterator[FileItem]:
@@ -216,27 +203,12 @@ def _beside(
 
 
 FILES = (
-    ("partition", "string"),
-    ("directory", "string"),
-    ("file", "string"),
-    ("kind", "string"),
-    ("bytes", "bigint"),
-    ("state", "string"),
-    ("reason", "string"),
+    "partition string, directory string, file string, kind string, bytes bigint, state string, reason string"
 )
-"""Columns of `file_rows`."""
+"""Columns of `file_rows`, as Spark writes a schema."""
 DELTAS = (
-    ("partition", "string"),
-    ("directory", "string"),
-    ("kind", "string"),
-    ("min_write_id", "bigint"),
-    ("max_write_id", "bigint"),
-    ("statement_id", "int"),
-    ("visibility_txn_id", "bigint"),
-    ("state", "string"),
-    ("reason", "string"),
-    ("files", "int"),
-    ("bytes", "bigint"),
+    "partition string, directory string, kind string, min_write_id bigint, max_write_id bigint, statement_id int, "
+    "visibility_txn_id bigint, state string, reason string, files int, bytes bigint"
 )
 """Columns of `delta_rows`."""
 Row: TypeAlias = tuple[str | int | None, ...]

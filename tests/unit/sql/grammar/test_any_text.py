@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hiveacid.errors import ParseError
-from hiveacid.sql.grammar.parse import parse, split
+from hiveacid.spark.parser.lexer import split
+from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements.definitions import CreateTable
 
 WORDS = """\

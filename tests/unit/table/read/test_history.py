@@ -58,7 +58,7 @@ def shelf_of(store: MemoryStore, directory: Path) -> tuple[StandaloneAccess, Tab
 def test_history_and_snapshots_are_told_newest_first(tmp_path: Path) -> None:
     """In the order of commits, not of write ids."""
     shelf, table = shelf_of(MemoryStore(clock=ManualClock(START)), tmp_path)
-    names = [name for name, _ in HISTORY]
+    names = [column.split()[0] for column in HISTORY.split(", ")]
     rows = [dict(zip(names, row, strict=True)) for row in history_rows(shelf, table, None)]
     assert [(row["write_id"], row["operation"], row["inserted"]) for row in rows] == [
         (2, "INSERT", 11), (3, "INSERT", 12), (1, "INSERT", 10), (0, "CREATE TABLE", None),
