@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from sources import PythonFile, dotted, python_files
+from sources import FunctionNode, PythonFile, dotted, python_files
 
 MOST_LINES_OF_A_MODULE = 500
 MOST_LINES_OF_A_FUNCTION = 70
 MOST_MODULES_OF_A_PACKAGE = 20  # besides __init__.py
 
-# The only rooms that may import pyspark when they run (for type hints everybody may).
+# The only rooms that may use pyspark when they run (for type hints everybody may).
 SPARK_ROOMS = (
     "src/hiveacid/spark/",
     "src/hiveacid/datasource/",
@@ -133,8 +133,45 @@ def imports_outside(package: set[str], rooms: tuple[str, ...]) -> list[str]:
     ]
 
 
+def annotations(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yield the type hints of arguments, results and variables."""
+    for node in ast.walk(tree):
+        hint = node.returns if isinstance(node, FunctionNode) else getattr(node, "annotation", None)
+        if isinstance(hint, ast.expr):
+            yield hint
+
+
+def is_for_type_hints(tree: ast.AST, node: ast.Import | ast.ImportFrom) -> bool:
+    """Tell whether all names that an import binds stand in type hints only."""
+    names = {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    hints = {id(part) for hint in annotations(tree) for part in ast.walk(hint)}
+    uses = (part for part in ast.walk(tree) if isinstance(part, ast.Name) and part.id in names)
+    return all(id(use) in hints for use in uses)
+
+
 def test_spark_stays_in_its_rooms() -> None:
-    assert imports_outside({"pyspark", "py4j"}, SPARK_ROOMS) == []
+    outside = imports_outside({"pyspark", "py4j"}, SPARK_ROOMS)
+    hints_only = [
+        file.where(node)
+        for file in SOURCES
+        for node in imports_at_run_time(file.tree)
+        if is_for_type_hints(file.tree, node)
+    ]
+    assert sorted({*outside} - {*hints_only}) == []
+
+
+def test_the_rule_about_spark_tells_uses_from_type_hints() -> None:
+    line = "from pyspark.sql import DataFrame"
+    for use, is_allowed in (
+        ("def f(x: DataFrame) -> list[DataFrame]: ...", True),
+        ("class C:\n    frame: DataFrame | None = None", True),
+        ("def f(x: object) -> bool:\n    return isinstance(x, DataFrame)", False),
+        ("def f(x: DataFrame) -> object:\n    return DataFrame(x)", False),
+    ):
+        tree = ast.parse(f"{line}\n{use}")
+        imported = tree.body[0]
+        assert isinstance(imported, ast.ImportFrom)
+        assert is_for_type_hints(tree, imported) is is_allowed, use
 
 
 def test_sql_libraries_stay_in_their_rooms() -> None:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from textwrap import shorten
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.catalog.connection import WarehouseConnection, make_context
 from hiveacid.config import setting_definitions
@@ -45,10 +47,6 @@ from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.sql.statements.values import Slice, Statement
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
@@ -33,10 +35,6 @@ from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.stream_writer import StreamOptions, StreamWriter
 from hiveacid.table.write.update_delete import delete, update
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 Spec = Mapping[str, object]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableName
@@ -17,10 +18,6 @@ from hiveacid.table.partitions import partitions_of, static_values
 from hiveacid.table.read import inventory
 from hiveacid.table.read.history import HISTORY, SNAPSHOTS, HistoryRow, history_rows, snapshot_rows
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _PARTITIONS = "partition string, location string, files int, bytes bigint"
 

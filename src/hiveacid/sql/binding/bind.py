@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.config.property_definitions import SPARK_PROVIDER
 from hiveacid.core.display import did_you_mean
@@ -48,10 +49,6 @@ from hiveacid.sql.statements.values import Slice, TableRef, table_ref
 from hiveacid.table.acid_table import Scan
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 # Prefixes that make a query of a piece of text.
 EXPRESSION, SOURCE, QUERY = "SELECT ", "SELECT * FROM ", ""

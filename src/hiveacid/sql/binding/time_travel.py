@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableName, WriteId
 from hiveacid.errors import ConfigError, NoSuchTableError, StatementError
@@ -32,10 +33,6 @@ from hiveacid.table.inspect import Inspect
 from hiveacid.table.read.change_feed import Changes, FeedPoint
 from hiveacid.table.read.time_travel import Instant, PointInTime
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _WORDS = MappingProxyType({"NULL": None, "TRUE": True, "FALSE": False})
 METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})

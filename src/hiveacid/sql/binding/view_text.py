@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.core.model import Column, TableName, ViewDefinition
@@ -16,9 +17,6 @@ from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.source_positions import Edit, EditedText, spark_errors_at_source
 from hiveacid.sql.statements.values import Slice, TableRef, table_ref
 from hiveacid.table.context import Context
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def match_output_columns(outputs: Sequence[str], columns: Sequence[str]) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.sql import DataFrame
 
 from hiveacid.errors import ConfigError, TransactionStateError
 from hiveacid.ports.transactions import Start, TxnKind
@@ -11,9 +11,6 @@ from hiveacid.sql.execute.show_without_spark import abort_transactions
 from hiveacid.sql.execute.small_results import string_rows
 from hiveacid.sql.statements import administration
 from hiveacid.table.acid_table import cache_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def start_transaction(execution: ExecutionContext, statement: administration.StartTransaction) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.transactions.states import CompactionState
@@ -15,10 +16,6 @@ from hiveacid.sql.execute.show import named_partition
 from hiveacid.sql.execute.small_results import small_frame, string_rows
 from hiveacid.sql.statements import administration, queries
 from hiveacid.table.acid_table import AcidTable
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _COMPACTED = (
     ("compactionid", "bigint"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import TransactionStateError
@@ -17,9 +18,6 @@ from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.statements.values import TableRef
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)

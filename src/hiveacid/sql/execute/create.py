@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.catalog import ddl
 from hiveacid.config import Settings, setting_definitions
@@ -32,9 +33,6 @@ from hiveacid.table.cleaning.removal import remove_table
 from hiveacid.table.context import Context, all_tables
 from hiveacid.table.write.insert import InsertOptions, write_rows
 from hiveacid.table.write.report import WriteReport
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFrame | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame
 
 from hiveacid.catalog import ddl
 from hiveacid.core.display import did_you_mean
@@ -17,10 +19,6 @@ from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.statements import administration, definitions
 from hiveacid.sql.statements.values import PartitionItem, PartitionSpec
 from hiveacid.table.partitions import static_values
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,

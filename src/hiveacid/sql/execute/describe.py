@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition, ViewDefinition
@@ -14,10 +16,6 @@ from hiveacid.sql.execute.show import find_partition
 from hiveacid.sql.execute.small_results import Row, string_rows
 from hiveacid.sql.statements.queries import DescribeDatabase, DescribeHistory, DescribeTable
 from hiveacid.table.inspect import Inspect
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 Described: TypeAlias = TableDefinition | ViewDefinition
 

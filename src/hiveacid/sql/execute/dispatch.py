@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame
 
 from hiveacid.errors import TransactionStateError
 from hiveacid.sql.execute import (
@@ -22,10 +24,6 @@ from hiveacid.sql.execute.describe import describe_database, describe_history, d
 from hiveacid.sql.execute.explain import explain
 from hiveacid.sql.execute.small_results import empty_result
 from hiveacid.sql.statements import administration, definitions, dml, queries, values
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 Executor: TypeAlias = "Callable[[ExecutionContext, Any], DataFrame | None]"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.types import quote_name
@@ -21,10 +22,6 @@ from hiveacid.table.partitions import partitions_of, static_values
 from hiveacid.table.write.conflict_retry import change_lock
 from hiveacid.table.write.insert import insert_lock
 from hiveacid.table.write.merge import is_exclusive
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 # Spark's names of the modes; Hive's other options (VECTORIZATION, LOCKS ...) have no counterpart in Spark.
 _MODES = frozenset({"EXTENDED", "FORMATTED", "CODEGEN", "COST"})

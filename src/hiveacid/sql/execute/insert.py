@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.locks import LockComponent
@@ -23,9 +24,6 @@ from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.write.insert import InsertOptions, insert, insert_lock
 from hiveacid.table.write.load import LoadOptions, load
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:

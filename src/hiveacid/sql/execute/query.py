@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.catalog.views import require_view
 from hiveacid.core.model import ViewDefinition
@@ -27,9 +28,6 @@ from hiveacid.sql.statements.definitions import CreateTemporaryView, DropView
 from hiveacid.sql.statements.queries import Query
 from hiveacid.sql.statements.values import Slice, TableRef
 from hiveacid.table.acid_table import AcidTable
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def query(execution: ExecutionContext, statement: Query) -> DataFrame:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.catalog.ddl import partition_values as full_values
 from hiveacid.config.setting_definitions import REGISTRY
@@ -28,9 +29,6 @@ from hiveacid.sql.statements.queries import ShowTableExtended
 from hiveacid.sql.statements.values import PartitionSpec, Properties, TableRef
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def databases(execution: ExecutionContext, statement: queries.ShowDatabases) -> DataFrame:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.errors import SchemaMismatchError, StatementError
@@ -22,9 +23,6 @@ from hiveacid.table.write.merge import Merge as TableMerge
 from hiveacid.table.write.merge import is_exclusive
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Run = Callable[[Binder, "Transaction | None"], "WriteReport"]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.catalog import views
 from hiveacid.core.model import Column, TableName, ViewDefinition
@@ -19,9 +20,6 @@ from hiveacid.sql.execute.small_results import string_rows
 from hiveacid.sql.statements import definitions, queries
 from hiveacid.sql.statements.values import Slice, TableRef
 from hiveacid.table.context import Context
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def create(execution: ExecutionContext, statement: definitions.CreateView) -> None:

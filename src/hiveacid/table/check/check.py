@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
@@ -23,10 +25,6 @@ from hiveacid.table.context import Context
 from hiveacid.table.read.inventory import LocationInventory, TableInventory
 from hiveacid.table.read.scan import scan_locations
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 T = TypeVar("T")
 _MOST_BAD_FILES = 20  # unreadable files after which the check gives up reading rows

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
@@ -47,10 +48,6 @@ from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import scan_locations
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _ONLY_ONE = "c0"
 """Staging name: a compaction's transaction has only one staging directory."""

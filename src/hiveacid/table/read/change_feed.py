@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config.property_definitions import HISTORY_FROM
@@ -43,10 +44,6 @@ from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import ACID_V1_EVENTS, extend_lease, reading_transaction
 from hiveacid.table.read.time_travel import Instant, write_ids_at_instant
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 FeedPoint = int | str | datetime | Instant | None
 """A point in a table's time: a write id, a valid write-id list as Hive writes it, or a moment (docs/history.md)."""

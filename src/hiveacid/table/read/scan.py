@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import ADOPTED_TXN
@@ -28,9 +29,6 @@ from hiveacid.table.read.listing import list_as_of, list_visible, warn_of_foreig
 from hiveacid.table.read.load_delete_bitmap import load_delete_bitmap
 from hiveacid.table.read.time_travel import PointInTime
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @contextmanager

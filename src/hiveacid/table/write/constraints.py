@@ -6,7 +6,8 @@ Call these functions under the table's lock: a constraint may be added without a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.constraints import (
@@ -21,9 +22,6 @@ from hiveacid.errors import ConstraintViolationError
 from hiveacid.spark.formats.expressions import DEFAULT, Expression
 from hiveacid.spark.write.column_casts import check_not_null_changed_rows, check_not_null_rows
 from hiveacid.table.context import Context
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def constrain_insert(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
@@ -27,9 +28,6 @@ from hiveacid.table.write.constraints import constrain_insert
 from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)

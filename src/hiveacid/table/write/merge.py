@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.display import Displayed, did_you_mean
@@ -23,9 +24,6 @@ from hiveacid.table.write.constraints import columns_set_to_default, constrain_c
 from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.update_delete import check_assignments, write_changes
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 LARGE = 32 << 20
 """Size in bytes from which the target is filtered by the source before the join, which takes two more Spark jobs."""

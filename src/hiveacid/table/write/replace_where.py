@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name
@@ -19,9 +19,6 @@ from hiveacid.table.write.constraints import constrain_changes
 from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.update_delete import write_changes
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def replace_rows(

@@ -6,7 +6,9 @@ import logging
 import threading
 import uuid
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
+
+from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config import setting_definitions
@@ -37,9 +39,6 @@ from hiveacid.table.write.conflict_retry import retries_exhausted
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 logger = logging.getLogger(__name__)
 
