@@ -353,7 +353,7 @@ class Queue:
 
     def submit(self, work: object) -> Running[Any]:
         del work
-        return Running("", "")
+        return Running("")
 
 
 def test_a_time_limit_does_not_count_for_the_fetches_after_the_statement() -> None:

@@ -178,8 +178,8 @@ def test_hive_reads_what_we_write_with_escapes(spark: SparkSession, properties: 
     table = table_of(NESTED, properties)
     rows = collected(ROWS, 200)
     frame = spark.createDataFrame(rows, ", ".join(f"{c.name} {c.type}" for c in table.columns))
-    facts, layout = SparkFacts(spark), text_layout(table)
-    lines = [row[0] for row in frame.select(format_line(facts, layout, table.columns)).collect()]
+    layout = text_layout(table)
+    lines = [row[0] for row in frame.select(format_line(layout, table.columns)).collect()]
     wanted = [json.loads(row[0]) for row in frame.select(F.to_json(F.struct("*"), JSON)).collect()]
     hive = HiveSerDe(spark, table)
     assert not any("\n" in line or "\r" in line for line in lines)
@@ -206,7 +206,7 @@ def test_a_value_that_cannot_be_read_back_fails(
 ) -> None:
     table = table_of(types, properties)
     frame = spark.range(1).select(F.expr(value).alias("c0"))
-    line = format_line(SparkFacts(spark), text_layout(table), table.columns)
+    line = format_line(text_layout(table), table.columns)
     with pytest.raises(Exception, match=r"\[HIVEACID_DATA\] column c0: a value holds a delimiter"):
         frame.select(line).collect()
 
@@ -225,7 +225,7 @@ def test_a_value_that_would_be_read_as_null_fails(
 ) -> None:
     table = table_of([type_], properties)
     frame = spark.range(1).select(F.expr(value).alias("c0"))
-    line = format_line(SparkFacts(spark), text_layout(table), table.columns)
+    line = format_line(text_layout(table), table.columns)
     with pytest.raises(Exception, match=r"\[HIVEACID_DATA\] column c0: a value is .* stands for NULL"):
         frame.select(line).collect()
 
@@ -233,7 +233,7 @@ def test_a_value_that_would_be_read_as_null_fails(
 def test_delimiters_of_other_levels_are_plain_text(spark: SparkSession) -> None:
     table = table_of(["string", "array<string>"])
     frame = spark.createDataFrame([("a\x02b\x03", ["x\x03y", "z"])], "c0 string, c1 array<string>")
-    line = frame.select(format_line(SparkFacts(spark), text_layout(table), table.columns)).collect()[0][0]
+    line = frame.select(format_line(text_layout(table), table.columns)).collect()[0][0]
     assert line == "a\x02b\x03\x01x\x03y\x02z"
     assert HiveSerDe(spark, table).read(line) == ["a\x02b\x03", ["x\x03y", "z"]]
     assert parsed(spark, table, [line]) == [["a\x02b\x03", ["x\x03y", "z"]]]
@@ -246,7 +246,7 @@ def test_bytes_above_ascii_delimit_and_other_bytes_survive(spark: SparkSession) 
     line = F.col("b").cast("string")
     values = raw.select(*parse_line(facts, layout, line, table.columns))
     assert values.select(F.hex("c0"), "c1").collect() == [("6772FCDF65", "été")]
-    assert values.select(F.hex(format_line(facts, layout, table.columns))).collect()[0][0] == (
+    assert values.select(F.hex(format_line(layout, table.columns))).collect()[0][0] == (
         b"gr\xfc\xdfe\xfe\xc3\xa9t\xc3\xa9".hex().upper()
     )
 

@@ -58,7 +58,7 @@ def _print_frame(frame: DataFrame, output: str) -> None:
 def as_texts(frame: DataFrame) -> DataFrame:
     """Return all values as texts (binary ones in hexadecimal), in columns named c0, c1 and so on."""
     casts = [
-        _text_expression(name, kind)
+        f"hex({name}) AS {name}" if kind == "binary" else f"CAST({name} AS STRING) AS {name}"
         for name, (_, kind) in zip(_numbered_names(frame), frame.dtypes, strict=True)
     ]
     return frame.toDF(*_numbered_names(frame)).selectExpr(*casts)
@@ -107,11 +107,6 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], ri
     for row in rows:
         table.add_row(*[shown(cell) for cell in row])
     Console(width=None if terminal else _WIDEST, file=sys.stdout).print(table)
-
-
-def _text_expression(name: str, kind: str) -> str:
-    """Return the SQL expression for a column's text; binary values become hexadecimal digits."""
-    return f"hex({name}) AS {name}" if kind == "binary" else f"CAST({name} AS STRING) AS {name}"
 
 
 def _numbered_names(frame: DataFrame) -> list[str]:

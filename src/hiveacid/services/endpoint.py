@@ -25,7 +25,10 @@ _LATE_AFTER_INTERVALS = 3.0
 
 def health(loops: dict[str, LoopState], now: int) -> tuple[bool, dict[str, object]]:
     """Return whether all services are well, and a report. ``now``: ms, by the clock of ``LoopState``."""
-    report = {name: asdict(loop) | {"well": _is_well(loop, now)} for name, loop in loops.items()}
+    report = {
+        name: asdict(loop) | {"well": loop.error is None and _takes_turns(loop, now)}
+        for name, loop in loops.items()
+    }
     well = all(state["well"] for state in report.values())
     return well, {"status": "ok" if well else "failing", "services": report}
 
@@ -33,10 +36,6 @@ def health(loops: dict[str, LoopState], now: int) -> tuple[bool, dict[str, objec
 def is_live(loops: dict[str, LoopState], now: int) -> bool:
     """Tell whether every service still takes turns, failed ones included: a store that is away is no reason to restart."""
     return all(_takes_turns(loop, now) for loop in loops.values())
-
-
-def _is_well(loop: LoopState, now: int) -> bool:
-    return loop.error is None and _takes_turns(loop, now)
 
 
 def _takes_turns(loop: LoopState, now: int) -> bool:

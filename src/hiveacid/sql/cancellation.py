@@ -54,7 +54,6 @@ class Running(Generic[T]):
     """
 
     tag: str
-    reason: str
     cancelled: threading.Event = field(default_factory=threading.Event)
     before: frozenset[TxnId] = frozenset()
     future: Future[T] = field(default_factory=Future)
@@ -95,7 +94,7 @@ class StatementThread:
         before it ended; a transaction begun by START TRANSACTION is then rolled back. Raises StatementCancelledError after
         `end`.
         """
-        running: Running[T] = Running(f"{self._name}-{id(self):x}-{next(self._numbers)}", self._reason)
+        running: Running[T] = Running(f"{self._name}-{id(self):x}-{next(self._numbers)}")
         with self._lock:
             if self._ended:
                 raise StatementCancelledError("the session was closed, and the statement did not run")

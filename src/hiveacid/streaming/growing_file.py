@@ -85,13 +85,8 @@ class GrowingFile:
 
     def forget(self) -> None:
         """Drop the rows of an aborted transaction; no footer will cover the stripes that it has spilled."""
-        self._rows, self._pending_stripes, self._next_row_id, self._transaction_rows, self.buffered = (
-            [],
-            [],
-            0,
-            0,
-            0,
-        )
+        self._rows, self._pending_stripes = [], []
+        self._next_row_id = self._transaction_rows = self.buffered = 0
 
     def seal(self) -> None:
         """Cut the file after its last footer and delete the side file, which is no longer needed."""

@@ -11,8 +11,8 @@ from hiveacid import errors
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.display import did_you_mean
-from hiveacid.core.format.names import BaseName, is_hidden, parse_bucket_file, parse_directory
-from hiveacid.core.model import Column, TableDefinition, TableKind, WriteId
+from hiveacid.core.format.names import parse_bucket_file
+from hiveacid.core.model import Column, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import format_partition, is_canonical
 from hiveacid.core.schema.types import parse_type
 from hiveacid.core.snapshot.listing import last_flush_length
@@ -22,7 +22,6 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
-from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.storage.locations import list_locations
 from hiveacid.storage.paths import is_local
 from hiveacid.streaming.arrow_casts import cast
@@ -133,30 +132,6 @@ def _static_text(column: Column, value: object) -> str | None:
         ) from error
     text: str | None = partition_texts(array, column)[0].as_py()
     return text
-
-
-def is_overwritten(
-    fs: FileSystem, store: TransactionStore, table: TableDefinition, location: str, write_id: WriteId
-) -> bool:
-    """Tell whether a location has a base of a higher write id, which would hide rows written now.
-
-    A batch gets its write ids before its locks, so an overwrite may come between. Call it while holding the lock, which
-    prevents further overwrites.
-    """
-    try:
-        entries = fs.list_directory(location)
-    except errors.MissingDirectoryError:
-        return False
-    names = [parse_directory(entry.path) for entry in entries if entry.is_dir and not is_hidden(entry.path)]
-    above = [
-        name.write_id
-        for name in names
-        if isinstance(name, BaseName) and not name.visibility_txn_id and name.write_id > write_id
-    ]
-    if not above:
-        return False
-    now = present_write_ids(store, table.name)
-    return any(now.is_valid(write_id_above) for write_id_above in above)
 
 
 def require_no_old_events(

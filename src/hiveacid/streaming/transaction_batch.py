@@ -23,7 +23,8 @@ from hiveacid.ports.transactions import Begun, Operation, Written
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.streaming.batch_splitting import Values, split_by_bucket
 from hiveacid.streaming.growing_file import GrowingFile
-from hiveacid.streaming.stream_target import StreamTarget, is_overwritten
+from hiveacid.streaming.stream_target import StreamTarget
+from hiveacid.table.write.conflict_checks import is_overwritten
 from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.transactions.transaction import Transaction, Transactions
 

@@ -32,7 +32,7 @@ def test_a_statement_that_does_not_end_is_cancelled_more_and_more_rarely(
 ) -> None:
     session = SimpleNamespace(context=SimpleNamespace(transactions=Transactions()))
     thread = StatementThread(cast("Any", session), "test", "cancelled")
-    running = Endless("tag", "cancelled")
+    running = Endless("tag")
     running.future.set_running_or_notify_cancel()
     thread.cancel_until_done(running)
     assert running.pauses[0] == 0.1

@@ -91,7 +91,7 @@ def candidates(text: str, cursor: int, names: CatalogNames, commands: Sequence[s
     prefix, qualifier, preceding = _at_cursor(tokens, cursor)
     if prefix == "" and before and not before[-1].isspace() and before[-1] not in ".,(=<>":
         return []
-    if _in_comment(before, tokens):
+    if "--" in before[tokens[-1].end if tokens else 0 :]:  # inside of a comment
         return []
     matches = list(_matching(_choices(text, preceding, qualifier, names), prefix))
     return matches if qualifier or not prefix else [*matches, *_keywords(prefix, preceding)]
@@ -115,10 +115,6 @@ def _at_cursor(tokens: list[Token], cursor: int) -> tuple[str, list[str], list[T
         qualifier.insert(0, preceding[-2].name.lower())
         preceding = preceding[:-2]
     return prefix, qualifier, preceding
-
-
-def _in_comment(before: str, tokens: Sequence[Token]) -> bool:
-    return "--" in before[tokens[-1].end if tokens else 0 :]
 
 
 def _choices(

@@ -126,7 +126,7 @@ def take_inventory(
         good = [
             e
             for e in entries
-            if not _is_below(e.path, bad) and not _is_uncommitted(names, e.path, snapshot.lost)
+            if e.path.partition("/")[0] not in bad and not _is_uncommitted(names, e.path, snapshot.lost)
         ]
         try:
             state = select(
@@ -160,10 +160,6 @@ def _names(
         if name is not None:
             names[top] = name
     return names, errors
-
-
-def _is_below(path: str, tops: AbstractSet[str | None]) -> bool:
-    return path.partition("/")[0] in tops
 
 
 def _is_uncommitted(names: Mapping[str, BaseName | DeltaName], path: str, lost: AbstractSet[int]) -> bool:

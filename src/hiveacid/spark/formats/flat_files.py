@@ -243,7 +243,7 @@ def write(
                     facts, lambda: save_frame(facts, frame, "avro", schema, keys, directory)
                 )
         case FileKind.TEXTFILE:
-            line = text.format_line(facts, text_layout(table), table.columns)
+            line = text.format_line(text_layout(table), table.columns)
             lines = frame.select(line.alias("value"), *keys)
             return save_frame(facts, lines, "text", {"compression": "none"}, keys, directory)
 

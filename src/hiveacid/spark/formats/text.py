@@ -158,14 +158,14 @@ class _Parser:
 # --- writing ------------------------------------------------------------------------------------------------
 
 
-def format_line(facts: SparkFacts, layout: TextLayout, columns: Sequence[Column]) -> SparkColumn:
+def format_line(layout: TextLayout, columns: Sequence[Column]) -> SparkColumn:
     """Return the line of a row, from columns of the frame under the table's names.
 
     The line is that of Hive, except for values that Hive could not read back. If the table has no ESCAPED BY, a value
     with a delimiter or a line break fails the statement (``[HIVEACID_DATA]``), and a text that looks like NULL becomes
     NULL, as in Hive. With ESCAPED BY, line breaks and such texts are escaped, too.
     """
-    writer = _Writer(facts, layout)
+    writer = _Writer(layout)
     values = [
         writer.value(F.col(types.quote_name(c.name)), types.parse_type(c.type), 1, c.name) for c in columns
     ]
@@ -177,7 +177,6 @@ def format_line(facts: SparkFacts, layout: TextLayout, columns: Sequence[Column]
 class _Writer:
     """Writer of values as text, by the rules of ``LazySimpleSerDe.serialize``."""
 
-    facts: SparkFacts
     layout: TextLayout
 
     def value(self, value: SparkColumn, kind: types.HiveType, level: int, column: str) -> SparkColumn:

@@ -58,7 +58,10 @@ def _prune_in_spark(
 ) -> list[int] | None:
     columns = table.partition_columns
     fields = [T.StructField(f"v{index}", T.StringType()) for index in range(len(columns))]
-    rows = [(index, *_partition_texts(partition)) for index, partition in enumerate(partitions)]
+    rows = [
+        (index, *(None if value == DEFAULT_PARTITION else value for value in partition.values))
+        for index, partition in enumerate(partitions)
+    ]
     frame = facts.spark.createDataFrame(rows, T.StructType([T.StructField(_INDEX, T.IntegerType()), *fields]))
     typed = [_typed_value(F.col(f"v{position}"), column) for position, column in enumerate(columns)]
     # The line break ends a trailing comment.
@@ -68,10 +71,6 @@ def _prune_in_spark(
     except (Py4JError, PySparkException):
         return None
     return sorted(row[0] for row in matches)
-
-
-def _partition_texts(partition: Partition) -> list[str | None]:
-    return [None if value == DEFAULT_PARTITION else value for value in partition.values]
 
 
 def _typed_value(value: SparkColumn, column: Column) -> SparkColumn:

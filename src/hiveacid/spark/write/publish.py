@@ -96,11 +96,6 @@ class PublishedFiles:
         """Return the number of rows of a kind over all partitions."""
         return sum(count for (of, _), count in self.rows.items() if of is kind)
 
-    @property
-    def partitions(self) -> tuple[tuple[str | None, ...], ...]:
-        """Return the partitions that got rows."""
-        return tuple(sorted({values for _, values in self.rows}, key=str))
-
 
 def list_staged_files(
     fs: FileSystem, directory: str, kind: StagedKind, reported: TaskReport

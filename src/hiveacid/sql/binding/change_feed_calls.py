@@ -33,8 +33,6 @@ class ChangeCall:
     function: str
     start: int
     end: int
-    line: int
-    column: int
     arguments: Mapping[str, Argument] = field(compare=False)
     key: tuple[Argument, ...] = ()
 
@@ -89,7 +87,7 @@ def _call(text: str, tokens: Sequence[Token], index: int) -> ChangeCall:
             line=name.line,
             column=name.column,
         )
-    return ChangeCall(name.keyword, name.start, end, name.line, name.column, named_arguments, tuple(key))
+    return ChangeCall(name.keyword, name.start, end, named_arguments, tuple(key))
 
 
 def _pieces(tokens: Sequence[Token], index: int) -> tuple[list[list[Token]], int]:

@@ -110,7 +110,7 @@ def alter(cursor: Cursor) -> Statement:
         "REPLACE": lambda inner, of: unsupported(inner, f"ALTER TABLE REPLACE COLUMNS {_NEW_TABLE}", of),
         "CHANGE": lambda inner, of: unsupported(inner, f"ALTER TABLE CHANGE COLUMN {_NEW_TABLE}", of),
         "SET": _set,
-        "UNSET": _unset,
+        "UNSET": lambda inner, of: definitions.UnsetTableProperties(of, *_unset_keys(inner)),
     }
     action = actions.get(cursor.next.keyword)
     if action is None:
@@ -158,10 +158,6 @@ def _drop_partitions(cursor: Cursor, table: TableRef) -> definitions.DropPartiti
             cursor.fail("PARTITION (...)")
         specs.append(cursor.partition(comparisons=True))
     return definitions.DropPartitions(table, tuple(specs), if_exists, cursor.take("PURGE"))
-
-
-def _unset(cursor: Cursor, table: TableRef) -> definitions.UnsetTableProperties:
-    return definitions.UnsetTableProperties(table, *_unset_keys(cursor))
 
 
 def _unset_keys(cursor: Cursor) -> tuple[tuple[str, ...], bool]:

@@ -71,10 +71,12 @@ class NativeMergeWriter:
 
 
 @dataclass(frozen=True)
-class _WhenMatched:
+class _When:
     writer: NativeMergeWriter
     condition: Column | None
 
+
+class _WhenMatched(_When):
     def updateAll(self) -> NativeMergeWriter:  # noqa: N802 - Spark's name
         return self.writer.with_clause(lambda merge: merge.when_matched_update(None, self.condition))
 
@@ -85,11 +87,7 @@ class _WhenMatched:
         return self.writer.with_clause(lambda merge: merge.when_matched_delete(self.condition))
 
 
-@dataclass(frozen=True)
-class _WhenNotMatched:
-    writer: NativeMergeWriter
-    condition: Column | None
-
+class _WhenNotMatched(_When):
     def insertAll(self) -> NativeMergeWriter:  # noqa: N802 - Spark's name
         return self.writer.with_clause(lambda merge: merge.when_not_matched_insert(None, self.condition))
 
@@ -99,11 +97,7 @@ class _WhenNotMatched:
         )
 
 
-@dataclass(frozen=True)
-class _WhenNotMatchedBySource:
-    writer: NativeMergeWriter
-    condition: Column | None
-
+class _WhenNotMatchedBySource(_When):
     def updateAll(self) -> NativeMergeWriter:  # noqa: N802 - Spark's name
         raise UnsupportedFeatureError(
             "mergeInto: whenNotMatchedBySource has no source row to take values from: use update({...})"

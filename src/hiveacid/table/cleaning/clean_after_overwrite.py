@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from hiveacid.core.compaction.cleaning import CleaningPlan
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.core.snapshot.selection import select
@@ -241,11 +240,7 @@ def _clean(
     except FormatError as error:
         raise error.below(root) from error
     removable = {path for path, content in seen.obsolete.items() if files.get(path) == content}
-    return delete_planned(context, table, root, _keep_deletions_of(plan, removable))
-
-
-def _keep_deletions_of(plan: CleaningPlan, paths: set[str]) -> CleaningPlan:
-    deletions = tuple(deletion for deletion in plan.deletions if deletion.path in paths)
-    return replace(
-        plan, deletions=deletions, history_from=plan.history_from if deletions else None, unexplained=()
-    )
+    deletions = tuple(deletion for deletion in plan.deletions if deletion.path in removable)
+    history_from = plan.history_from if deletions else None
+    kept = replace(plan, deletions=deletions, history_from=history_from, unexplained=())
+    return delete_planned(context, table, root, kept)

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from hiveacid.core.format.names import BaseName, DeltaName, is_hidden, parse_directory
 from hiveacid.core.model import TableDefinition, WriteId
-from hiveacid.errors import WriteConflictError
+from hiveacid.errors import MissingDirectoryError, WriteConflictError
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
@@ -25,11 +27,7 @@ def require_not_overtaken(
     if not (txn.explicit or txn.was_overtaken(table.name)):
         return  # its write id is newer than its lock, or no other transaction committed one in between
     for location in locations:
-        above = [base for base in _bases(context, location) if base.write_id > write_id]
-        if not above:
-            continue
-        now = present_write_ids(context.store, table.name)
-        if any(now.is_valid(base.write_id) for base in above):
+        if is_overwritten(context.fs, context.store, table, location, write_id):
             raise WriteConflictError(
                 f"{table.name}: another transaction overwrote {location} since this one began to write to the "
                 "table, and rows written there now would be lost; run the transaction again"
@@ -80,13 +78,20 @@ def require_no_silent_conflict(
             raise WriteConflictError(reason)
 
 
-def _bases(context: Context, location: str) -> list[BaseName]:
-    """Return the bases of a location that INSERT OVERWRITE or TRUNCATE wrote.
+def is_overwritten(
+    fs: FileSystem, store: TransactionStore, table: TableDefinition, location: str, write_id: WriteId
+) -> bool:
+    """Tell whether INSERT OVERWRITE or TRUNCATE left a base of a higher write id, which would hide rows written now.
 
-    Those of compactions end below every open write id and are therefore harmless.
+    Call it while holding the lock, which prevents further overwrites. The bases of compactions end below every open
+    write id and are therefore harmless.
     """
-    if not context.fs.exists(location):
-        return []
-    tops = {entry.path for entry in context.fs.list_tree(location) if entry.is_dir and "/" not in entry.path}
-    names = (parse_directory(top) for top in tops if not is_hidden(top))
-    return [name for name in names if isinstance(name, BaseName) and not name.visibility_txn_id]
+    try:
+        entries = fs.list_directory(location)
+    except MissingDirectoryError:
+        return False
+    names = (parse_directory(entry.path) for entry in entries if entry.is_dir and not is_hidden(entry.path))
+    bases = (name for name in names if isinstance(name, BaseName) and not name.visibility_txn_id)
+    above = [base.write_id for base in bases if base.write_id > write_id]
+    now = present_write_ids(store, table.name) if above else None
+    return now is not None and any(map(now.is_valid, above))
