@@ -13,7 +13,7 @@ from hiveacid.core.format.names import (
 )
 from hiveacid.core.format.row_key import RecordKey, parse_key_index
 from hiveacid.core.format.write_id_lists import (
-    RangeResponse,
+    RangeShare,
     ValidTxnList,
     ValidWriteIdList,
     parse_txn_list,
@@ -119,17 +119,17 @@ def test_txn_lists(snapshot: ValidWriteIdList) -> None:
     assert [txns.is_valid(one) for one in range(35)] == [snapshot.is_valid(one) for one in range(35)]
 
 
-def counted(found: int, size: int) -> RangeResponse:
+def counted(found: int, size: int) -> RangeShare:
     if found == 0:
-        return RangeResponse.NONE
-    return RangeResponse.ALL if found == size else RangeResponse.SOME
+        return RangeShare.NONE
+    return RangeShare.ALL if found == size else RangeShare.SOME
 
 
 @given(snapshot=snapshots(), low=st.integers(1, 35), size=st.integers(1, 10))
 def test_ranges_agree_with_counting(snapshot: ValidWriteIdList, low: int, size: int) -> None:
     span, high = range(low, low + size), low + size - 1
-    assert snapshot.rows_response(low, high) is counted(sum(map(snapshot.is_valid, span)), size)
-    assert snapshot.aborted_response(low, high) is counted(sum(map(snapshot.is_aborted, span)), size)
+    assert snapshot.visible_share(low, high) is counted(sum(map(snapshot.is_valid, span)), size)
+    assert snapshot.aborted_share(low, high) is counted(sum(map(snapshot.is_aborted, span)), size)
     assert snapshot.has_open(low, high) == any(one in snapshot.open for one in span)
     assert snapshot.first_aborted(low, high) == min(filter(snapshot.is_aborted, span), default=None)
 

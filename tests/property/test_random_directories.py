@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hiveacid.core.format.write_id_lists import RangeResponse
+from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import TableKind
 from hiveacid.core.snapshot.inventory import ItemState, Snapshot, take_inventory
 from hiveacid.core.snapshot.listing import DataFile, FileEntry, metadata_paths
@@ -54,7 +54,7 @@ def events_of(location: Location, directory: AcidDirectory, ids: Ids) -> Iterato
         limited = file.flush_length_path is not None
         assert limited == (content.readable is not None)
         for event in content.events[: content.readable]:
-            if directory.validity is RangeResponse.ALL or ids.write_ids.is_valid(event.current):
+            if directory.validity is RangeShare.ALL or ids.write_ids.is_valid(event.current):
                 yield event
 
 

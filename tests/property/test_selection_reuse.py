@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hiveacid.core.format.write_id_lists import RangeResponse
+from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidState, select
@@ -107,7 +107,7 @@ def test_what_may_still_change_is_not_final(seed: int) -> None:
     assert not state.originals
     assert not state.pending
     for directory in state.read_directories:
-        assert directory.validity is RangeResponse.ALL
+        assert directory.validity is RangeShare.ALL
         assert all(file.flush_length_path is None for file in directory.files)
         low = getattr(directory.name, "min_write_id", None)
         if low is not None:

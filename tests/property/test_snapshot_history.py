@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hiveacid.core.compaction.cleaning import plan_cleaning
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, plan_compaction
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel
-from hiveacid.core.format.write_id_lists import RangeResponse, ValidTxnList, ValidWriteIdList
+from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
@@ -180,7 +180,7 @@ class Location:
     ) -> Iterator[Event]:
         for directory in directories:
             for event in self.directories[directory.path].events:
-                if directory.validity is RangeResponse.ALL or believed(event.write_id):
+                if directory.validity is RangeShare.ALL or believed(event.write_id):
                     yield event
 
     def read(self, state: AcidState, believed: Callable[[int], bool]) -> Counter[Key]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hiveacid.arrow.pruning import partition_guarantee, possible_fragments
 from hiveacid.core.format.names import DeltaName
-from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
+from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefinition, TableKind
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, parse_type
 from hiveacid.core.snapshot.listing import DataFile
@@ -153,7 +153,7 @@ def _files(fs: FileSystem, table: TableDefinition, location: Location) -> Partit
 def event_files(fs: FileSystem, location: Location) -> tuple[EventFile, ...]:
     """Return a location's files of delete events, without empty ones. Raises BadFileError, StorageError."""
     return tuple(
-        EventFile(path, length, directory.validity is not RangeResponse.ALL, _statement(directory))
+        EventFile(path, length, directory.validity is not RangeShare.ALL, _statement(directory))
         for directory in location.state.delete_deltas
         for file in directory.acid_files
         if (path := f"{location.root}/{file.path}") and (length := _length(fs, location, file))
@@ -173,7 +173,7 @@ def row_files(fs: FileSystem, location: Location) -> tuple[RowFile, ...]:
                         f"{location.root}/{file.path}",
                         length,
                         acid=True,
-                        partly_valid=directory.validity is not RangeResponse.ALL,
+                        partly_valid=directory.validity is not RangeShare.ALL,
                         statement=_statement(directory),
                         growing=file.flush_length_path is not None,
                     )

@@ -72,7 +72,7 @@ def ingest(
     """
     if (kind == "regex") != (regex is not None):
         raise click.UsageError("--regex PATTERN goes with --format regex")
-    from hiveacid.stores.clock import SystemClock  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.stores.clock import SystemClock  # noqa: PLC0415 - keeps --help fast
     from hiveacid.streaming import Connection  # noqa: PLC0415
     from hiveacid.streaming.feeder import Feeder  # noqa: PLC0415
 

@@ -78,7 +78,7 @@ def _move(
     connection: ConnectionOptions, names: Sequence[str], to: ConnectionOptions, *, dry_run: bool
 ) -> tuple[list[MigratedTable | str], int]:
     """Return the moved tables and the names of the moved views, and the number of tables that failed."""
-    from hiveacid.catalog.migrate import Migration, MigrationStore  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.catalog.migrate import Migration, MigrationStore  # noqa: PLC0415 - keeps --help fast
     from hiveacid.storage.local_file_system import LocalFileSystem  # noqa: PLC0415
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
 
@@ -150,7 +150,7 @@ def _databases(work: Migration, names: Sequence[str]) -> set[str]:
 
 def _find_obstacle(work: Migration, view: TableName, reachable: Collection[TableName]) -> str:
     """Return the reason why a view cannot move to the target, an empty text if it can."""
-    from hiveacid.core.model import TableName  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.core.model import TableName  # noqa: PLC0415 - keeps --help fast
     from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls  # noqa: PLC0415
     from hiveacid.sql.binding.table_mentions import find_mentions_and_travel  # noqa: PLC0415 - needs an extra
     from hiveacid.sql.statements.values import Slice  # noqa: PLC0415

@@ -89,14 +89,14 @@ class ConnectionOptions:
     @contextmanager
     def shelf(self) -> Iterator[StandaloneAccess]:
         """Yield store, catalog and files, for commands that inspect tables without Spark."""
-        from hiveacid.storage.file_system_routing import AnyFileSystem  # noqa: PLC0415 - not before --help had its say
+        from hiveacid.storage.file_system_routing import AnyFileSystem  # noqa: PLC0415 - keeps --help fast
         from hiveacid.table.read.inventory import StandaloneAccess  # noqa: PLC0415
 
         with self.opened_store() as store:
             yield StandaloneAccess(AnyFileSystem(), store, store)
 
     def _require_warehouse(self, *, existing: bool = True) -> None:
-        from hiveacid.catalog.opening import require_existing_warehouse  # noqa: PLC0415 - not before --help had its say
+        from hiveacid.catalog.opening import require_existing_warehouse  # noqa: PLC0415 - keeps --help fast
         from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
 
         if not self.warehouse and not is_metastore(self.store):
@@ -143,7 +143,7 @@ def without_password(context: click.Context, parameter: click.Parameter, value: 
     """Refuse a password among the arguments, because every user of the machine can list them."""
     if value is None or context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE:
         return value
-    from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415 - keeps --help fast
 
     if is_metastore(value):
         return value  # without authentication, so without passwords: opening it refuses them

@@ -15,7 +15,9 @@ import click
 from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors
 from hiveacid.cli.services import log_to, parse_settings, stop_signals
 from hiveacid.config import setting_definitions
-from hiveacid.serve.authentication import Authentication
+from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, hash_line
+from hiveacid.serve.kerberos import Kerberos
+from hiveacid.serve.ldap import Ldap
 
 if TYPE_CHECKING:
     from hiveacid.services.runner import Runner
@@ -40,10 +42,6 @@ class _LoginOptions:
 
     def authentication(self) -> Authentication:
         """Return the authentication. Raises ConfigError for unusable files and names."""
-        from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile  # noqa: PLC0415 - see below
-        from hiveacid.serve.kerberos import Kerberos  # noqa: PLC0415
-        from hiveacid.serve.ldap import Ldap  # noqa: PLC0415
-
         if sum(option is not None for option in (self.password_file, self.ldap, self.keytab)) > 1:
             raise click.UsageError("give only one of --password-file, --ldap and --keytab")
         if (self.ldap is None) != (self.ldap_user_dn is None):
@@ -64,8 +62,6 @@ def _new_user(context: click.Context, parameter: click.Parameter, value: str | N
     del parameter
     if value is None:
         return
-    from hiveacid.serve.authentication import hash_line  # noqa: PLC0415 - --help must not import pyspark
-
     with exit_on_errors():
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
         click.echo(hash_line(value, password))
@@ -99,7 +95,7 @@ def _new_user(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--idle-timeout", type=click.FloatRange(min=1), default=14400.0, show_default=True,
               metavar="SECONDS", help="Close a session that is unused for this long.")  # fmt: skip
 @click.option("--http-idle-timeout", type=click.FloatRange(min=1), default=1800.0, show_default=True, metavar="SECONDS",
-              help="With --http: the same for a session without a transaction, whose client may have died.")  # fmt: skip
+              help="With --http: close a session without a transaction after this; its client may have died.")  # fmt: skip
 @click.option("--services", "with_services", is_flag=True,
               help="Compact and clean in this process, as hiveacid services does.")  # fmt: skip
 @click.option("--health-port", type=click.IntRange(0, 65535),

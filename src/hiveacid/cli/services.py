@@ -31,7 +31,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def _check_pool_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return a valid pool name; print an error and exit for an invalid one."""
     del context, parameter
-    from hiveacid.stores.argument_validation import pool_name  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.stores.argument_validation import pool_name  # noqa: PLC0415 - keeps --help fast
 
     with exit_on_errors():
         return pool_name(value)
@@ -154,7 +154,7 @@ def services(
 
 def parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
     """Split NAME=VALUE; refuse unknown settings before Spark starts."""
-    from hiveacid.config import Settings  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.config import Settings  # noqa: PLC0415 - keeps --help fast
 
     pairs = []
     for text in settings:

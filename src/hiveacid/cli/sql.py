@@ -74,7 +74,7 @@ def _statements(script: str) -> Iterator[tuple[str, int]]:
 
     Each statement keeps its indentation, so that column numbers in messages are those of the script.
     """
-    from hiveacid.spark.parser.lexer import split  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.spark.parser.lexer import split  # noqa: PLC0415 - keeps --help fast
 
     behind = 0
     for text, line in split(script):

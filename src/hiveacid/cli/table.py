@@ -51,7 +51,7 @@ def describe(*, connection: options.ConnectionOptions, name: str, output: str) -
 @options.connection_options
 def files(*, connection: options.ConnectionOptions, name: str, output: str) -> None:
     """List the files of the table: used, obsolete, aborted, open, foreign …, and why."""
-    from hiveacid.table.read.inventory import FILES, file_rows  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.table.read.inventory import FILES, file_rows  # noqa: PLC0415 - keeps --help fast
 
     _print_inventory(connection, name, output, FILES, file_rows)
 
@@ -62,7 +62,7 @@ def files(*, connection: options.ConnectionOptions, name: str, output: str) -> N
 @options.connection_options
 def deltas(*, connection: options.ConnectionOptions, name: str, output: str) -> None:
     """List the directories of the table: used, obsolete, aborted, open, staging, foreign …, and why."""
-    from hiveacid.table.read.inventory import DELTAS, delta_rows  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.table.read.inventory import DELTAS, delta_rows  # noqa: PLC0415 - keeps --help fast
 
     _print_inventory(connection, name, output, DELTAS, delta_rows)
 
@@ -74,7 +74,7 @@ def deltas(*, connection: options.ConnectionOptions, name: str, output: str) -> 
 @options.connection_options
 def history(*, connection: options.ConnectionOptions, name: str, limit: int | None, output: str) -> None:
     """List the table's commits with user, time and operation, newest first."""
-    from hiveacid.table.read.history import HISTORY, format_times, history_rows  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.table.read.history import HISTORY, format_times, history_rows  # noqa: PLC0415 - keeps --help fast
 
     with connection.shelf() as shelf:
         rows = history_rows(shelf, *shelf.find(name))
@@ -121,7 +121,7 @@ def check(
     """
     spec = options.partition_spec(partition)
     if quick:
-        from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - not before --help had its say
+        from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - keeps --help fast
 
         with connection.shelf() as shelf:
             findings = check_quick(shelf, *shelf.find(name), spec)

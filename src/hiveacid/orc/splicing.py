@@ -184,7 +184,7 @@ def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[O
     """
     first = _require_same_format(pieces, path)
     source = first.source
-    assert source is not None  # noqa: S101 - _alike
+    assert source is not None  # noqa: S101 - checked by _require_same_format
     metadata = b"".join(
         encode_field(1, b"".join(encode_field(1, raw) for raw in stripe.statistics.raw))
         for piece in pieces
@@ -232,7 +232,7 @@ def _footer(pieces: Sequence[PlacedStripes], end: int) -> bytes:
 
 def _moved_stripes(pieces: Sequence[PlacedStripes]) -> Iterable[bytes]:
     for piece in pieces:
-        assert piece.tail.source is not None  # noqa: S101 - _alike
+        assert piece.tail.source is not None  # noqa: S101 - checked by _require_same_format
         for raw in piece.tail.source.footer.all_data(_STRIPES):
             yield encode_field(
                 _STRIPES,

@@ -38,7 +38,7 @@ _STATES: tuple[tuple[type[HiveAcidError], str], ...] = (
     (errors.StoreUnavailableError, "08S01"),
     (errors.CommitStateUnknownError, "08007"),
 )
-# Spark's conditions for which Hive has a code: Spark reports names that neither catalog has.
+# Error conditions that Spark itself reports, and for which Hive has an error code.
 _HIVE_CODES: Mapping[str, tuple[int, str | None]] = MappingProxyType(
     {
         "TABLE_OR_VIEW_NOT_FOUND": (10001, "42S02"),

@@ -28,9 +28,10 @@ _LONGEST_ERROR_PAUSE = 10.0  # seconds before a failed service tries again, at m
 
 @dataclass(frozen=True)
 class LoopState:
-    """State of a service's thread: turns, failed turns, and how long the last one took.
+    """State of a service's thread; the page ``/health`` shows the fields under these names.
 
-    ``last``: end of the last successful turn; ``began``: begin of the running turn (ms; None if there is none).
+    ``turns``, ``failures``: numbers of successful and of failed turns. ``seconds``, ``last``: duration and end of the last
+    successful turn. ``began``: begin of the running turn. Times are in ms, None if there is no such turn.
     ``interval``: seconds within which a turn should begin.
     """
 

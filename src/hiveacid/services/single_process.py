@@ -45,10 +45,10 @@ class Services:
         services = hiveacid.services.Services(acid)
         services.step()
 
-    ``initiator``, ``cleaner``, ``housekeeper``: whether this process runs one. ``workers``: how many workers of ``pool``;
-    `step` runs them one after the other, ``runner.Runner`` side by side. With a Hive Metastore 4 only workers are
-    possible, which take jobs from its queue; the other services are Hive's own. Otherwise, and with Hive 3, the
-    constructor raises UnsupportedFeatureError.
+    ``initiator``, ``cleaner``, ``housekeeper``: whether this process runs one. ``workers``: number of workers of ``pool``.
+    `step` lets one worker run all queued jobs; ``runner.Runner`` runs all workers side by side. With a Hive Metastore 4
+    only workers are possible: they take jobs from its queue, and Hive itself runs the other services. The constructor
+    raises UnsupportedFeatureError for those services, and always with Hive 3.
     """
 
     def __init__(

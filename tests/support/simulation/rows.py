@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
+from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 
@@ -77,7 +77,7 @@ class Reading:
         for directory in directories:
             for file in directory.acid_files:
                 for event in from_bytes(self.read(file.path)):
-                    if directory.validity is RangeResponse.ALL or self.write_ids.is_valid(event.write_id):
+                    if directory.validity is RangeShare.ALL or self.write_ids.is_valid(event.write_id):
                         yield event
 
 

@@ -47,7 +47,7 @@ def shell(
 
     From a pipe, statements run as with "hiveacid sql": the first error ends the run with exit code 1.
     """
-    from hiveacid.cli.shell.screen import Screen  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.cli.shell.screen import Screen  # noqa: PLC0415 - keeps --help fast
 
     screen = Screen.here(plain=plain)
     if screen.edits and find_spec("prompt_toolkit") is None:

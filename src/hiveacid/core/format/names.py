@@ -1,7 +1,7 @@
 """Names of directories and files of the ACID layout, parsed and formatted.
 
 Rules: Hive's ``AcidConstants``, ``AcidUtils.ParsedBaseLight`` and ``ParsedDeltaLight``.
-Numbers are padded to a minimum width, may be wider, and are read in any width. ``_v0`` means no suffix.
+``format`` pads numbers to a minimum width; the parser accepts any width, and reads ``_v0`` as no suffix.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]
 _BUCKET = re.compile(r"bucket_([0-9]+)(?:_([0-9]+))?")
 _ORIGINAL = re.compile(r"([0-9]+)_[0-9]+(?:_copy_([0-9]+))?")
 _LAST_INT = (1 << 31) - 1  # Hive keeps buckets, copies and statement ids as Java's int
-_LOWEST_WRITE_ID = -(1 << 63)  # of a base that an old Hive compacted from files older than the conversion
+_LOWEST_WRITE_ID = -(1 << 63)  # write id of a base that an old Hive compacted from original files only
 _SURE_DIGITS = 18  # every number with this many digits is below LAST_ID
 _PREFIXES = ("base_", "delta_", "delete_delta_")
 
@@ -61,7 +61,7 @@ class BaseName:
 
     @property
     def span(self) -> tuple[WriteId, WriteId]:
-        """Return the lowest and the highest write id that it is called by."""
+        """Return the lowest and the highest write id in the name."""
         return self.write_id, self.write_id
 
 
@@ -84,7 +84,7 @@ class DeltaName:
 
     @property
     def span(self) -> tuple[WriteId, WriteId]:
-        """Return the lowest and the highest write id that it is called by."""
+        """Return the lowest and the highest write id in the name."""
         return self.min_write_id, self.max_write_id
 
 

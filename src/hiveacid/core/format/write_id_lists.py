@@ -25,8 +25,8 @@ _MOST_IDS = 1_000_000
 """Most open and aborted ids of one list. A few bytes of text may expand to a long run of ids."""
 
 
-class RangeResponse(StrEnum):
-    """Part of a range whose ids have a certain property: committed, aborted or visible."""
+class RangeShare(StrEnum):
+    """Share of the ids of a range that have a property, for example that they are visible or aborted."""
 
     NONE = "none"
     SOME = "some"
@@ -65,10 +65,6 @@ class ValidTxnList:
         """Tell whether the transaction is known to be aborted."""
         return _contains(self.aborted, txn_id)
 
-    def range_response(self, low: int, high: int) -> RangeResponse:
-        """Tell how many of the transactions ``low`` to ``high`` (both included) are committed."""
-        return _valid_range(self.high_watermark, self.open, self.aborted, low, high)
-
     def to_string(self) -> str:
         """Return ``hwm:minOpen:open:aborted`` (``hive.txn.valid.txns``), runs written as ``a-b``."""
         return f"{self.high_watermark}:{self.min_open}:{_format_runs(self.open)}:{_format_runs(self.aborted)}"
@@ -78,8 +74,8 @@ class ValidTxnList:
 class ValidWriteIdList:
     """A reader's snapshot of one table's write ids.
 
-    ``table`` is None in lists that Hive writes without a name. ``min_open`` is the lowest open write id, None
-    if there is none; left out, it is the first of ``open``. Compacted bases at or above it are unusable.
+    ``table`` is None in lists that Hive writes without a name. ``min_open``: the lowest open write id, None if there is
+    none; by default the first of ``open``. A compacted base with this or a higher write id is unusable.
     """
 
     table: TableName | None
@@ -122,20 +118,23 @@ class ValidWriteIdList:
             return 0
         return reach - low + 1 - _count(self.open, low, reach) - _count(self.aborted, low, reach)
 
-    def rows_response(self, low: int, high: int) -> RangeResponse:
-        """Tell how many write ids of ``low`` to ``high`` have visible rows: SOME means filter row by row."""
+    def visible_share(self, low: int, high: int) -> RangeShare:
+        """Return the share of the write ids ``low`` to ``high`` that are visible; SOME: the reader checks each row."""
         return _valid_range(self.high_watermark, self.open, self.aborted, low, high)
 
-    def range_response(self, low: int, high: int) -> RangeResponse:
-        """Tell whether a reader uses a directory of this range (``isWriteIdRangeValid``)."""
-        return self.rows_response(low, high)
+    def directory_share(self, low: int, high: int) -> RangeShare:
+        """Return the share of a directory's write ids that this list admits; NONE: the directory is not used.
 
-    def aborted_response(self, low: int, high: int) -> RangeResponse:
-        """Tell how many write ids of ``low`` to ``high`` are aborted (``isWriteIdRangeAborted``)."""
+        Hive's ``isWriteIdRangeValid``.
+        """
+        return self.visible_share(low, high)
+
+    def aborted_share(self, low: int, high: int) -> RangeShare:
+        """Return the share of the write ids ``low`` to ``high`` that are aborted (``isWriteIdRangeAborted``)."""
         count = _count(self.aborted, low, high)
         if count == 0:
-            return RangeResponse.NONE
-        return RangeResponse.ALL if count == high - low + 1 else RangeResponse.SOME
+            return RangeShare.NONE
+        return RangeShare.ALL if count == high - low + 1 else RangeShare.SOME
 
     def to_string(self) -> str:
         """Return ``db.tbl:hwm:minOpen:open:aborted``, ids comma-separated; no table is ``null``."""
@@ -176,7 +175,7 @@ class ValidWriteIdList:
         )
 
     def at(self, write_id: WriteId) -> ValidWriteIdList:
-        """Return a copy for time travel, as if ``write_id`` were the last one given.
+        """Return a copy for time travel, as if ``write_id`` were the last one allocated.
 
         Raises ConfigError for a negative id or one above the high watermark.
         """
@@ -191,9 +190,9 @@ class ValidWriteIdList:
         )
 
     def compactor(self) -> ValidCompactorWriteIdList:
-        """Return the compactor's view: up to below the lowest open write id, with aborted ids as exceptions.
+        """Return the compactor's list: it ends below the lowest open write id and excepts aborted ids.
 
-        ``TxnUtils.createValidCompactWriteIdList``.
+        Hive's ``TxnUtils.createValidCompactWriteIdList``.
         """
         top = self.high_watermark
         if self.min_open is not None:
@@ -202,7 +201,7 @@ class ValidWriteIdList:
         return ValidCompactorWriteIdList(self.table, top, (), aborted, self.min_open)
 
     def cleaner(self, high_watermark: WriteId) -> ValidCleanerWriteIdList:
-        """Return the cleaner's view after a compaction that covered ids up to ``high_watermark``."""
+        """Return the cleaner's list after a compaction that covered ids up to ``high_watermark``."""
         top = WriteId(min(self.high_watermark, high_watermark))
         return ValidCleanerWriteIdList(
             self.table,
@@ -215,9 +214,9 @@ class ValidWriteIdList:
 class ValidCompactorWriteIdList(ValidWriteIdList):
     """List of a compaction, which reads only ended write ids; made by :meth:`ValidWriteIdList.compactor`."""
 
-    def range_response(self, low: int, high: int) -> RangeResponse:  # noqa: ARG002 - the rule asks for the end only
+    def directory_share(self, low: int, high: int) -> RangeShare:  # noqa: ARG002 - the rule asks for the end only
         """Return ALL when the whole range is at or below the high watermark, else NONE."""
-        return RangeResponse.ALL if high <= self.high_watermark else RangeResponse.NONE
+        return RangeShare.ALL if high <= self.high_watermark else RangeShare.NONE
 
     def lowered(self, high_watermark: WriteId) -> ValidCompactorWriteIdList:
         """Return a copy that stops at a smaller high watermark."""
@@ -228,9 +227,9 @@ class ValidCompactorWriteIdList(ValidWriteIdList):
 class ValidCleanerWriteIdList(ValidWriteIdList):
     """List of the cleaner; made by :meth:`ValidWriteIdList.cleaner`."""
 
-    def range_response(self, low: int, high: int) -> RangeResponse:
+    def directory_share(self, low: int, high: int) -> RangeShare:
         """Return NONE for a range that reaches above the high watermark, else the reader's answer."""
-        return RangeResponse.NONE if high > self.high_watermark else self.rows_response(low, high)
+        return RangeShare.NONE if high > self.high_watermark else self.visible_share(low, high)
 
 
 def parse_txn_list(text: str) -> ValidTxnList:
@@ -333,11 +332,11 @@ def _count(ids: Sequence[int], low: int, high: int) -> int:
 
 def _valid_range(
     top: int, open_ids: Sequence[int], aborted: Sequence[int], low: int, high: int
-) -> RangeResponse:
+) -> RangeShare:
     if low > top:
-        return RangeResponse.NONE
+        return RangeShare.NONE
     reach = min(high, top)
     invalid = high - reach + _count(open_ids, low, reach) + _count(aborted, low, reach)
     if invalid == 0:
-        return RangeResponse.ALL
-    return RangeResponse.NONE if invalid == high - low + 1 else RangeResponse.SOME
+        return RangeShare.ALL
+    return RangeShare.NONE if invalid == high - low + 1 else RangeShare.SOME

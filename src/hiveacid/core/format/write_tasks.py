@@ -11,11 +11,11 @@ from hiveacid.core.format.bucket_property import MAX_BUCKET
 MAX_TASKS = MAX_BUCKET + 1
 """Most tasks that may write one directory."""
 MIN_GROUPS = 64
-"""Groups that the new rows of a partition have at least; Spark joins small ones again."""
+"""Lowest number of groups for the new rows of a partition; Spark joins small groups again."""
 DEFAULT_FILE_SIZE = 256 << 20
 """Bytes that a file of new rows should have, if no setting says otherwise."""
 _SHUFFLED_PER_STORED = 2
-"""Bytes of shuffled rows (LZ4) for a byte of an ORC file, at least."""
+"""Lowest number of bytes of shuffled rows (LZ4) that become one byte of an ORC file."""
 
 
 def decide_row_groups(size: int | None, target: int, shuffle_tasks: int, *, partitioned: bool) -> int:
@@ -23,8 +23,9 @@ def decide_row_groups(size: int | None, target: int, shuffle_tasks: int, *, part
 
     One task writes a group. A table without partitions counts as one partition. ``size``: bytes of the files that hold
     the rows, None if unknown. ``target``: bytes that a file should have. ``shuffle_tasks``: most tasks of a shuffle.
-    The result is a power of two, because Java compiles the plan again for another number. Without partitions an
-    unknown size gets a group for each task. With partitions that would make many files in each of them.
+    The result is a power of two, because Java compiles the plan again for another number. If the size is unknown, a
+    table without partitions gets a group for each task. A partitioned one gets ``MIN_GROUPS``: more groups would make
+    many files in each partition.
     """
     unknown = MIN_GROUPS if partitioned else shuffle_tasks
     groups = unknown if size is None else -(-size // max(1, target))

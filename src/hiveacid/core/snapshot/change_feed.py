@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from hiveacid.core.format.names import NO_VISIBILITY, BaseName, DeltaName
-from hiveacid.core.format.write_id_lists import RangeResponse, ValidTxnList, ValidWriteIdList
+from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.snapshot.listing import FileEntry, ListedDirectory, is_compacted, read_listing
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, read_directory, select
@@ -175,7 +175,7 @@ def _changed(state: AcidState, span: ChangeSpan, overwrites: Sequence[ListedDire
     if not events and not overwrites:
         added = tuple(directory for directory in state.deltas if may_be_new(directory, span))
         return ChangedState(AcidState(None, added, (), ()))
-    bases = [read_directory(directory, RangeResponse.ALL, compacted=False) for directory in overwrites]
+    bases = [read_directory(directory, RangeShare.ALL, compacted=False) for directory in overwrites]
     ids = {directory.name.span[0] for directory in overwrites}
     # rows that a transaction writes and then overwrites are never visible; the overwrite also removes the rows that
     # its delete events hit

@@ -26,7 +26,7 @@ from hiveacid.core.format.names import (
     parse_directory,
     parse_original_file,
 )
-from hiveacid.core.format.write_id_lists import RangeResponse, ValidTxnList, ValidWriteIdList
+from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableKind, TxnId
 from hiveacid.core.snapshot.listing import DataFile, FileEntry
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
@@ -53,10 +53,10 @@ class ItemState(StrEnum):
 
 @dataclass(frozen=True)
 class DirectoryItem:
-    """A directory (or entry) of a location. ``files``, ``bytes``: everything below it.
+    """A top-level directory of a location, or the location's own files (path '').
 
-    ``kind``: base, delta, delete_delta, original (the root's own files, path '', or a union sub-directory),
-    other. ``name`` is None where the path is not a name of the layout.
+    ``files``, ``bytes``: everything below a directory. ``kind``: base, delta, delete_delta, original (the location's own
+    files, or a sub-directory of original files), other. ``name`` is None where the path is not a name of the layout.
     """
 
     path: str
@@ -94,13 +94,13 @@ class Inventory:
 class Snapshot:
     """Snapshot that an inventory refers to.
 
-    ``lost``: visibility transactions that had not committed when the table was taken over from another engine.
+    ``uncommitted_at_adoption``: visibility transactions that had not committed when the table was adopted.
     """
 
     write_ids: ValidWriteIdList
     txns: ValidTxnList | None
     adopted_txn_id: TxnId = NO_VISIBILITY
-    lost: AbstractSet[int] = frozenset()
+    uncommitted_at_adoption: AbstractSet[int] = frozenset()
 
 
 def take_inventory(
@@ -115,18 +115,19 @@ def take_inventory(
     ``metadata``: as for ``select``. ``staging_txn_id``: function that returns the transaction of a staging directory
     by its name, None for other names.
     """
-    tops = dict.fromkeys(entry.path.partition("/")[0] for entry in entries)
+    top_names = dict.fromkeys(entry.path.partition("/")[0] for entry in entries)
     folders = {e.path for e in entries if e.is_dir} | {
         p for e in entries for p, s, _ in [e.path.partition("/")] if s
     }
-    names, errors = _names(top for top in tops if top in folders and kind is not TableKind.PLAIN)
+    names, errors = _names(top for top in top_names if top in folders and kind is not TableKind.PLAIN)
     bad = {error.path for error in errors}
     state: AcidState | None = None
     if kind is not TableKind.PLAIN:
         good = [
             e
             for e in entries
-            if e.path.partition("/")[0] not in bad and not _is_uncommitted(names, e.path, snapshot.lost)
+            if e.path.partition("/")[0] not in bad
+            and not _is_uncommitted(names, e.path, snapshot.uncommitted_at_adoption)
         ]
         try:
             state = select(
@@ -137,7 +138,7 @@ def take_inventory(
     classifier = _Classifier(
         snapshot, kind, state, names, {e.path or "": str(e) for e in errors}, staging_txn_id
     )
-    classified = {top: classifier.directory(top) for top in tops if top in folders}
+    classified = {top: classifier.directory(top) for top in top_names if top in folders}
     files = tuple(
         classifier.file(e.path, e.size, classified)
         for e in sorted(entries, key=lambda e: e.path)
@@ -147,11 +148,11 @@ def take_inventory(
 
 
 def _names(
-    tops: Iterable[str],
+    top_names: Iterable[str],
 ) -> tuple[dict[str, BaseName | DeltaName], list[FormatError]]:
     names: dict[str, BaseName | DeltaName] = {}
     errors: list[FormatError] = []
-    for top in tops:
+    for top in top_names:
         try:
             name = None if is_hidden(top) else parse_directory(top)
         except BadDirectoryNameError as error:
@@ -162,9 +163,11 @@ def _names(
     return names, errors
 
 
-def _is_uncommitted(names: Mapping[str, BaseName | DeltaName], path: str, lost: AbstractSet[int]) -> bool:
+def _is_uncommitted(
+    names: Mapping[str, BaseName | DeltaName], path: str, uncommitted_at_adoption: AbstractSet[int]
+) -> bool:
     name = names.get(path.partition("/")[0])
-    return name is not None and int(name.visibility_txn_id) in lost
+    return name is not None and int(name.visibility_txn_id) in uncommitted_at_adoption
 
 
 _Classification: TypeAlias = tuple[ItemState, str]
@@ -201,12 +204,12 @@ class _Classifier:
         return obsolete | dict.fromkeys(self.state.aborted, ItemState.ABORTED)
 
     @cached_property
-    def holds_originals(self) -> AbstractSet[str]:
-        """Return the directories of the root whose files are original files, read or replaced."""
+    def original_directories(self) -> AbstractSet[str]:
+        """Return the top-level directories of original files, read or replaced."""
         if self.state is None:
             return frozenset()
-        tops = {file.path.partition("/")[0] for file in self.state.originals if "/" in file.path}
-        return tops | {path for path in self.state.obsolete if path not in self.names}
+        top_names = {file.path.partition("/")[0] for file in self.state.originals if "/" in file.path}
+        return top_names | {path for path in self.state.obsolete if path not in self.names}
 
     # directories ---------------------------------------------------------------------------------
 
@@ -217,7 +220,8 @@ class _Classifier:
         sizes: dict[str, list[int]] = {}
         for file in files:
             sizes.setdefault(file.directory, []).append(file.bytes)
-        judged = dict(classified) | ({ROOT: self._originals()} if ROOT in sizes else {})
+        if ROOT in sizes:
+            classified = {**classified, ROOT: self._originals()}
         return tuple(
             DirectoryItem(
                 path,
@@ -228,7 +232,7 @@ class _Classifier:
                 len(sizes.get(path, ())),
                 sum(sizes.get(path, ())),
             )
-            for path, (state, reason) in sorted(judged.items())
+            for path, (state, reason) in sorted(classified.items())
         )
 
     def _kind(self, path: str) -> str:
@@ -240,10 +244,10 @@ class _Classifier:
         return "original" if path == ROOT or self._is_original(path) else "other"
 
     def _is_original(self, path: str) -> bool:
-        return UNION_DIRECTORY.fullmatch(path) is not None or path in self.holds_originals
+        return UNION_DIRECTORY.fullmatch(path) is not None or path in self.original_directories
 
     def directory(self, path: str) -> _Classification:
-        """Judge a directory of the root."""
+        """Classify a directory of the root."""
         txn_id = self.staging_txn_id(path)
         if txn_id is not None:
             return ItemState.STAGING, f"files of a statement of transaction {txn_id} that was not published"
@@ -259,7 +263,7 @@ class _Classifier:
         return ItemState.FOREIGN, "not of the layout: no reader looks at it"
 
     def _acid_directory(self, path: str, name: BaseName | DeltaName) -> _Classification:
-        if int(name.visibility_txn_id) in self.snapshot.lost:
+        if int(name.visibility_txn_id) in self.snapshot.uncommitted_at_adoption:
             return ItemState.ABORTED, _not_committed(name) + " when the table was taken over"
         if self.state is None:
             return self._unreadable()
@@ -309,28 +313,30 @@ class _Classifier:
     # files ---------------------------------------------------------------------------------------
 
     def file(self, path: str, size: int, classified: Mapping[str, _Classification]) -> FileItem:
-        """Judge a file."""
+        """Classify a file."""
         top, slash, _ = path.partition("/")
         directory = top if slash else ROOT
-        verdict = classified[directory] if slash else self._originals()
-        state, reason = self._of_file(path, directory, size, verdict)
+        classification = classified[directory] if slash else self._originals()
+        state, reason = self._classify_file(path, directory, size, classification)
         return FileItem(path, directory, self._kind(directory), size, state, reason)
 
-    def _of_file(self, path: str, directory: str, size: int, verdict: _Classification) -> _Classification:
-        if verdict[0] in (ItemState.STAGING, ItemState.HIDDEN, ItemState.REFUSED, ItemState.FOREIGN):
-            return verdict
+    def _classify_file(
+        self, path: str, directory: str, size: int, classification: _Classification
+    ) -> _Classification:
+        if classification[0] in (ItemState.STAGING, ItemState.HIDDEN, ItemState.REFUSED, ItemState.FOREIGN):
+            return classification
         side = self._side_file(path)
         if side is not None:
             return side
         if size == 0:
             return ItemState.EMPTY, "no bytes, no rows"
         if (
-            verdict[0] is not ItemState.USED
+            classification[0] is not ItemState.USED
             or self.kind is not TableKind.FULL_ACID
             or directory not in self.used
         ):
-            return verdict
-        return self._in_read_directory(path, self.used[directory], verdict)
+            return classification
+        return self._in_read_directory(path, self.used[directory], classification)
 
     def _side_file(self, path: str) -> _Classification | None:
         name = path.rpartition("/")[2]
@@ -344,13 +350,13 @@ class _Classifier:
         return None
 
     def _in_read_directory(
-        self, path: str, directory: AcidDirectory, verdict: _Classification
+        self, path: str, directory: AcidDirectory, classification: _Classification
     ) -> _Classification:
-        """Judge a file of a directory that is read: by its name."""
+        """Classify a file of a directory that is read, by its name."""
         file = self.data[path]
         if parse_bucket_file(file.name) is not None and not directory.raw:
             limit = "read as far as its _flush_length file says"
-            return ItemState.USED, verdict[1] if file.flush_length_path is None else limit
+            return ItemState.USED, classification[1] if file.flush_length_path is None else limit
         if parse_original_file(file.name) is not None and directory.raw is not False:
             return ItemState.USED, "a file without row ids (LOAD DATA)"
         return ItemState.FOREIGN, "not named bucket_N: no reader looks at it"
@@ -359,7 +365,7 @@ class _Classifier:
 def _why_used(directory: AcidDirectory) -> str:
     if isinstance(directory.name, BaseName):
         return "the newest base that this snapshot may read"
-    if directory.validity is RangeResponse.SOME:
+    if directory.validity is RangeShare.SOME:
         return "some of its write ids are open or aborted: its rows are looked at one by one"
     return f"{_ids(directory.name)} committed"
 

@@ -23,7 +23,7 @@ from hiveacid.core.format.names import (
     parse_bucket_file,
     parse_original_file,
 )
-from hiveacid.core.format.write_id_lists import NO_OPEN_ID, RangeResponse, ValidTxnList, ValidWriteIdList
+from hiveacid.core.format.write_id_lists import NO_OPEN_ID, RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TxnId
 from hiveacid.core.snapshot.listing import DataFile, FileEntry, ListedDirectory, is_compacted, read_listing
 from hiveacid.errors import NotEnoughHistoryError
@@ -48,7 +48,7 @@ class AcidDirectory:
     path: str
     name: BaseName | DeltaName
     files: tuple[DataFile, ...]
-    validity: RangeResponse
+    validity: RangeShare
     raw: bool | None
 
     @cached_property
@@ -200,7 +200,7 @@ class _ChosenBase:
     def to_read(self) -> AcidDirectory | None:
         if self.chosen is None:
             return None
-        return read_directory(self.chosen, RangeResponse.ALL, compacted=self.chosen_compacted)
+        return read_directory(self.chosen, RangeShare.ALL, compacted=self.chosen_compacted)
 
 
 def _choose_base(
@@ -263,9 +263,9 @@ def _live_deltas(
         if not isinstance(name, DeltaName):
             continue
         span = name.min_write_id, name.max_write_id
-        if write_ids.aborted_response(*span) is RangeResponse.ALL:
+        if write_ids.aborted_share(*span) is RangeShare.ALL:
             aborted.append(directory.path)
-        elif write_ids.range_response(*span) is not RangeResponse.NONE:
+        elif write_ids.directory_share(*span) is not RangeShare.NONE:
             live.append(directory)
     return sorted(live, key=_delta_order), aborted
 
@@ -311,12 +311,12 @@ def _is_other_half(name: DeltaName, previous: DeltaName | None) -> bool:
 
 def _read_delta(directory: ListedDirectory, write_ids: ValidWriteIdList) -> AcidDirectory:
     name = _delta_name(directory)
-    validity = write_ids.rows_response(name.min_write_id, name.max_write_id)
+    validity = write_ids.visible_share(name.min_write_id, name.max_write_id)
     compacted = bool(name.visibility_txn_id) or name.min_write_id != name.max_write_id
     return read_directory(directory, validity, compacted=compacted or name.is_delete)
 
 
-def read_directory(directory: ListedDirectory, validity: RangeResponse, *, compacted: bool) -> AcidDirectory:
+def read_directory(directory: ListedDirectory, validity: RangeShare, *, compacted: bool) -> AcidDirectory:
     """Return a directory as a snapshot reads it; ``compacted``: written by a compaction, or a delete delta."""
     raw = False if compacted else _lacks_acid_columns(directory)
     return AcidDirectory(directory.path, directory.name, directory.files, validity, raw)
@@ -336,7 +336,7 @@ def _holds_aborted_rows(name: DeltaName, write_ids: ValidWriteIdList) -> bool:
     """
     if name.visibility_txn_id:
         return False
-    return write_ids.aborted_response(name.min_write_id, name.max_write_id) is not RangeResponse.NONE
+    return write_ids.aborted_share(name.min_write_id, name.max_write_id) is not RangeShare.NONE
 
 
 def _delta_name(directory: ListedDirectory) -> DeltaName:

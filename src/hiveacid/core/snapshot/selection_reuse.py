@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hiveacid.core.format.names import BaseName, is_hidden, parse_directory
-from hiveacid.core.format.write_id_lists import RangeResponse, ValidTxnList, ValidWriteIdList
+from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.core.snapshot.selection import AcidState
 
@@ -77,7 +77,7 @@ def is_final(state: AcidState) -> bool:
     a flushed length, directories with an open write id, pending ones, and half of a minor compaction (``halves``).
     """
     return not (state.originals or state.pending or state.halves) and all(
-        directory.validity is RangeResponse.ALL
+        directory.validity is RangeShare.ALL
         and not any(file.flush_length_path is not None for file in directory.files)
         for directory in state.read_directories
     )

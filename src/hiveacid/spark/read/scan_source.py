@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
+from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.evolution import Recipe
 from hiveacid.core.snapshot.listing import DataFile
@@ -90,7 +90,7 @@ def _files_with_rows(
 ) -> Iterable[tuple[DataFile, ReadOptions, str | None]]:
     """Yield the files that have rows, and whether the scan must check the write ids of these."""
     for directory in directories:
-        check = directory.validity is not RangeResponse.ALL
+        check = directory.validity is not RangeShare.ALL
         for file in directory.acid_files:
             path = f"{location.root}/{file.path}"
             footer = source.files[path]

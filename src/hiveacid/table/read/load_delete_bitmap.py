@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from hiveacid.config import setting_definitions
-from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
+from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.orc.delete_bitmap import NO_DELETE_KEYS, KeyBounds, build_delete_bitmap, read_delete_keys
@@ -89,7 +89,7 @@ def _event_files(location: Location, write_ids: ValidWriteIdList) -> list[_Event
         _EventFile(
             f"{location.root}/{file.path}",
             file,
-            None if directory.validity is RangeResponse.ALL else write_ids,
+            None if directory.validity is RangeShare.ALL else write_ids,
         )
         for directory in location.state.delete_deltas
         for file in directory.acid_files

@@ -4,7 +4,7 @@ import pytest
 
 from hiveacid.core.format.write_id_lists import (
     NO_OPEN_ID,
-    RangeResponse,
+    RangeShare,
     ValidTxnList,
     ValidWriteIdList,
     parse_txn_list,
@@ -13,7 +13,7 @@ from hiveacid.core.format.write_id_lists import (
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.errors import ConfigError
 
-NONE, SOME, ALL = RangeResponse.NONE, RangeResponse.SOME, RangeResponse.ALL
+NONE, SOME, ALL = RangeShare.NONE, RangeShare.SOME, RangeShare.ALL
 
 
 def ids(text: str) -> ValidWriteIdList:
@@ -40,19 +40,19 @@ def test_is_valid_means_not_above_the_watermark_and_no_exception() -> None:
         (5, 6, SOME),
     ],
 )
-def test_range_response_counts_exceptions_and_ids_above_the_watermark(
-    low: int, high: int, expected: RangeResponse
+def test_directory_share_counts_exceptions_and_ids_above_the_watermark(
+    low: int, high: int, expected: RangeShare
 ) -> None:
-    assert ids("7:5:5:3").range_response(low, high) is expected
+    assert ids("7:5:5:3").directory_share(low, high) is expected
 
 
 def test_range_of_exceptions_and_ids_above_the_watermark_only_is_none() -> None:
-    assert ids("7:6:6,7:").range_response(6, 9) is NONE
+    assert ids("7:6:6,7:").directory_share(6, 9) is NONE
 
 
 @pytest.mark.parametrize(("low", "high", "expected"), [(3, 4, ALL), (2, 4, SOME), (1, 2, NONE), (5, 5, NONE)])
-def test_aborted_response(low: int, high: int, expected: RangeResponse) -> None:
-    assert ids("7:5:5:3,4").aborted_response(low, high) is expected
+def test_aborted_share(low: int, high: int, expected: RangeShare) -> None:
+    assert ids("7:5:5:3,4").aborted_share(low, high) is expected
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,6 @@ def test_txn_list_membership() -> None:
     assert snapshot.min_open == 7
     assert snapshot.is_aborted(3)
     assert not snapshot.is_aborted(7)
-    assert snapshot.range_response(7, 9) is NONE
 
 
 def test_exceptions_are_kept_ascending_without_doubles() -> None:
@@ -159,10 +158,10 @@ def test_compactor_stops_below_the_lowest_open_write_id() -> None:
     view = ids("9:6:6,8:2,7").compactor()
     assert view.high_watermark == 5
     assert (view.open, view.aborted, view.min_open) == ((), (2,), 6)
-    assert view.range_response(1, 5) is ALL
-    assert view.range_response(2, 2) is ALL
-    assert view.range_response(4, 6) is NONE
-    assert view.rows_response(1, 5) is SOME
+    assert view.directory_share(1, 5) is ALL
+    assert view.directory_share(2, 2) is ALL
+    assert view.directory_share(4, 6) is NONE
+    assert view.visible_share(1, 5) is SOME
     assert view.is_valid(5)
     assert not view.is_valid(2)
 
@@ -172,13 +171,13 @@ def test_compactor_without_open_ids_reaches_the_watermark_and_can_be_lowered() -
     assert view.high_watermark == 9
     lowered = view.lowered(WriteId(6))
     assert (lowered.high_watermark, lowered.aborted) == (6, (2,))
-    assert lowered.range_response(5, 7) is NONE
+    assert lowered.directory_share(5, 7) is NONE
 
 
 def test_cleaner_sees_no_range_that_reaches_above_its_watermark() -> None:
     view = ids("9:8:8:2").cleaner(WriteId(5))
     assert view.high_watermark == 5
-    assert view.range_response(3, 5) is ALL
-    assert view.range_response(3, 6) is NONE
-    assert view.aborted_response(2, 2) is ALL
+    assert view.directory_share(3, 5) is ALL
+    assert view.directory_share(3, 6) is NONE
+    assert view.aborted_share(2, 2) is ALL
     assert ids("3:9223372036854775807::").cleaner(WriteId(5)).high_watermark == 3

@@ -18,14 +18,14 @@ def inventory(
     txns: str = f"99:{NO_OPEN}::",
     metadata: dict[str, str] | None = None,
     kind: TableKind = TableKind.FULL_ACID,
-    lost: frozenset[int] = frozenset(),
+    uncommitted: frozenset[int] = frozenset(),
 ) -> Inventory:
     """Take the inventory of files (0 bytes where a name ends with '!') and empty directories ('x/')."""
     entries = [
         FileEntry(path.rstrip("/!"), is_dir=path.endswith("/"), size=0 if path[-1] in "/!" else 9)
         for path in paths
     ]
-    snapshot = Snapshot(parse_write_id_list(f"db.t:{write_ids}"), parse_txn_list(txns), TxnId(0), lost)
+    snapshot = Snapshot(parse_write_id_list(f"db.t:{write_ids}"), parse_txn_list(txns), TxnId(0), uncommitted)
     return take_inventory(entries, snapshot, metadata or {}, kind, staging_txn_id)
 
 
@@ -58,7 +58,7 @@ def test_every_state_of_a_directory_has_its_reason() -> None:
         "000000_0",
         write_ids="9:8:8:7,5",
         txns=f"20:{NO_OPEN}:12:11",
-        lost=frozenset({13}),
+        uncommitted=frozenset({13}),
     )
     assert reasons(found) == {
         "": "base_3 holds or replaces the rows of the original files",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hiveacid.core.format.write_id_lists import RangeResponse, parse_txn_list, parse_write_id_list
+from hiveacid.core.format.write_id_lists import RangeShare, parse_txn_list, parse_write_id_list
 from hiveacid.core.model import TxnId
 from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidState, select
@@ -57,7 +57,7 @@ def test_s1_newest_valid_base_wins_with_the_deltas_above_it() -> None:
     assert found.obsolete == ("base_2", "delta_4_4_0", "delta_5_5_0")
     assert found.pending == ("base_12",)
     assert found.base is not None
-    assert found.base.validity is RangeResponse.ALL
+    assert found.base.validity is RangeShare.ALL
 
 
 def test_s2_a_wider_delta_hides_the_narrower_ones() -> None:
@@ -235,9 +235,9 @@ def test_s12_a_truncated_base_is_judged_like_an_overwrite() -> None:
 def test_s13_partly_aborted_directories_are_filtered_row_by_row() -> None:
     found = state("delta_1_1_0", "delta_2_5", "delta_6_6_0", write_ids="6:5:5:3")
     assert [(one.path, one.validity) for one in found.deltas] == [
-        ("delta_1_1_0", RangeResponse.ALL),
-        ("delta_2_5", RangeResponse.SOME),
-        ("delta_6_6_0", RangeResponse.ALL),
+        ("delta_1_1_0", RangeShare.ALL),
+        ("delta_2_5", RangeShare.SOME),
+        ("delta_6_6_0", RangeShare.ALL),
     ]
     assert found.uncompacted_aborts
     assert not state("delta_2_5_v9", write_ids="6:9223372036854775807::3").uncompacted_aborts
@@ -362,7 +362,7 @@ def test_a_compactor_sees_no_range_with_an_open_end() -> None:
 def test_a_compactor_filters_aborted_rows_inside_a_range() -> None:
     view = parse_write_id_list("db.t:7:9223372036854775807::4").compactor()
     found = select(listing("delta_3_5"), view, None)
-    assert found.deltas[0].validity is RangeResponse.SOME
+    assert found.deltas[0].validity is RangeShare.SOME
 
 
 def test_ten_thousand_directories_take_no_time() -> None:
