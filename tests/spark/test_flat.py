@@ -24,7 +24,7 @@ from hiveacid.core.schema.storage_formats import (
     supported_file_kind,
 )
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.acid_footer_rewrite import retype
+from hiveacid.orc.acid_footer_rewrite import set_true_types
 from hiveacid.orc.schema import row_schema
 from hiveacid.orc.tail import read_tail
 from hiveacid.spark.formats import flat_files as flat
@@ -185,7 +185,7 @@ def test_orc_files_with_true_names_and_types_are_read_by_name(spark: SparkSessio
     write(spark, table, frame, tmp_path / "t")
     fs = LocalFileSystem(durable=False)
     for path in data_files(tmp_path / "t"):
-        start, tail = retype(read_tail(fs, str(path), path.stat().st_size), table.columns)
+        start, tail = set_true_types(read_tail(fs, str(path), path.stat().st_size), table.columns)
         fs.replace_tail(str(path), start, tail)
     files = uris(data_files(tmp_path / "t"))
     assert shown(read(spark, table, files)) == shown(frame)

@@ -47,7 +47,7 @@ class Sides:
     constant: Any = None
 
 
-def compared(sides: Sides, operator: str) -> Any:
+def compare_sides(sides: Sides, operator: str) -> Any:
     """Return the comparison of two sides by one of ``= <> < <= > >=``."""
     left, right = sides.left, sides.right
     plain = {
@@ -88,19 +88,19 @@ def sides_of(left: Term, right: Term) -> Sides | None:
         return None if converted is None else sides_of(left, converted)
     if kinds == {"date", "timestamp"}:
         data_type = pa.timestamp("us")
-        return Sides(_as(left, data_type), _as(right, data_type), data_type)
+        return Sides(_cast_term(left, data_type), _cast_term(right, data_type), data_type)
     if len(kinds) == 1 and kinds <= {"date", "timestamp", "boolean", "binary"}:
         data_type = arrow_type(left.hive) if left.hive is not None else pa.scalar(left.value).type
-        return _own(left, right, data_type)
+        return _sides_of_type(left, right, data_type)
     return None
 
 
-def _own(left: Term, right: Term, data_type: Any) -> Sides:
+def _sides_of_type(left: Term, right: Term, data_type: Any) -> Sides:
     constant = pa.scalar(right.value, data_type) if right.column is None else None
-    return Sides(_as(left, data_type), _as(right, data_type), data_type, constant=constant)
+    return Sides(_cast_term(left, data_type), _cast_term(right, data_type), data_type, constant=constant)
 
 
-def _as(term: Term, data_type: Any) -> Any:
+def _cast_term(term: Term, data_type: Any) -> Any:
     """Return a term as an expression of a type."""
     if term.column is None:
         value = term.value
@@ -131,19 +131,21 @@ def _numbers(left: Term, right: Term) -> Sides:
         data_type = pa.float64()
         if left.kind == right.kind == "float" and right.column is not None:
             data_type = pa.float32()
-        return Sides(_as(left, data_type), _as(_float(right), data_type), data_type, floating=True)
+        return Sides(
+            _cast_term(left, data_type), _cast_term(_float(right), data_type), data_type, floating=True
+        )
     hive = left.hive
     if hive is not None and right.column is None:
         value = Decimal(right.value)
         if hive.name in WHOLE and value == value.to_integral_value():
             limit = 1 << WHOLE[hive.name] - 1
             if -limit <= value < limit:
-                return _own(left, Term("bigint", right.token, value=int(value)), arrow_type(hive))
+                return _sides_of_type(left, Term("bigint", right.token, value=int(value)), arrow_type(hive))
         if hive.name == "decimal" and _fits(value, *hive.args):
-            return _own(left, Term("decimal", right.token, value=value), arrow_type(hive))
+            return _sides_of_type(left, Term("decimal", right.token, value=value), arrow_type(hive))
     scale = max(_scale(left), _scale(right))
     data_type = pa.decimal256(_WIDE_DIGITS, scale)
-    return Sides(_as(_decimal(left), data_type), _as(_decimal(right), data_type), data_type)
+    return Sides(_cast_term(_decimal(left), data_type), _cast_term(_decimal(right), data_type), data_type)
 
 
 def _float(term: Term) -> Term:
@@ -174,7 +176,7 @@ def _texts(left: Term, right: Term) -> Sides:
     if right.column is None:
         value = str(right.value).ljust(lengths[0]) if lengths else right.value
         longer = bool(lengths) and len(value) > lengths[0]
-        field: Any = _as(left, data_type)
+        field: Any = _cast_term(left, data_type)
         if longer:
             field = pc.utf8_rpad(field, len(value), " ")
         constant = None if longer else pa.scalar(value, data_type)
@@ -182,9 +184,9 @@ def _texts(left: Term, right: Term) -> Sides:
             field, pc.scalar(pa.scalar(value, data_type)), None if longer else data_type, constant=constant
         )
     if len(lengths) == 2:  # noqa: PLR2004 - both are char
-        padded = [pc.utf8_rpad(_as(term, data_type), max(lengths), " ") for term in (left, right)]
+        padded = [pc.utf8_rpad(_cast_term(term, data_type), max(lengths), " ") for term in (left, right)]
         return Sides(padded[0], padded[1], None)
-    return Sides(_as(left, data_type), _as(right, data_type), data_type)
+    return Sides(_cast_term(left, data_type), _cast_term(right, data_type), data_type)
 
 
 def like_regex(pattern: str, escape: str) -> str | None:

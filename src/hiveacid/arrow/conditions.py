@@ -27,7 +27,7 @@ from hiveacid.arrow.comparisons import (
     TEXTS,
     Sides,
     Term,
-    compared,
+    compare_sides,
     like_regex,
     parse_day,
     parse_moment,
@@ -42,7 +42,7 @@ from hiveacid.spark.parser.lexer import Token, TokenKind, string_value, tokenize
 
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_BY_NUMBER = "FieldPath("  # in the text of an expression
+_NUMBERED_COLUMN_TEXT = "FieldPath("  # pyarrow's text of a column that is given by its number
 _QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SPELLINGS = {"==": "=", "!=": "<>"}
 _MOST_DEPTH = 100
@@ -58,17 +58,17 @@ class Condition:
     columns: tuple[str, ...]
 
 
-Atom = Callable[[bool], Any]
-"""Returns an expression that is true where the condition is true (True) or where it is false (False)."""
+TruthExpression = Callable[[bool], Any]
+"""Takes a truth value; returns an expression for the rows where a condition has this value. NULL is neither."""
 
 
 def parse_condition(text: str, table: TableDefinition) -> Condition:
     """Return the filter of a condition on a table. Raises ParseError with the position, NoSuchColumnError."""
     parser = _Parser(table, tokenize(text))
-    atom = parser.disjunction(0)
+    truth = parser.disjunction(0)
     if parser.token.kind is not TokenKind.END:
         parser.fail("the condition should end here")
-    return Condition(atom(True), tuple(dict.fromkeys(parser.columns)))  # noqa: FBT003 - as `Atom`
+    return Condition(truth(True), tuple(dict.fromkeys(parser.columns)))  # noqa: FBT003 - as `TruthExpression`
 
 
 def condition_of(expression: Any, schema: Any) -> Condition:
@@ -77,7 +77,7 @@ def condition_of(expression: Any, schema: Any) -> Condition:
     Raises NoSuchColumnError if it cannot be bound to the whole schema. Raises ConfigError for a column given by its
     number: a read has only some of the columns, in an order of its own.
     """
-    if _BY_NUMBER in _QUOTED_TEXT.sub("", str(expression)):
+    if _NUMBERED_COLUMN_TEXT in _QUOTED_TEXT.sub("", str(expression)):
         raise ConfigError("where: the expression names a column by its number: pyarrow.compute.field('name')")
     empty = schema.empty_table()
     try:
@@ -127,19 +127,19 @@ class _Parser:
         if not self.take(word):
             self.fail(f"{word} was expected")
 
-    def disjunction(self, depth: int) -> Atom:
+    def disjunction(self, depth: int) -> TruthExpression:
         parts = [self.conjunction(depth)]
         while self.take("OR"):
             parts.append(self.conjunction(depth))
         return lambda positive: _joined([part(positive) for part in parts], or_ if positive else and_)
 
-    def conjunction(self, depth: int) -> Atom:
+    def conjunction(self, depth: int) -> TruthExpression:
         parts = [self.negation(depth)]
         while self.take("AND"):
             parts.append(self.negation(depth))
         return lambda positive: _joined([part(positive) for part in parts], and_ if positive else or_)
 
-    def negation(self, depth: int) -> Atom:
+    def negation(self, depth: int) -> TruthExpression:
         if depth > _MOST_DEPTH:
             self.fail(f"the condition is nested more than {_MOST_DEPTH} deep")
         if self.take("NOT") or self.take("!"):
@@ -151,7 +151,7 @@ class _Parser:
             return inner
         return self.comparison()
 
-    def comparison(self) -> Atom:
+    def comparison(self) -> TruthExpression:
         left = self.term()
         operator = _SPELLINGS.get(self.token.keyword, self.token.keyword)
         if operator == "<=>" or operator in _OPPOSITE:
@@ -287,7 +287,7 @@ class _Parser:
 
     # conditions
 
-    def _is_null(self, term: Term, *, negated: bool) -> Atom:
+    def _is_null(self, term: Term, *, negated: bool) -> TruthExpression:
         if term.column is None:
             result = ALWAYS if (term.kind == "null") != negated else NEVER
             opposite = NEVER if result is ALWAYS else ALWAYS
@@ -295,7 +295,7 @@ class _Parser:
         field = ds.field(term.column)
         return lambda positive: field.is_null() if positive != negated else field.is_valid()
 
-    def _null_safe(self, left: Term, right: Term, token: Token) -> Atom:
+    def _null_safe(self, left: Term, right: Term, token: Token) -> TruthExpression:
         if left.kind == "null":
             left, right = right, left
         if right.kind == "null":
@@ -304,23 +304,23 @@ class _Parser:
         nulls = [ds.field(term.column).is_null() for term in (left, right) if term.column is not None]
         both = reduce(and_, nulls) if len(nulls) == 2 else NEVER  # noqa: PLR2004 - both are columns
 
-        def atom(positive: bool) -> Any:  # noqa: FBT001 - as `Atom`
+        def truth(positive: bool) -> Any:  # noqa: FBT001 - as `TruthExpression`
             if positive:
                 return equal(True) | both  # noqa: FBT003
             one_null = NEVER if not nulls else nulls[0] if len(nulls) == 1 else nulls[0] != nulls[1]
             return equal(False) | one_null  # noqa: FBT003
 
-        return atom
+        return truth
 
-    def _binary(self, left: Term, operator: str, right: Term, token: Token) -> Atom:
+    def _binary(self, left: Term, operator: str, right: Term, token: Token) -> TruthExpression:
         if "null" in (left.kind, right.kind):
             return lambda _: NEVER
         if left.column is None and right.column is not None:
             left, operator, right = right, _MIRRORED.get(operator, operator), left
         sides = self._typed(left, right, token)
-        return lambda positive: compared(sides, operator if positive else _OPPOSITE[operator])
+        return lambda positive: compare_sides(sides, operator if positive else _OPPOSITE[operator])
 
-    def _in(self, left: Term, token: Token) -> Atom:
+    def _in(self, left: Term, token: Token) -> TruthExpression:
         self.expect("(")
         items = [self.term()]
         while self.take(","):
@@ -330,14 +330,14 @@ class _Parser:
         equals = [self._binary(left, "=", item, token) for item in items if item.kind != "null"]
         fast = self._is_in(left, [item for item in items if item.kind != "null"], token)
 
-        def atom(positive: bool) -> Any:  # noqa: FBT001 - as `Atom`
+        def truth(positive: bool) -> Any:  # noqa: FBT001 - as `TruthExpression`
             if left.kind == "null" or (some_null and not positive):
                 return NEVER
             if fast is not None:
                 return fast if positive else ~fast & ds.field(left.column).is_valid()
             return _joined([equal(positive) for equal in equals], or_ if positive else and_)
 
-        return atom
+        return truth
 
     def _is_in(self, left: Term, items: Sequence[Term], token: Token) -> Any:
         """Return membership as one expression, if all items are values of the column's own type."""
@@ -356,7 +356,7 @@ class _Parser:
             else NEVER
         )
 
-    def _like(self, left: Term, token: Token) -> Atom:
+    def _like(self, left: Term, token: Token) -> TruthExpression:
         pattern = self.term()
         escape = "\\"
         if self.take("ESCAPE"):
@@ -396,8 +396,8 @@ class _Parser:
         return sides
 
 
-def _negated(atom: Atom, *, negated: bool) -> Atom:
-    return (lambda positive: atom(not positive)) if negated else atom
+def _negated(truth: TruthExpression, *, negated: bool) -> TruthExpression:
+    return (lambda positive: truth(not positive)) if negated else truth
 
 
 def _joined(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:

@@ -170,7 +170,7 @@ def _micros(values: Any) -> Any:
 
 
 def _with_javas_seconds(values: Any, offset: int) -> Any:
-    """Return times near 1970 as Java reads them: see the module."""
+    """Correct times near 1970 by the second that the module's docstring explains."""
     if not offset or pa.types.is_int64(values.type):
         return values
     low, high, move = (0, offset, -_SECOND) if offset > 0 else (offset - 1, -1, _SECOND)
@@ -190,7 +190,9 @@ def _from_hybrid_days(values: Any) -> Any:
     if low is None or low >= _FIRST_GREGORIAN:
         return values
     array = days.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    moved = pa.array(np.where(array < _FIRST_GREGORIAN, _gregorian(array), array).astype(np.int32))
+    moved = pa.array(
+        np.where(array < _FIRST_GREGORIAN, _julian_to_gregorian_days(array), array).astype(np.int32)
+    )
     return pc.if_else(days.is_valid(), moved, pa.scalar(None, pa.int32())).cast(values.type)
 
 
@@ -198,13 +200,15 @@ def hybrid_micros(values: Any) -> Any:
     """Return times in microseconds of the hybrid calendar as those of the proleptic Gregorian one."""
     array = values.fill_null(0).to_numpy(zero_copy_only=False)
     days = array // _DAY_MICROS
-    moved = np.where(days < _FIRST_GREGORIAN, array + (_gregorian(days) - days) * _DAY_MICROS, array)
+    moved = np.where(
+        days < _FIRST_GREGORIAN, array + (_julian_to_gregorian_days(days) - days) * _DAY_MICROS, array
+    )
     return pc.if_else(values.is_valid(), pa.array(moved), pa.scalar(None, pa.int64()))
 
 
-def _gregorian(days: Any) -> Any:
-    """Return the days since the epoch, by the Gregorian calendar, of the dates that Julian days name."""
-    # years from March on, as in Richards' algorithm; 719470: days from 0000-03-01 (Julian) to 1970-01-01
+def _julian_to_gregorian_days(days: Any) -> Any:
+    """Convert Julian days since the epoch to Gregorian ones that have the same year, month and day."""
+    # Years begin in March, as in Richards' algorithm. 719470: days from 0000-03-01 (Julian) to 1970-01-01.
     shifted = days + 719_470
     year = (4 * shifted + 3) // 1461
     of_year = shifted - 365 * year - year // 4

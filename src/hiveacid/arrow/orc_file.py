@@ -16,7 +16,7 @@ from pyarrow import orc
 
 from hiveacid.arrow.delete_matching import Keys
 from hiveacid.arrow.file_values import ValueRules, decode, hybrid_micros, require_readable
-from hiveacid.arrow.snapshot import EventFile, RowFile, require_kind
+from hiveacid.arrow.snapshot import EventFile, RowFile, require_row_ids_as_named
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
@@ -72,7 +72,7 @@ class OrcRows:
         self.has_events = summary.has_events
         self._fields = summary.schema.fields
         if table.kind is TableKind.FULL_ACID:
-            require_kind(file, is_acid=summary.is_acid, rows=summary.rows)
+            require_row_ids_as_named(file, is_acid=summary.is_acid, rows=summary.rows)
 
     @property
     def stripes(self) -> int:
@@ -108,8 +108,8 @@ class OrcRows:
             require_readable(self.file.path, name, source.stored_type, source.table_type)
         return source
 
-    def unchanged(self, names: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Return ORC column id and type of those columns whose stored values are the table's, as statistics need it."""
+    def columns_without_conversion(self, names: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Return ORC column ids and types of the columns whose statistics hold for the table's values, too."""
         if self._is_hybrid:
             return {}
         root = self.tail.types[ROW] if self.file.acid else self.tail.types[0] if self.tail.types else None

@@ -111,7 +111,9 @@ class _PartitionReader:
         if selection.predicate is None:
             return range(file.stripes)
         schema = arrow_schema((*self.snapshot.table.columns, *self.snapshot.table.partition_columns))
-        return possible_stripes(file.tail, file.unchanged(selection.filtered), schema, selection.predicate)
+        return possible_stripes(
+            file.tail, file.columns_without_conversion(selection.filtered), schema, selection.predicate
+        )
 
     def _stripe(self, file: OrcRows, stripe: int) -> Any:
         """Return the live rows of a stripe that pass the filter."""

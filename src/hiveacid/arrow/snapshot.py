@@ -211,8 +211,8 @@ def _originals(
             yield RowFile(f"{location.root}/{original.file.path}", original.file.size, original=original)
 
 
-def require_kind(file: RowFile, *, is_acid: bool, rows: int) -> None:
-    """Raise BadFileError for a file with row ids whose name is that of a file without them, or the reverse."""
+def require_row_ids_as_named(file: RowFile, *, is_acid: bool, rows: int) -> None:
+    """Raise BadFileError unless the file has row ids (``is_acid``) exactly if its name says so."""
     if rows and is_acid != file.acid:
         raise BadFileError(
             "the file has row ids, but a file at this path should have none"

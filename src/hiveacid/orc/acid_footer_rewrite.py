@@ -1,10 +1,10 @@
 """Give a flat ORC file its true schema by rewriting only its footer.
 
-Spark writes ``operation, originalTransaction, bucket, rowId, currentTransaction, row, c0 … cn``, all flat,
-``row`` a boolean placeholder. Column ids are pre-order. Making ``row`` the struct of the columns behind it therefore
-changes no id, and streams, stripes and statistics stay as they are. This costs a third of a nested write. Hive 3.1.3
-and 4.0.1, Trino 476, Spark, pyorc and pyarrow accept the result. In delete events ``row`` is null in every row, and
-readers ignore the children of null structs.
+Spark writes flat columns ``operation, originalTransaction, bucket, rowId, currentTransaction, row, c0 … cn``; ``row``
+is a boolean placeholder. The rewrite makes ``row`` the struct of the columns after it. ORC numbers columns in
+pre-order, so no column id changes. Streams, stripes and statistics stay as they are. This costs a third of a nested
+write. Hive 3.1.3 and 4.0.1, Trino 476, Spark, pyorc and pyarrow accept the result. In delete events ``row`` is null in
+every row, and readers ignore the children of null structs.
 """
 
 from __future__ import annotations
@@ -50,16 +50,18 @@ def acid_metadata(tail: OrcTail, path: str, *, deletes: bool) -> dict[str, str]:
     return metadata if index is None else metadata | {KEY_INDEX: index}
 
 
-def nest(tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, str]) -> tuple[int, bytes]:
-    """Return from which byte on the file has to be replaced, and by what, to become an ACID file.
+def nest_row_columns(
+    tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, str]
+) -> tuple[int, bytes]:
+    """Return an offset in the file, and the bytes that make it an ACID file if they replace the rest after the offset.
 
-    Readers find all parts of a tail from its end. It may therefore also be appended to the whole file.
+    Readers find all parts of a tail from its end, so the bytes may also be appended to the whole file.
 
-    ``tail``: of a flat file as above. ``columns``: the user's, in the file's order; names and types come from
-    them: char and varchar with their lengths, timestamp with local time zone as ORC's instant (the file must
-    have been written in UTC then; Trino and Spark read it, Hive 3.1.3 and 4.0.1 can't have that type in ORC
-    at all). Spark's type attributes go. ``user_metadata`` is added or replaces entries.
-    Raises BadFileError where the file is not such a file or a type does not fit.
+    ``tail``: of a flat file as above. ``columns``: the table's, in the file's order; the rewrite takes their names and
+    types, with the lengths of char and varchar, and drops Spark's type attributes. A timestamp with local time zone
+    becomes ORC's instant, so the file must have been written in UTC. Trino and Spark read that type; Hive 3.1.3 and 4.0.1
+    do not support it in ORC. ``user_metadata``: entries to add or replace. Raises BadFileError if the file is not such a
+    file or a type does not fit.
     """
     root = _root(tail)
     fixed = len(ACID_FIELDS)
@@ -71,10 +73,10 @@ def nest(tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, s
     return _rewrite(tail, types, user_metadata)
 
 
-def retype(
+def set_true_types(
     tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, str] | None = None
 ) -> tuple[int, bytes]:
-    """Give a file without ACID columns (insert-only and plain tables) its true names and types, as `nest` does."""
+    """Give a file without ACID columns (insert-only and plain tables) its true names and types, as `nest_row_columns` does."""
     root = _root(tail)
     types = _with_true_types(tail, root.children, columns)
     types[0] = OrcType(OrcKind.STRUCT, root.children, tuple(column.name for column in columns))

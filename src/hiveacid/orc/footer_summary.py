@@ -44,7 +44,9 @@ class SummaryCache:
         self._known: LruCache[FileSummary] = LruCache(_MAX_SUMMARIES, _MAX_SUMMARIES)
         self._lock = threading.Lock()
         self._schemas: dict[Struct, Struct] = {}
-        self._last: Struct | None = None  # one of them; hashing a schema takes longer than caching a summary
+        self._last: Struct | None = (
+            None  # the latest of them; to look one up takes longer than caching a summary
+        )
 
     def get(self, key: FileKey) -> FileSummary | None:
         """Return the summary of a file; None if it is absent, or if the file may have changed."""
@@ -88,8 +90,8 @@ class Range:
 class FileSummary:
     """Number of rows, columns and, for an ACID file, ranges of its key parts (None without statistics).
 
-    ``schema``: the user's columns. ``has_events``: the file may hold update or delete events. Files of delete deltas
-    do; in ACID v1 files with inserts may, too.
+    ``schema``: the table's columns. ``has_events``: the file may hold update or delete events. A delete delta's file holds
+    them; a file of ACID v1 may hold them beside inserts.
     """
 
     rows: int

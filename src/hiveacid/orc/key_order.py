@@ -33,8 +33,8 @@ class KeyRun:
     buckets: frozenset[int]
 
 
-def read_key_run(fs: FileSystem, path: str, size: int) -> KeyRun | None:
-    """Read every key of a flat file of ACID events (`nest`); return None if they are not strictly ascending.
+def read_keys_if_ascending(fs: FileSystem, path: str, size: int) -> KeyRun | None:
+    """Read every key of a flat file of ACID events (`nest_row_columns`); return None if they are not strictly ascending.
 
     The result is also None for a file without rows or with a null in a key. Raises BadFileError.
     """

@@ -1,7 +1,7 @@
-"""Order of the record keys of an ACID file, proved by stripe statistics, and the key index.
+"""Checks of an ACID file's key order by its stripe statistics, and the file's key index.
 
-A record key is (original write id, bucket property, row id). Readers merge files by key; rows out of order are lost or
-reappear (observed in Hive 3.1.3 and 4.0.1; ``OrcRawRecordMerger``).
+A record key is (original write id, bucket property, row id). Readers merge files by key. They lose rows that are out of
+order, or return deleted ones (observed in Hive 3.1.3 and 4.0.1; ``OrcRawRecordMerger``).
 """
 
 from __future__ import annotations

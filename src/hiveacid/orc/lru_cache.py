@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 @dataclass
 class LruCache(Generic[T]):
-    """Most recently used values, at most ``number`` of them with a total size of ``size``. Thread-safe."""
+    """Most recently used values: at most ``max_values``, with a total size of at most ``max_size``. Thread-safe."""
 
-    size: int
-    number: int
+    max_size: int
+    max_values: int
     _used: int = 0
     _values: OrderedDict[Hashable, tuple[T, int]] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -30,12 +30,12 @@ class LruCache(Generic[T]):
             return (self._values[key][0],)
 
     def put(self, key: Hashable, value: T, size: int) -> None:
-        """Add a value and evict the least recently used ones; a value larger than ``size`` is not added."""
+        """Add a value and evict the least recently used ones; a value larger than ``max_size`` is not added."""
         with self._lock:
             self._used -= self._values.pop(key, (None, 0))[1]
-            if size > self.size:
+            if size > self.max_size:
                 return
             self._used += size
             self._values[key] = value, size
-            while self._used > self.size or len(self._values) > self.number:
+            while self._used > self.max_size or len(self._values) > self.max_values:
                 self._used -= self._values.popitem(last=False)[1][1]

@@ -57,7 +57,7 @@ def decode_varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def zigzag(value: int) -> int:
+def decode_zigzag(value: int) -> int:
     """Turn the wire form of a signed number (0, -1, 1, -2 …) into the number."""
     return (value >> 1) ^ -(value & 1)
 
@@ -130,9 +130,9 @@ class Message:
         return next((v for n, _, v in reversed(self.fields) if n == number and isinstance(v, int)), None)
 
     def signed(self, number: int) -> int | None:
-        """Return a zigzag-coded signed number."""
+        """Return a signed number in zigzag coding."""
         value = self.integer(number)
-        return None if value is None else zigzag(value)
+        return None if value is None else decode_zigzag(value)
 
     def data(self, number: int) -> bytes | None:
         """Return the last bytes of a field."""

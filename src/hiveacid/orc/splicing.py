@@ -67,7 +67,8 @@ def _merge_ranges(parts: Sequence[Message], low: int = 1, high: int = 2, sums: i
 
 
 def _merge_timestamps(parts: Sequence[Message]) -> bytes:
-    # in the writer's zone and in UTC; without nanoseconds (5, 6) a bound covers its whole millisecond
+    # Fields 1 and 2 are in the writer's zone, 3 and 4 in UTC. Without the nanoseconds (5, 6), a bound covers its whole
+    # millisecond.
     return _merge_ranges(parts) + _merge_ranges(parts, 3, 4)
 
 
@@ -127,7 +128,7 @@ HEADER = b"ORC"
 """First bytes of every ORC file."""
 
 _CONTENT_LENGTH, _STRIPES, _NUMBER_OF_ROWS, _STATISTICS, _CALENDAR = 2, 3, 6, 7, 11  # of the footer
-# The calendar of Arrow and pyorc; for a file without this mark only Hive 3.1 assumes it.
+# Arrow and pyorc use this calendar. If a file lacks the mark, all readers but Hive 3.1 assume another one.
 _PROLEPTIC_GREGORIAN = 2
 _OFFSET = 1  # of a stripe's entry in the footer
 
@@ -177,7 +178,7 @@ def place_stripes(piece: StripeBlock, offset: int) -> PlacedStripes:
 
 
 def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[OrcTail, bytes]:
-    """Return the tail of a file whose stripes are those of all pieces, parsed (for `nest`) and as bytes.
+    """Return the tail of a file whose stripes are those of all pieces, parsed (for `nest_row_columns`) and as bytes.
 
     ``end``: the offset at which the tail will be written. Raises BadFileError if the pieces differ in types, codec or
     block size.

@@ -31,7 +31,7 @@ class ColumnStatistics:
     total: Value = None
 
 
-# Signs, and places before or behind the point; a column has 38 digits, a sum some more.
+# Maximum of a decimal's characters and of its exponent. A column has at most 38 digits, a sum some more.
 _LONGEST_DECIMAL = 100
 _Bounds: TypeAlias = tuple[Value, Value, Value]
 

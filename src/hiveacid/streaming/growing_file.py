@@ -15,7 +15,7 @@ from hiveacid.core.format.bucket_property import BucketProperty
 from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX
 from hiveacid.core.model import TableDefinition, WriteId
 from hiveacid.errors import StorageError
-from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest, retype
+from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.splicing import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
 from hiveacid.orc.writing import RecordKeys, write_rows
 from hiveacid.ports.file_system import FileSystem
@@ -119,9 +119,11 @@ class GrowingFile:
     def _tail(self, pieces: list[PlacedStripes], end: int) -> bytes:
         tail, flat = merged_tail(pieces, end, self.path)
         if self.acid:
-            start, footer = nest(tail, self.table.columns, acid_metadata(tail, self.path, deletes=False))
+            start, footer = nest_row_columns(
+                tail, self.table.columns, acid_metadata(tail, self.path, deletes=False)
+            )
         else:
-            start, footer = retype(tail, self.table.columns)
+            start, footer = set_true_types(tail, self.table.columns)
         return flat[: start - end] + footer
 
     def _append(self, data: bytes) -> None:

@@ -50,5 +50,5 @@ def rows_of(path: Path) -> list[Any]:
 
 
 def rewrite(path: Path, change: tuple[int, bytes]) -> None:
-    """Replace a file's tail by what `nest` or `retype` returned."""
+    """Replace a file's tail by what `nest_row_columns` or `set_true_types` returned."""
     LocalFileSystem(durable=False).replace_tail(str(path), *change)

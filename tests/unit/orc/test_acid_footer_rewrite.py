@@ -13,7 +13,7 @@ from orc_files import SPARK_COLUMNS, Key, rewrite, rows_of, tail_of
 
 from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
-from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest, retype
+from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.compression_chunks import decompress
 from hiveacid.orc.tail import OrcKind, OrcTail
 
@@ -36,7 +36,7 @@ def schema_of(path: Path) -> str:
 
 def nested(path: Path, columns: Sequence[Column], *, deletes: bool = False) -> OrcTail:
     tail = tail_of(path)
-    rewrite(path, nest(tail, columns, acid_metadata(tail, str(path), deletes=deletes)))
+    rewrite(path, nest_row_columns(tail, columns, acid_metadata(tail, str(path), deletes=deletes)))
     return tail_of(path)
 
 
@@ -115,7 +115,9 @@ def test_entries_given_again_are_replaced(spark_file: SparkFile) -> None:
     assert row[0].kind is OrcKind.BOOLEAN
     path = spark_file("plain.orc")
     for text in ("first", "second"):
-        rewrite(path, retype(tail_of(path), SPARK_COLUMNS, {"k": text, "org.apache.spark.version": "0"}))
+        rewrite(
+            path, set_true_types(tail_of(path), SPARK_COLUMNS, {"k": text, "org.apache.spark.version": "0"})
+        )
     source = tail_of(path).source
     assert source is not None
     assert [len(source.footer.all_data(5)), tail_of(path).user_metadata] == [
@@ -127,7 +129,7 @@ def test_entries_given_again_are_replaced(spark_file: SparkFile) -> None:
 def test_bare_files_get_names_and_true_types(spark_file: SparkFile) -> None:
     path = spark_file("plain.orc")
     before = rows_of(path)
-    rewrite(path, retype(tail_of(path), SPARK_COLUMNS))
+    rewrite(path, set_true_types(tail_of(path), SPARK_COLUMNS))
     assert schema_of(path) == f"struct<{USER}>"
     assert [row[:9] for row in rows_of(path)] == [row[:9] for row in before]
     assert not tail_of(path).is_acid
@@ -154,7 +156,7 @@ def test_a_footer_longer_than_a_block_is_cut_into_chunks(tmp_path: Path) -> None
         writer = pyorc.Writer(file, schema, compression_block_size=1024, memory_block_size=1024)
         writer.write(tuple(range(300)))
         writer.close()
-    rewrite(path, retype(tail_of(path), columns))
+    rewrite(path, set_true_types(tail_of(path), columns))
     source = tail_of(path).source
     assert source is not None
     assert source.block_size == 1024
@@ -233,16 +235,16 @@ def test_events_of_another_kind_are_refused(
 
 def test_files_that_are_not_flat_events_are_refused(spark_file: SparkFile, tmp_path: Path) -> None:
     with pytest.raises(BadFileError, match=r"not a flat file of ACID events: .*plain\.orc"):
-        nest(tail_of(spark_file("plain.orc")), SPARK_COLUMNS, {})
+        nest_row_columns(tail_of(spark_file("plain.orc")), SPARK_COLUMNS, {})
     path = spark_file("insert.orc")
     nested(path, SPARK_COLUMNS)
     with pytest.raises(BadFileError, match="not a flat file"):
-        nest(tail_of(path), SPARK_COLUMNS, {})
+        nest_row_columns(tail_of(path), SPARK_COLUMNS, {})
     empty = tmp_path / "empty"
     empty.touch()
     for call in (
-        lambda t: nest(t, (), {}),
-        lambda t: retype(t, ()),
+        lambda t: nest_row_columns(t, (), {}),
+        lambda t: set_true_types(t, ()),
         lambda t: acid_metadata(t, "empty", deletes=True),
     ):
         with pytest.raises(BadFileError, match="empty"):
@@ -261,8 +263,8 @@ def test_a_type_that_the_streams_do_not_hold_is_refused(spark_file: SparkFile, a
     columns = list(SPARK_COLUMNS)
     columns[at] = replace(columns[at], type=wrong)
     for name, call in (
-        ("insert.orc", lambda t: nest(t, columns, {})),
-        ("plain.orc", lambda t: retype(t, columns)),
+        ("insert.orc", lambda t: nest_row_columns(t, columns, {})),
+        ("plain.orc", lambda t: set_true_types(t, columns)),
     ):
         with pytest.raises(BadFileError, match=r"column \d+ of the file is"):
             call(tail_of(spark_file(name)))
@@ -270,6 +272,6 @@ def test_a_type_that_the_streams_do_not_hold_is_refused(spark_file: SparkFile, a
 
 def test_another_number_of_columns_is_refused(spark_file: SparkFile) -> None:
     with pytest.raises(BadFileError, match="the file has 16 columns, the table 15"):
-        nest(tail_of(spark_file("insert.orc")), SPARK_COLUMNS[:-1], {})
+        nest_row_columns(tail_of(spark_file("insert.orc")), SPARK_COLUMNS[:-1], {})
     with pytest.raises(BadFileError, match="the file has 16 columns, the table 17"):
-        retype(tail_of(spark_file("plain.orc")), (*SPARK_COLUMNS, Column("more", "int")))
+        set_true_types(tail_of(spark_file("plain.orc")), (*SPARK_COLUMNS, Column("more", "int")))

@@ -9,7 +9,7 @@ import pyorc
 import pytest
 
 from hiveacid.errors import BadFileError
-from hiveacid.orc.key_order import KeyRun, read_key_run
+from hiveacid.orc.key_order import KeyRun, read_keys_if_ascending
 from hiveacid.orc.splicing import HEADER, merged_tail, place_stripes, read_stripes
 from hiveacid.spark.write.acid_events import StagedKind
 from hiveacid.spark.write.publish import StagedFile
@@ -34,7 +34,7 @@ def staged(path: Path, keys: Sequence[tuple[int | None, int, int]]) -> StagedFil
 
 def run(path: Path, keys: Sequence[tuple[int | None, int, int]]) -> KeyRun | None:
     file = staged(path, keys)
-    return read_key_run(FS, file.path, file.size)
+    return read_keys_if_ascending(FS, file.path, file.size)
 
 
 def test_every_row_is_looked_at(tmp_path: Path) -> None:
@@ -67,13 +67,13 @@ def test_stripes_have_to_follow_one_another(tmp_path: Path) -> None:
             data += piece.body
         _, tail = merged_tail(placed, len(data), "both")
         (tmp_path / "both").write_bytes(data + tail)
-        assert read_key_run(FS, str(tmp_path / "both"), len(data) + len(tail)) == expected
+        assert read_keys_if_ascending(FS, str(tmp_path / "both"), len(data) + len(tail)) == expected
 
 
 def test_what_is_no_orc_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"not ORC")
     with pytest.raises(BadFileError, match="f"):
-        read_key_run(FS, str(tmp_path / "f"), 7)
+        read_keys_if_ascending(FS, str(tmp_path / "f"), 7)
 
 
 def test_files_of_a_bucket_come_together_in_the_order_of_their_keys(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from hiveacid.orc.lru_cache import LruCache
 
 
 def test_what_was_used_last_is_kept_as_far_as_there_is_room() -> None:
-    kept: LruCache[str] = LruCache(size=10, number=3)
+    kept: LruCache[str] = LruCache(max_size=10, max_values=3)
     kept.put("a", "A", 4)
     kept.put("b", "B", 4)
     assert kept.get("a") == ("A",)
@@ -26,7 +26,7 @@ def test_what_was_used_last_is_kept_as_far_as_there_is_room() -> None:
 
 
 def test_nothing_to_keep_is_kept_as_well() -> None:
-    kept: LruCache[str | None] = LruCache(size=10, number=3)
+    kept: LruCache[str | None] = LruCache(max_size=10, max_values=3)
     assert kept.get("a") is None
     kept.put("a", None, 1)
     assert kept.get("a") == (None,)

@@ -13,11 +13,11 @@ from hiveacid.orc.protobuf import (
     Message,
     WireError,
     decode_varint,
+    decode_zigzag,
     encode_field,
     encode_packed,
     encode_varint,
     read_fields,
-    zigzag,
 )
 
 NUMBERS = st.integers(0, 2**64 - 1)
@@ -33,7 +33,7 @@ def test_varints_come_back_with_the_offset_behind_them(value: int, behind: bytes
     ("wire", "number"), [(0, 0), (1, -1), (2, 1), (2**64 - 1, -(2**63)), (2**64 - 2, 2**63 - 1)]
 )
 def test_zigzag_folds_signs_into_the_lowest_bit(wire: int, number: int) -> None:
-    assert zigzag(wire) == number
+    assert decode_zigzag(wire) == number
 
 
 @given(st.lists(st.tuples(st.integers(1, 9000), NUMBERS | st.binary(max_size=300))))

@@ -17,7 +17,7 @@ from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.partitions import unescape
 from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import BadFileError, MissingDirectoryError, StorageError
-from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest, retype
+from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats import flat_files as flat
@@ -154,7 +154,7 @@ def publish_acid(
             return None
         bucket = file.bucket if file.bucket is not None else _bucket_of(tail, file.path)
         metadata = acid_metadata(tail, file.path, deletes=file.kind.is_delete)
-        start, data = nest(tail, table.columns, metadata)
+        start, data = nest_row_columns(tail, table.columns, metadata)
         directory = directory_of(file.kind, file.values)
         target = f"{directory}/{format_bucket_file(bucket)}"
         final.finish(file.path, target, start, data)
@@ -210,7 +210,7 @@ def publish_flat(
             fs.move_file(file.path, target)
             return file, 0, target
         tail = tails[file]
-        start, data = retype(tail, table.columns)
+        start, data = set_true_types(tail, table.columns)
         final.finish(file.path, target, start, data)
         return file, tail.number_of_rows, target
 

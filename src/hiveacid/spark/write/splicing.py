@@ -14,7 +14,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from hiveacid.core.compaction.disjoint_files import bucket_of
-from hiveacid.orc.key_order import KeyRun, read_key_run
+from hiveacid.orc.key_order import KeyRun, read_keys_if_ascending
 from hiveacid.orc.splicing import PlacedStripes, merged_tail, stripe_extent
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem
@@ -42,7 +42,9 @@ def splice_by_bucket(fs: FileSystem, files: Sequence[StagedFile]) -> list[Staged
 
     def read_part(file: StagedFile) -> _Part:
         tail = read_tail(fs, file.path, file.size)
-        return _Part(file, tail, read_key_run(fs, file.path, file.size) if tail.number_of_rows else None)
+        return _Part(
+            file, tail, read_keys_if_ascending(fs, file.path, file.size) if tail.number_of_rows else None
+        )
 
     with ThreadPoolExecutor(_THREADS) as pool:
         parts = [part for part in pool.map(read_part, files) if part.tail.number_of_rows]
