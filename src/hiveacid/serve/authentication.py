@@ -29,9 +29,7 @@ _N, _R, _P = 1 << 14, 8, 1  # 16 MB and some 50 ms for each attempt
 _MOST_CHECKS = 4  # at a time: each takes 16 MB
 _MOST_WORK = 1 << 24  # n · r · p of a line
 _MOST_MEMORY = 1 << 27  # bytes of one check; scrypt needs 128 · n · r
-_REMEMBERED = (
-    300.0  # seconds for which a correct password is not checked again: HTTP sends it with each request
-)
+_REMEMBER_SECONDS = 300.0  # a correct password is not checked again: HTTP sends it with each request
 _MOST_REMEMBERED = 1000
 
 
@@ -41,8 +39,8 @@ class Passwords(Protocol):
     def accepts(self, user: str, password: str) -> bool:
         """Tell whether the password is the user's. Raises HiveAcidError if the check is impossible now."""
 
-    def version(self, user: str) -> str:
-        """Return a text that is another one after the user's password was changed here. Raises HiveAcidError."""
+    def password_fingerprint(self, user: str) -> str:
+        """Return a text that changes if this checker learns of a new password. Raises HiveAcidError."""
 
 
 class Anyone:
@@ -53,8 +51,8 @@ class Anyone:
         del user, password
         return True
 
-    def version(self, user: str) -> str:
-        """Return always the same."""
+    def password_fingerprint(self, user: str) -> str:
+        """Return a constant text."""
         del user
         return ""
 
@@ -106,7 +104,7 @@ class PasswordFile:
             is_right = (entry or self._decoy).matches(password)
         return is_right and entry is not None
 
-    def version(self, user: str) -> str:
+    def password_fingerprint(self, user: str) -> str:
         """Return the hash in the file, empty if the user is not there."""
         entry = self._users().get(user)
         return "" if entry is None else entry.digest.hex()
@@ -161,7 +159,7 @@ def _parse_hash(text: str, where: str) -> _Hash:
 
 @dataclass
 class Authentication:
-    """Checks names and passwords, and remembers correct ones for five minutes or until the password file changes them.
+    """Checks names and passwords. Remembers correct ones for five minutes, or until the password file changes them.
 
     ``kerberos``: checks tickets instead.
     """
@@ -188,8 +186,8 @@ class Authentication:
             return False
         if self.open_to_all:
             return True
-        version = self.passwords.version(user)
-        key = hmac.digest(self._key, f"{user}\0{version}\0{password}".encode(), "sha256")
+        fingerprint = self.passwords.password_fingerprint(user)
+        key = hmac.digest(self._key, f"{user}\0{fingerprint}\0{password}".encode(), "sha256")
         now = time.monotonic()
         with self._lock:
             if self._remembered.get(key, 0.0) > now:
@@ -203,5 +201,5 @@ class Authentication:
         with self._lock:
             valid = {other: expiry for other, expiry in self._remembered.items() if expiry > now}
             self._remembered = {} if len(valid) >= _MOST_REMEMBERED else valid
-            self._remembered[key] = now + _REMEMBERED
+            self._remembered[key] = now + _REMEMBER_SECONDS
         return True

@@ -69,7 +69,7 @@ def serve_http(
             size = _body_size(request, wire)
             keep = request.header("connection").lower() != "close"
             send = partial(_send, wire, HTTPStatus.OK, kind=_KIND, keep=keep, challenge=proof)
-            answer(user, wire.exactly(size), send)
+            answer(user, wire.read_exactly(size), send)
         except RefusedRequestError as refused:
             challenge = authentication.challenge if refused.status is HTTPStatus.UNAUTHORIZED else ""
             _send(wire, refused.status, str(refused).encode(), "text/plain", keep=False, challenge=challenge)
@@ -82,14 +82,14 @@ def serve_http(
 def _read_head(wire: Wire) -> Request | None:
     """Read a request's head; None at the end of the connection."""
     wire.set_deadline(_IDLE)
-    data = wire.some(_LARGEST_HEAD)
+    data = wire.read_some(_LARGEST_HEAD)
     if not data:
         return None
     wire.set_deadline(wire.limits.patience)
     while _END not in data:
         if len(data) >= _LARGEST_HEAD:
             raise RefusedRequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large")
-        piece = wire.some(_LARGEST_HEAD)
+        piece = wire.read_some(_LARGEST_HEAD)
         if not piece:
             raise EOFError("the client disconnected")
         data += piece

@@ -71,8 +71,8 @@ class Ldap:
             )
         return code == _SUCCESS
 
-    def version(self, user: str) -> str:
-        """Return always the same: the server tells of no changes."""
+    def password_fingerprint(self, user: str) -> str:
+        """Return a constant text, because an LDAP server does not announce new passwords."""
         del user
         return ""
 

@@ -83,19 +83,19 @@ def matches(pattern: str | None, text: str) -> bool:
     if len(pattern) > _LONGEST_PATTERN:
         return False
     tokens = list(_pattern_tokens(pattern.lower()))
-    states = _behind_wildcards({0}, tokens)
+    states = _states_after_wildcards({0}, tokens)
     for letter in text.lower():
         reached = {
             state + (tokens[state] != "%%")
             for state in states
             if state < len(tokens) and tokens[state] in ("%%", "_?", letter)
         }
-        states = _behind_wildcards(reached, tokens)
+        states = _states_after_wildcards(reached, tokens)
     return len(tokens) in states
 
 
 def _pattern_tokens(pattern: str) -> Iterator[str]:
-    """Yield ``%%`` for any text, ``_?`` for any letter, else a letter."""
+    """Yield a token for each part of a pattern: ``%%`` is any text, ``_?`` any letter, and a letter is itself."""
     letters = iter(pattern)
     for letter in letters:
         if letter == "\\":
@@ -104,7 +104,7 @@ def _pattern_tokens(pattern: str) -> Iterator[str]:
             yield {"%": "%%", "*": "%%", "_": "_?"}.get(letter, letter)
 
 
-def _behind_wildcards(states: set[int], tokens: Sequence[str]) -> set[int]:
+def _states_after_wildcards(states: set[int], tokens: Sequence[str]) -> set[int]:
     reached = set(states)
     for state in states:
         end = state
@@ -197,7 +197,7 @@ class Metadata:
     def _relations(
         self, schema: str | None, pattern: str | None
     ) -> Iterator[tuple[TableName, str, str | None]]:
-        """Yield name, type and comment of tables and views: hiveacid's, and Spark's under other names."""
+        """Yield name, type and comment of hiveacid's tables and views, and of Spark's whose names hiveacid does not have."""
         catalog = self.spark.acid.context.catalog
         for database in self._databases(schema):
             ours: dict[str, str] = {}

@@ -29,20 +29,20 @@ class Operation:
     expects_result: bool = True
     guid: bytes = field(default_factory=lambda: os.urandom(16))
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
-    modified: int | None = None
+    modified_rows: int | None = None
     _cursor: Cursor | None = None
     _running: Running[Any] | None = None
     _fetching: Running[Any] | None = None
     _timer: threading.Timer | None = None
-    _promised: bool = False
+    _told_of_result: bool = False
 
     def handle(self) -> Any:
         """Return the handle for the client; ``hasResultSet`` of a running statement follows from its text."""
         return hs2_structs.OperationHandle(
             operationId=hs2_structs.HandleIdentifier(guid=self.guid, secret=self.secret),
             operationType=self.kind,
-            hasResultSet=self.has_result,
-            modifiedRowCount=None if self.modified is None else float(self.modified),
+            hasResultSet=self.tell_result(),
+            modifiedRowCount=None if self.modified_rows is None else float(self.modified_rows),
         )
 
     def start(self, timeout: float = 0.0) -> Running[Any]:
@@ -60,7 +60,7 @@ class Operation:
         if result is not None:
             cursor = Cursor(result)
             cursor.fill()  # errors of the query appear now, and small results are complete
-            self.modified = _modified_rows(cursor)
+            self.modified_rows = _modified_rows(cursor)
             self._cursor = cursor
 
     def done_within(self, seconds: float) -> bool:
@@ -76,17 +76,16 @@ class Operation:
     def cursor(self) -> Cursor | None:
         """The rows; None while the operation runs, and if it has no result.
 
-        If the handle said that there is a result, and there is none, the cursor has no rows.
+        If the client was told of a result, and the operation ended without one, the cursor has no rows.
         """
-        if self._cursor is None and self._promised and self.state == hs2_structs.FINISHED:
+        if self._cursor is None and self._told_of_result and self.state == hs2_structs.FINISHED:
             self._cursor = Cursor(RowsResult([("result", "string")], []))
         return self._cursor
 
-    @property
-    def has_result(self) -> bool:
-        """True if the operation has a result; while it runs, whether its statement usually has one."""
+    def tell_result(self) -> bool:
+        """Tell the client whether there is a result. While the operation runs, this follows from its statement."""
         if self.state in (hs2_structs.PENDING, hs2_structs.RUNNING):
-            self._promised = self._promised or self.expects_result
+            self._told_of_result = self._told_of_result or self.expects_result
             return self.expects_result
         return self.cursor is not None
 
@@ -148,7 +147,7 @@ class Operation:
             self._timer.cancel()
         if self._cursor is not None:
             self._cursor.close()
-        self._cursor, self._promised = None, False
+        self._cursor, self._told_of_result = None, False
 
 
 def _modified_rows(cursor: Cursor) -> int | None:

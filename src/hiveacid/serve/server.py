@@ -117,7 +117,7 @@ class Server:
         self._service.sessions.close_all(grace)
         with self._lock:
             for connection in self._connections:
-                connection.wire.end()
+                connection.wire.shut_down()
 
     def metrics(self) -> Iterator[Metric]:
         """Yield the figures of the server."""
@@ -167,7 +167,7 @@ class Server:
                 oldest = min(unused, key=lambda other: other.since)
                 self._connections.discard(oldest)
                 self._refused += 1
-                oldest.wire.end()
+                oldest.wire.shut_down()
             self._connections.add(connection)
             return True
 
@@ -212,7 +212,9 @@ class Server:
             wire.socket.settimeout(self._options.limits.handshake)
             tls = self._options.access.tls
             wire.socket = tls.wrap_socket(wire.socket, server_side=True, do_handshake_on_connect=False)
-            if connection not in self._connections:  # what ended it then knew the socket without TLS only
+            if (
+                connection not in self._connections
+            ):  # `_admit` shut down the socket that TLS has just replaced
                 raise EOFError("the connection made room for another one")
             wire.socket.do_handshake()
 

@@ -236,8 +236,8 @@ class Service:
             sqlState=None if failure is None else failure.sqlState,
             errorCode=None if failure is None else failure.errorCode,
             errorMessage=None if failure is None else failure.errorMessage,
-            hasResultSet=operation.has_result,
-            numModifiedRows=operation.modified,
+            hasResultSet=operation.tell_result(),
+            numModifiedRows=operation.modified_rows,
         )
 
     def _cancel(self, request: Any, caller: Caller) -> Any:

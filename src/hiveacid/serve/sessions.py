@@ -124,15 +124,16 @@ class Sessions:
     """All sessions of a server."""
 
     def __init__(self, server: NativeSession, idle: float, http_idle: float = math.inf) -> None:
-        """``server``: the session of which those of clients are copies. ``idle``: seconds until an unused one ends.
+        """``server``: the session that each client's session is a copy of. ``idle``: seconds until an unused one is closed.
 
-        ``http_idle``: the same for a session over HTTP without a transaction, of which nothing tells that its client died.
+        ``http_idle``: the same for sessions over HTTP without a transaction. No closed connection shows that their client
+        died.
         """
         self._server = server
         self._idle, self._http_idle = idle, min(idle, http_idle)
         self._lock = threading.Lock()
         self._sessions: dict[bytes, ClientSession] = {}
-        self._users: list[str] = []  # of all sessions, also of those that open or end
+        self._users: list[str] = []  # one entry for each session, also while it is being opened or closed
         self._swept = time.monotonic()
         self._ended = False  # a result or session has ended since the last sweep
         self.opened = 0

@@ -32,13 +32,13 @@ _WITHOUT_SASL = b"\x80\x01"  # the first bytes of a message without SASL
 class Limits:
     """Bounds for each client, in seconds and bytes.
 
-    ``handshake``: to authenticate. ``patience``: for the rest of a message. ``sending``: to read an answer. ``idle``:
-    between two messages. ``message``: most bytes of one.
+    ``handshake``: time for the client to authenticate. ``patience``: for the rest of a message after its first byte.
+    ``send_timeout``: for the client to read an answer. ``idle``: between two messages. ``message``: most bytes of one.
     """
 
     handshake: float = 10.0
     patience: float = 30.0
-    sending: float = 120.0
+    send_timeout: float = 120.0
     idle: float = 4 * 3600.0
     message: int = 32 << 20
 
@@ -56,17 +56,17 @@ class Wire:
         """Set the deadline of the next reads."""
         self._deadline = time.monotonic() + seconds
 
-    def exactly(self, size: int) -> bytes:
+    def read_exactly(self, size: int) -> bytes:
         """Return ``size`` bytes. Memory grows with the bytes received, not with the announced size."""
         data = bytearray()
         while len(data) < size:
-            piece = self.some(size - len(data))
+            piece = self.read_some(size - len(data))
             if not piece:
                 raise EOFError("the client disconnected")
             data += piece
         return bytes(data)
 
-    def some(self, most: int) -> bytes:
+    def read_some(self, most: int) -> bytes:
         """Return at least one byte; none at the end of the connection. Raises TimeoutError."""
         if self._pushed_back:
             piece, self._pushed_back = self._pushed_back[:most], self._pushed_back[most:]
@@ -84,16 +84,16 @@ class Wire:
     def frame(self) -> bytes:
         """Return the next frame. The idle time-out is for its first byte, the shorter ``patience`` for the rest."""
         self.set_deadline(self.limits.idle)
-        head = self.exactly(1)
+        head = self.read_exactly(1)
         self.set_deadline(self.limits.patience)
-        (size,) = _LENGTH.unpack(head + self.exactly(3))
+        (size,) = _LENGTH.unpack(head + self.read_exactly(3))
         if size > self.limits.message:
             raise ClientProtocolError(f"the message has {size} bytes; the limit is {self.limits.message}")
-        return self.exactly(size)
+        return self.read_exactly(size)
 
     def send(self, data: bytes) -> None:
         """Send all bytes; the connection of a client that does not read them is closed."""
-        self.socket.settimeout(self.limits.sending)
+        self.socket.settimeout(self.limits.send_timeout)
         self.socket.sendall(data)
 
     def send_frame(self, data: bytes) -> None:
@@ -109,19 +109,19 @@ class Wire:
             return True
         return bool(poll.poll(0))
 
-    def end(self) -> None:
-        """End the connection from another thread than its own, which wakes up and closes it.
+    def shut_down(self) -> None:
+        """Shut down the connection from any thread; the connection's own thread wakes up and closes the socket.
 
-        To close it here would free its number while the own thread may still wait for it, or wrap it for TLS. That thread
-        would then use the next client's connection.
+        Closing the socket here would free its number while the connection's thread may still wait for it, or wrap it for
+        TLS. That thread would then use the next client's connection.
         """
         with suppress(OSError):
-            # not TLS's own method, which takes the connection's state away from a handshake
+            # the method of a TLS socket would drop the connection's state during a handshake
             socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connection."""
-        self.end()
+        self.shut_down()
         self.socket.close()
 
 
@@ -180,7 +180,7 @@ def _plain_user(wire: Wire, response: bytes, authentication: Authentication) -> 
 
 
 def _receive(wire: Wire) -> tuple[int, bytes]:
-    head = wire.exactly(_HEAD.size)
+    head = wire.read_exactly(_HEAD.size)
     if head.startswith(_WITHOUT_SASL):
         text = "this server needs SASL: auth=NONE or LDAP (PyHive), auth_mechanism=PLAIN (impyla), no auth=noSasl (JDBC)"
         wire.send(encode_message("OpenSession", EXCEPTION, 0, encode_exception(text, 7)))
@@ -188,7 +188,7 @@ def _receive(wire: Wire) -> tuple[int, bytes]:
     status, size = _HEAD.unpack(head)
     if status not in (_START, _OK, _COMPLETE) or size > _LARGEST_NEGOTIATION:
         raise ClientProtocolError("the data is not a message of the SASL negotiation")
-    return status, wire.exactly(size)
+    return status, wire.read_exactly(size)
 
 
 def _send(wire: Wire, status: int, payload: bytes) -> None:
