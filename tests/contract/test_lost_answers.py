@@ -75,7 +75,7 @@ VERBS = {
     "commit a batch": Verb(
         nothing,
         commit_batch,
-        lambda store, answer: answer == "committed" and store.stream_progress(STREAM).batch_id == 0,  # type: ignore[union-attr]
+        lambda store, answer: answer == "committed" and store.stream_progress(STREAM).last_batch_id == 0,  # type: ignore[union-attr]
     ),
     "create database": Verb(
         nothing,

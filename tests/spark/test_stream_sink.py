@@ -74,7 +74,10 @@ def test_every_batch_once(acid: AcidSession, tmp_path: Path) -> None:
     assert rows(acid, "SELECT id FROM t ORDER BY id") == want
     progress = acid.context.store.stream_progress(StreamKey(acid.table("t").name, "events"))
     assert progress is not None
-    assert (progress.epoch, progress.batch_id) == (3, 2)  # three runs, each one writer in all its batches
+    assert (progress.epoch, progress.last_batch_id) == (
+        3,
+        2,
+    )  # three runs, each one writer in all its batches
     location = Path(acid.table("t").definition.location)
     assert [path.name for path in location.iterdir() if path.name.startswith(".hiveacid")] == []
     assert acid.context.store.show_locks() == ()

@@ -131,7 +131,7 @@ def test_replays_write_nothing(spark: SparkSession, acid: AcidSession) -> None:
     new(batch(spark, "id INT"), 2)
     found = store.stream_progress(new.stream)
     assert found is not None
-    assert found.batch_id == 2
+    assert found.last_batch_id == 2
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_lost_race_is_run_again(
     def write(writer: StreamWriter, races: int) -> None:
         rivals[:] = [1] * races
         found = store.stream_progress(writer.stream)
-        number = 0 if found is None else found.batch_id + 1
+        number = 0 if found is None else found.last_batch_id + 1
         writer(batch(spark, "k INT, v STRING", (1, f"v{number}")), number)
 
     t.insert(batch(spark, "k INT, v STRING", (1, "old")))

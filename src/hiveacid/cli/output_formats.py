@@ -65,15 +65,15 @@ def as_texts(frame: DataFrame) -> DataFrame:
 
 
 def aligned_right(frame: DataFrame) -> list[bool]:
-    """Tell of each column whether it holds numbers."""
+    """Return for each column whether it holds numbers, which are aligned to the right."""
     return [kind.partition("(")[0] in _RIGHT for _, kind in frame.dtypes]
 
 
 def _print_rows(
-    columns: Sequence[str], rows: Iterable[Sequence[str | None]], right: Sequence[bool], output: str
+    columns: Sequence[str], rows: Iterable[Sequence[str | None]], right_aligned: Sequence[bool], output: str
 ) -> None:
     if output == "table":
-        print_table(columns, rows, right)
+        print_table(columns, rows, right_aligned)
     elif output == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
@@ -84,7 +84,9 @@ def _print_rows(
             click.echo("\t".join("NULL" if cell is None else _escape_tsv(cell) for cell in row))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], right: Sequence[bool]) -> None:
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str | None]], right_aligned: Sequence[bool]
+) -> None:
     """Print rows as a table, wrapped to the width of a terminal; elsewhere the lines are as wide as the rows.
 
     Control characters are escaped: a terminal would obey them.
@@ -96,7 +98,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], ri
 
     terminal = sys.stdout.isatty()
     table = Table(box=ROUNDED if terminal else ASCII2)
-    for name, is_right in zip(columns, right, strict=True):
+    for name, is_right in zip(columns, right_aligned, strict=True):
         table.add_column(
             Text(escape_controls_of_lines(name)), justify="right" if is_right else "left", overflow="fold"
         )

@@ -1,4 +1,4 @@
-"""``hiveacid services``: a process that runs initiator, workers, cleaner and housekeeper until it is stopped; its log."""
+"""``hiveacid services``: a process that runs initiator, workers, cleaner and housekeeper; and the log of such processes."""
 
 from __future__ import annotations
 

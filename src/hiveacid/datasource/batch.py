@@ -95,11 +95,11 @@ class BatchReader(SentToWorkers, DataSourceReader):
         self.change_options = ChangeOptions(
             address.table, address.warehouse, address.store, starting="snapshot"
         )
-        self.wanted: list[tuple[str, frozenset[str]]] = []  # partition columns' values, as texts
+        self.partition_filters: list[tuple[str, frozenset[str]]] = []  # partition columns' values, as texts
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's (4.1 and later)
         """Prune partitions by equality and IN filters; Spark still filters the rows."""
-        self.wanted = [wanted for predicate in filters if (wanted := _equality_filter(predicate))]
+        self.partition_filters = [found for predicate in filters if (found := _equality_filter(predicate))]
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -111,7 +111,7 @@ class BatchReader(SentToWorkers, DataSourceReader):
         except BaseException:
             source.close()
             raise
-        source.leave()
+        source.close_keeping_files()
         return [FilePartition(file) for file in files if self._is_wanted(file)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -127,7 +127,7 @@ class BatchReader(SentToWorkers, DataSourceReader):
             if column.type in _TYPES_WITH_UNIQUE_TEXT
             and (text is None or text == DEFAULT_PARTITION or is_canonical(text, column.type))
         }
-        return all(name not in texts or texts[name] in values for name, values in self.wanted)
+        return all(name not in texts or texts[name] in values for name, values in self.partition_filters)
 
 
 def _require_columns(table: TableDefinition, schema: StructType) -> None:

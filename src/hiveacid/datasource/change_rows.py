@@ -34,9 +34,9 @@ _NEVER = np.iinfo(np.int64).max  # a write id above all others
 class FileChanges:
     """One file with changes of a span, for one task.
 
-    ``write_id``: the write id of all rows, if they have no row ids (insert-only tables). ``after``, ``until``: the span;
-    without ``after``, all rows that are live at ``until``. ``overwrites``: their ascending write ids. ``tell_deletes``: yield
-    deleted rows, too. ``with_type``: add the change columns.
+    ``write_id``: the write id of all rows, if they have no row ids (insert-only tables). ``after``, ``until``: the span of
+    changes; without ``after``, the rows that are live at ``until``. ``overwrites``: ascending write ids of overwrites.
+    ``with_deletes``: yield deleted rows, too. ``with_change_columns``: add the change columns.
     """
 
     file: RowFile
@@ -48,12 +48,12 @@ class FileChanges:
     events: tuple[EventFile, ...] = ()
     overwrites: tuple[int, ...] = ()
     write_id: int | None = None
-    tell_deletes: bool = False
-    with_type: bool = False
+    with_deletes: bool = False
+    with_change_columns: bool = False
 
 
 def require_readable(table: TableDefinition) -> None:
-    """Raise UnsupportedFeatureError with the column's name for types that Spark takes from Python in another meaning."""
+    """Raise UnsupportedFeatureError for a column whose values Spark would misread if a Python worker passed them."""
     for column in table.columns:
         hive = parse_type(column.type)
         if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
@@ -64,7 +64,7 @@ def require_readable(table: TableDefinition) -> None:
 
 
 def read_file_changes(changes: FileChanges) -> Iterator[Any]:
-    """Yield record batches: the table's columns and, with ``with_type``, ``_change_type`` and ``_write_id``.
+    """Yield record batches: the table's columns and, with ``with_change_columns``, ``_change_type`` and ``_write_id``.
 
     Raises UnsupportedFeatureError for values that cannot be read correctly without Spark, BadFileError, StorageError.
     """
@@ -103,11 +103,14 @@ def _row_keys(changes: FileChanges, rows: OrcRows, stripe: int) -> tuple[Keys | 
 
 @dataclass(frozen=True)
 class _Deletions:
-    """Deleted keys. ``ended``: the first deleting write id in the span. ``before``: whether one came before the span."""
+    """Keys that delete events name. ``deleted_by``: the first write id of the span that deleted the key.
+
+    ``deleted_before_span``: whether an earlier write id deleted it.
+    """
 
     keys: DeleteKeys
-    ended: Any
-    before: Any
+    deleted_by: Any
+    deleted_before_span: Any
 
     @classmethod
     def of(cls, changes: FileChanges) -> _Deletions | None:
@@ -119,11 +122,11 @@ class _Deletions:
             return None
         current = np.concatenate([int64_values(table.column(CURRENT)) for table in tables])
         positions, before = keys.find(events), _existed(changes, current)
-        ended = np.full(len(keys.keys.row_ids), _NEVER)
-        np.minimum.at(ended, positions[~before], current[~before])
-        gone = np.zeros(len(ended), bool)
-        gone[positions[before]] = True
-        return cls(keys, ended, gone)
+        deleted_by = np.full(len(keys.keys.row_ids), _NEVER)
+        np.minimum.at(deleted_by, positions[~before], current[~before])
+        deleted_before_span = np.zeros(len(deleted_by), bool)
+        deleted_before_span[positions[before]] = True
+        return cls(keys, deleted_by, deleted_before_span)
 
 
 def _existed(changes: FileChanges, write_ids: Any) -> Any:
@@ -139,28 +142,28 @@ def _classify(
     changes: FileChanges, deletions: _Deletions | None, keys: Keys | None, write_ids: Any
 ) -> tuple[Any, Any, Any]:
     """Return masks of inserted and of deleted rows, and the deleting write id of each row (`_NEVER`: none)."""
-    is_valid, ended = _are_valid(changes.until, write_ids), np.full(len(write_ids), _NEVER)
+    is_valid, deleted_by = _are_valid(changes.until, write_ids), np.full(len(write_ids), _NEVER)
     if deletions is not None and keys is not None:
         positions = deletions.keys.find(keys)
         matched = positions >= 0
-        ended[matched] = deletions.ended[positions[matched]]
-        is_valid[matched] &= ~deletions.before[positions[matched]]
+        deleted_by[matched] = deletions.deleted_by[positions[matched]]
+        is_valid[matched] &= ~deletions.deleted_before_span[positions[matched]]
     for overwrite in changes.overwrites:
         older = write_ids < overwrite
-        ended[older] = np.minimum(ended[older], overwrite)
-    gone, none = ended < _NEVER, np.zeros(len(write_ids), bool)
+        deleted_by[older] = np.minimum(deleted_by[older], overwrite)
+    gone, none = deleted_by < _NEVER, np.zeros(len(write_ids), bool)
     if changes.after is None:
-        return is_valid & ~gone, none, ended
+        return is_valid & ~gone, none, deleted_by
     new = ~_existed(changes, write_ids)
-    visible = is_valid & ~(new & (ended == write_ids))
-    return visible & new, visible & gone if changes.tell_deletes else none, ended
+    visible = is_valid & ~(new & (deleted_by == write_ids))
+    return visible & new, visible & gone if changes.with_deletes else none, deleted_by
 
 
 def _batch(changes: FileChanges, columns: Sequence[Any], kind: str, write_ids: Any) -> Any:
     table, count = changes.table, len(write_ids)
     constants = [pa.repeat(value, count) for value in partition_values(table, changes.partition)]
     arrays, names = [*columns, *constants], arrow_schema((*table.columns, *table.partition_columns)).names
-    if changes.with_type:
+    if changes.with_change_columns:
         arrays += [pa.repeat(kind, count), pa.array(write_ids, pa.int64())]
         names += [CHANGE_TYPE, WRITE_ID]
     return pa.RecordBatch.from_arrays(arrays, names=names)

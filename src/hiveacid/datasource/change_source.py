@@ -1,8 +1,8 @@
 """Offsets and files of a streaming query over a table's changes, for the driver's process, without Spark.
 
-An offset holds a valid write-id list and the creation time of the table. An empty list means the begin of the table, so
-that a snapshot comes first. Each batch ends at such a list: a transaction that commits late is part of exactly one later
-batch.
+An offset holds a valid write-id list and the creation time of the table. An empty list is the begin of the table; the
+first batch after it is a snapshot. Every batch ends at such a list. A transaction that was open at the end of a batch is
+therefore part of exactly one later batch.
 """
 
 from __future__ import annotations
@@ -115,37 +115,39 @@ class ChangeSource:
             )
         return table
 
-    def present(self, table: TableDefinition) -> ValidWriteIdList:
+    def current_write_ids(self, table: TableDefinition) -> ValidWriteIdList:
         """Return the table's current valid write-id list."""
         store: TransactionStore = self.store
         return present_write_ids(store, table.name)
 
-    def first(self) -> Offset:
+    def start_offset(self) -> Offset:
         """Return the offset at which a new query begins, as its options say."""
         table, options = self.definition(), self.options
         if options.starting_write_id is not None:
-            return _offset(table, self.present(table).at(WriteId(max(0, options.starting_write_id - 1))))
+            return _offset(
+                table, self.current_write_ids(table).at(WriteId(max(0, options.starting_write_id - 1)))
+            )
         if options.starting == "snapshot":
             return _offset(table, None)
         if options.starting == "earliest":
-            return _offset(table, self.present(table).at(WriteId(id_property(table, HISTORY_FROM))))
-        return _offset(table, self.present(table))
+            return _offset(table, self.current_write_ids(table).at(WriteId(id_property(table, HISTORY_FROM))))
+        return _offset(table, self.current_write_ids(table))
 
-    def latest(self, start: Offset | None, target: Offset | None = None) -> Offset:
-        """Return the end of the next batch: the current state (or ``target``), or less if the limits require it.
+    def next_end_offset(self, start: Offset | None, target: Offset | None = None) -> Offset:
+        """Return the end of the next batch: the current state (or ``target``), or an earlier one if limits are set.
 
-        Spark calls it when the last batch is done. The files of that batch are released here, not at the end of the query,
-        because Spark then kills this process.
+        Spark calls this method after the last batch. The method releases that batch's files, because Spark kills this
+        process at the end of the query.
         """
         self.release()
         table = self.definition()
-        end = self.present(table) if target is None else _write_ids_of_offset(table, target)
+        end = self.current_write_ids(table) if target is None else _write_ids_of_offset(table, target)
         if end is None or start is None or not (self.options.max_write_ids or self.options.max_bytes):
             return _offset(table, end)
         begin = _write_ids_of_offset(table, start)
         if begin is None:
             return _offset(table, end)
-        span = change_feed.plan_span(begin, end, self.present(table))
+        span = change_feed.plan_span(begin, end, self.current_write_ids(table))
         return _offset(table, self._limit_span(table, span))
 
     def _limit_span(self, table: TableDefinition, span: change_feed.ChangeSpan) -> ValidWriteIdList:
@@ -186,7 +188,7 @@ class ChangeSource:
                     continue
                 low, high = name.span
                 if isinstance(name, DeltaName) and name.visibility_txn_id and low in sizes and low != high:
-                    continue  # compacted: its inputs are counted, or its bytes would all count for the first write id
+                    continue  # compacted: either its inputs are counted, or all bytes would count for its first write id
                 if low in sizes:
                     sizes[low] += entry.size
         total = 0
@@ -226,11 +228,15 @@ class ChangeSource:
         Raises NotEnoughHistoryError.
         """
         table = self.definition()
-        until = self.present(table) if as_of is None else self.present(table).at(WriteId(as_of))
+        until = (
+            self.current_write_ids(table)
+            if as_of is None
+            else self.current_write_ids(table).at(WriteId(as_of))
+        )
         return self.files(_offset(table, None), _offset(table, until))
 
-    def leave(self) -> None:
-        """Close all but the read transaction of the last batch, whose files stay until it times out."""
+    def close_keeping_files(self) -> None:
+        """Close all but the read transaction of the last batch. The cleaner keeps its files until it times out."""
         held, self._held = self._held, None
         self.close()
         if held is not None:
@@ -320,8 +326,8 @@ class ChangeSource:
                 events,
                 overwrites,
                 write_id,
-                tell_deletes=self.options.changes and after is not None,
-                with_type=self.options.changes,
+                with_deletes=self.options.changes and after is not None,
+                with_change_columns=self.options.changes,
             )
 
     def release(self) -> None:

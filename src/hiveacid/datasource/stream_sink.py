@@ -1,8 +1,8 @@
 """Streaming sink: Python workers stage Arrow files, the driver's process writes them in one transaction.
 
 ``write`` runs in the tasks, ``commit`` and ``abort`` in a process of the driver, which is a new one for every batch.
-Staged files lie below the table in ``.hiveacid-stream-<query>/<attempt>/``, hidden from every reader. The first commit of
-the next run removes files of dead attempts. They hold wall-clock times, as Hive's TIMESTAMP does.
+Staged files lie below the table in ``.hiveacid-stream-<query>/<attempt>/``, hidden from every reader. Their times are
+wall-clock times, as Hive's TIMESTAMP is. The first commit of the next run removes files of dead attempts.
 """
 
 from __future__ import annotations

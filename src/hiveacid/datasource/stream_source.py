@@ -181,7 +181,7 @@ class _ChangeReader(SentToWorkers, DataSourceStreamReader):
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's
         """Return the offset at which a new query begins."""
-        return self._open().first()
+        return self._open().start_offset()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the files of a batch."""
@@ -214,7 +214,7 @@ class UnlimitedReader(_ChangeReader):
 
     def latestOffset(self) -> Offset:  # type: ignore[override] # noqa: N802 - of earlier Sparks
         """Return the offset at which the next batch ends."""
-        return self._open().latest(None)
+        return self._open().next_end_offset(None)
 
 
 def stream_reader(options: Mapping[str, str]) -> DataSourceStreamReader:
@@ -231,9 +231,9 @@ def stream_reader(options: Mapping[str, str]) -> DataSourceStreamReader:
 
     class LimitedReader(_ChangeReader, SupportsTriggerAvailableNow):
         def latestOffset(self, start: Offset, limit: Any) -> Offset:  # noqa: ARG002, N802 - Spark's; the options limit
-            return self._open().latest(start, self.target)
+            return self._open().next_end_offset(start, self.target)
 
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-            self.target = self._open().latest(None)
+            self.target = self._open().next_end_offset(None)
 
     return LimitedReader(options)

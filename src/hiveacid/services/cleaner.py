@@ -38,10 +38,10 @@ class Cleaner:
     context: Context
     _overwritten: OverwrittenCleaner = field(init=False)
     _swept: int | None = field(default=None, init=False)
-    _aborts: dict[TableName, int] = field(default_factory=dict, init=False)
+    _newest_abort_by_table: dict[TableName, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        """Create the cleaner of overwritten directories, which compares each turn with the one before."""
+        """Create the cleaner of overwritten directories, which remembers obsolete files between turns."""
         self._overwritten = OverwrittenCleaner(self.context)
 
     def step(self) -> CleaningResult:
@@ -98,6 +98,8 @@ class Cleaner:
             self._swept = now
             names = table_names(self.context.catalog)
         else:
-            names = [name for name, txn_id in latest.items() if txn_id > self._aborts.get(name, 0)]
-        self._aborts = latest
+            names = [
+                name for name, txn_id in latest.items() if txn_id > self._newest_abort_by_table.get(name, 0)
+            ]
+        self._newest_abort_by_table = latest
         return names

@@ -106,7 +106,7 @@ class Endpoint:
         self._attached = services, runner
 
     def add_metrics(self, source: Callable[[], Iterable[Metric]]) -> None:
-        """Add the metrics of a server, which runs from now on, with or without services."""
+        """Add the metrics of a server (``hiveacid serve``). Then ``/ready`` does not wait for services."""
         self._more = source
 
     def _page(self, path: str) -> Page:

@@ -61,8 +61,8 @@ class Access:
     ) -> Access:
         """Read token, certificate and private key from files.
 
-        An address other than loopback needs token and TLS, or none of both; without them it answers probes only.
-        Raises ConfigError for one of both alone, and for unreadable or invalid files.
+        At an address other than loopback, give both token and certificate, or neither: then the server answers probes only.
+        Raises ConfigError if one of them is missing, and for unreadable or invalid files.
         """
         reachable = address not in _LOCAL_NAMES
         if reachable and (token is None) != (certificate is None):

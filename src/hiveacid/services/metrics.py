@@ -39,7 +39,7 @@ class StoreFigures:
     transactions: Sequence[TransactionRow]
     locks: Sequence[LockRow]
     services: Sequence[Service]
-    places: Sequence[ChangedPartition]
+    changed_partitions: Sequence[ChangedPartition]
 
 
 def _age(now: int, since: Iterable[int | None]) -> float:
@@ -122,7 +122,7 @@ def _transactions(figures: StoreFigures) -> Iterator[Metric]:
         yield _gauge(f"oldest_{state}_txn_age_in_sec", "Its age.", _age(figures.now, since))
     yield _gauge("num_open_transactions", "Transactions that are open.", len(alive))
     by_table: Counter[object] = Counter()
-    for changed in figures.places:
+    for changed in figures.changed_partitions:
         by_table[changed.table] += len(changed.aborted)
     many = sum(count > MANY_ABORTS for count in by_table.values())
     yield _gauge(

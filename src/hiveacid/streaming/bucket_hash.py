@@ -82,7 +82,7 @@ def _numbers(values: Any, of: Any) -> Any:
 
 
 def _murmur(words: Sequence[Any], length: int) -> Any:
-    """Hash words of 32 bits; Hive hashes their bytes in big-endian order, murmur reads little-endian words."""
+    """Hash words of 32 bits. Each is byte-swapped: Hive hashes big-endian bytes, and murmur reads little-endian words."""
     total: Any = np.full(len(words[0]), MURMUR_SEED, np.uint32)
     for word in words:
         mixed = _rotate(word.byteswap() * MURMUR_C1, 15) * MURMUR_C2

@@ -24,7 +24,7 @@ from hiveacid.errors import (
 from hiveacid.ports.store import TransactionStore, WarehouseStore
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
-from hiveacid.streaming.record_parsers import RecordWriter, Rejects, writer_for
+from hiveacid.streaming.record_parsers import OnReject, RecordWriter, writer_for
 from hiveacid.streaming.stream_target import StreamTarget, require_no_old_events
 from hiveacid.streaming.transaction_batch import StreamContext, TransactionBatch
 from hiveacid.table.context import require_table
@@ -74,7 +74,7 @@ class Connection:
         batch_size: int = 1,
         agent: str = "hiveacid streaming",
         settings: Mapping[str, str] | None = None,
-        rejects: Rejects | None = None,
+        rejects: OnReject | None = None,
         overwrite: bool = False,
     ) -> None:
         """Connect to a table.

@@ -46,7 +46,7 @@ class Reject:
     reason: str
 
 
-Rejects = Callable[[Reject], object]
+OnReject = Callable[[Reject], object]
 
 
 class RecordWriter(Protocol):
@@ -56,7 +56,7 @@ class RecordWriter(Protocol):
         """Raise UnsupportedFeatureError or ConfigError if this parser cannot produce these columns."""
 
     def read(
-        self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None
+        self, records: Any, columns: tuple[Column, ...], first: int, rejects: OnReject | None
     ) -> ParsedRecords:
         """Parse records, which are numbered from ``first`` on, into batches. Raises BadRecordError."""
 
@@ -73,7 +73,7 @@ class ParsedRecords:
 class _Refusals:
     """Passes bad records to the callback; without one, raises an error for the first."""
 
-    def __init__(self, rejects: Rejects | None) -> None:
+    def __init__(self, rejects: OnReject | None) -> None:
         self._rejects = rejects
         self.count = 0
 
@@ -141,7 +141,7 @@ class _LineWriter:
         raise NotImplementedError
 
     def read(
-        self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None
+        self, records: Any, columns: tuple[Column, ...], first: int, rejects: OnReject | None
     ) -> ParsedRecords:
         """Parse lines."""
         data = _lines(records)
@@ -227,9 +227,9 @@ class DelimitedWriter(_LineWriter):
 class RegexWriter(_LineWriter):
     """Lines that a regular expression (RE2) matches as a whole; its groups are the columns.
 
-    Groups without names are the table's columns in their order, dynamic partition columns last; named ones
-    (``(?P<name>…)``, all of them) are columns by name, and a column without a group is NULL. A group that did not take
-    part in the match is empty.
+    Either no group has a name, or all have one. Groups without names are the table's columns in their order, dynamic
+    partition columns last. Named groups (``(?P<name>…)``) are the columns of these names, and all other columns are NULL. A
+    group that did not take part in the match is empty.
     """
 
     pattern: str
@@ -361,7 +361,7 @@ class DictWriter:
         """Accept every column."""
 
     def read(
-        self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None
+        self, records: Any, columns: tuple[Column, ...], first: int, rejects: OnReject | None
     ) -> ParsedRecords:
         """Convert one dict or several."""
         rows = [records] if isinstance(records, Mapping) else list(records)
@@ -400,7 +400,7 @@ class ArrowWriter:
         """Accept every column."""
 
     def read(
-        self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None
+        self, records: Any, columns: tuple[Column, ...], first: int, rejects: OnReject | None
     ) -> ParsedRecords:
         """Cast batches to the table's types."""
         refusals = _Refusals(rejects)

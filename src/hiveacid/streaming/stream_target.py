@@ -78,11 +78,11 @@ class StreamTarget:
         return (*self.table.columns, *self.dynamic)
 
     @property
-    def fixed(self) -> str | None:
+    def static_partition_name(self) -> str | None:
         """Return Hive's name of the static partition, None if the stream writes to several or the table has none."""
-        return None if self.dynamic else self.name(self.static)
+        return None if self.dynamic else self.partition_name(self.static)
 
-    def name(self, values: Values) -> str | None:
+    def partition_name(self, values: Values) -> str | None:
         """Return Hive's name of a partition, None for an unpartitioned table."""
         names = [column.name for column in self.table.partition_columns]
         return format_partition(names, values) if names else None

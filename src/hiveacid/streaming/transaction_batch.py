@@ -119,7 +119,9 @@ class TransactionBatch:
         try:
             settings, name = self.context.settings, table.name
             kind = insert_lock_type(settings, overwrite=self.overwrite)
-            lock = LockComponent(kind, name.database, name.name, self.target.fixed, self._operation)
+            lock = LockComponent(
+                kind, name.database, name.name, self.target.static_partition_name, self._operation
+            )
             self.txn.lock([lock])
             self._constraints = self.context.catalog.enabled_constraints(name)
             require_no_check(name, self._constraints)
@@ -170,14 +172,14 @@ class TransactionBatch:
         if not self.shared:
             self.txn.on_abort(self._remove_published)
         if self.overwrite and not self.target.dynamic and not self._written_locations:
-            # without rows: an empty base hides those of the table
+            # No rows were written: an empty base hides the rows that the table had.
             empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.target.table.columns))
             self._file(self.target.static, 0).add(empty)
         for values, location in self._written_locations.items():
             self._write_version_file(location)
             if self._is_overwritten(location):
                 raise WriteConflictError(
-                    f"{self.target.table.name}: another transaction overwrote {self.target.name(values) or location} "
+                    f"{self.target.table.name}: another transaction overwrote {self.target.partition_name(values) or location} "
                     "since this batch was opened, and rows written now would be lost; write them again"
                 )
         before = self._bytes_written()
@@ -237,7 +239,7 @@ class TransactionBatch:
             self._partition_locations = self.target.locations(self.context.catalog)
         return (
             self._partition_locations.get(values)
-            or f"{self.target.table.location}/{self.target.name(values)}"
+            or f"{self.target.table.location}/{self.target.partition_name(values)}"
         )
 
     @property
@@ -286,7 +288,9 @@ class TransactionBatch:
         name = self.target.table.name
         self.txn.add_written(
             [
-                Written(name, self.target.name(values), self._operation, rows[values], self.overwrite)
+                Written(
+                    name, self.target.partition_name(values), self._operation, rows[values], self.overwrite
+                )
                 for values in self._written_locations
             ],
             [
@@ -309,7 +313,7 @@ class TransactionBatch:
     def _remove_published(self) -> None:
         """Delete the published files of an aborted transaction, which no reader sees but which take space."""
         now = self.context.catalog.get_table(self.target.table.name)
-        # not another table of the same name
+        # a table that was created again under this name may have such a directory of its own
         if now is None or now.created_at == self.target.table.created_at:
             for location in self._written_locations.values():
                 self.context.fs.delete_tree(f"{location}/{self._directory}")

@@ -41,7 +41,7 @@ def _commit(store: Store, progress: StreamProgress, batch_id: int) -> TxnId:
 
 def _last(store: Store, stream: StreamKey = STREAM) -> int | None:
     found = store.stream_progress(stream)
-    return None if found is None else found.batch_id
+    return None if found is None else found.last_batch_id
 
 
 class StreamContract:
@@ -82,7 +82,7 @@ class StreamContract:
         _commit(store, old, 0)
         late = _begin(store)
         new = store.register_stream(STREAM, "run 2", "check 1")
-        assert (new.epoch, new.batch_id) == (2, 0)
+        assert (new.epoch, new.last_batch_id) == (2, 0)
         for _ in range(2):
             with pytest.raises(StreamFencedError, match=r"another copy .*'clicks' into .*stop this query"):
                 store.commit_txn(late, batch=_batch(old, 1))
@@ -100,7 +100,7 @@ class StreamContract:
         assert store.register_stream(STREAM, "run 1", "check 1") == first
         assert store.register_stream(STREAM, "run 1", "check 1", restart=True) == first
         _commit(store, first, 0)
-        assert store.register_stream(STREAM, "run 1", "check 1") == replace(first, batch_id=0)
+        assert store.register_stream(STREAM, "run 1", "check 1") == replace(first, last_batch_id=0)
 
     def test_another_checkpoint_is_no_replay(self, store: Store) -> None:
         """Its batch 0 means other rows: refused, unless told; then the old one is fenced."""
@@ -110,9 +110,9 @@ class StreamContract:
         for writer in ("run 1", "run 2"):
             with pytest.raises(StreamCheckpointError, match="restart=True"):
                 store.register_stream(STREAM, writer, "check 2")
-        assert store.stream_progress(STREAM) == replace(old, batch_id=5)
+        assert store.stream_progress(STREAM) == replace(old, last_batch_id=5)
         new = store.register_stream(STREAM, "run 2", "check 2", restart=True)
-        assert (new.checkpoint, new.epoch, new.batch_id) == ("check 2", 3, -1)
+        assert (new.checkpoint, new.epoch, new.last_batch_id) == ("check 2", 3, -1)
         with pytest.raises(StreamFencedError):
             store.commit_txn(_begin(store), batch=_batch(old, 6))
         _commit(store, new, 0)
@@ -190,4 +190,4 @@ class StreamCatalogContract:
             store.commit_txn(store.open_txns(CLIENT)[0], batch=_batch(mine, 5))
         store.drop_table(new)
         assert _last(store, moved) is None
-        assert store.register_stream(moved, "run 2", "check 2").batch_id == -1
+        assert store.register_stream(moved, "run 2", "check 2").last_batch_id == -1

@@ -185,7 +185,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         self._apply_changes(changes)
         if batch is not None:
             self._state.streams[batch.stream] = replace(
-                self._state.streams[batch.stream], batch_id=batch.batch_id
+                self._state.streams[batch.stream], last_batch_id=batch.batch_id
             )
         self._finish_committed_job(txn_id)
         self._end_txn(txn, "commit")

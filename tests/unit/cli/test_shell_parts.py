@@ -15,10 +15,11 @@ from rich.console import Console
 
 from hiveacid.cli.main import main
 from hiveacid.cli.options import print_error
+from hiveacid.cli.shell.backslash_commands import COMMANDS, HELP, DisplayOptions, evaluate_command
 from hiveacid.cli.shell.cancel import progress_text
 from hiveacid.cli.shell.completion import CatalogNames, candidates
 from hiveacid.cli.shell.editor import history_path, is_secret, open_history
-from hiveacid.cli.shell.entries import COMMANDS, HELP, DisplayOptions, Entries, Entry, command, is_whole
+from hiveacid.cli.shell.entries import Entries, Entry, is_complete
 from hiveacid.cli.shell.screen import (
     Result,
     error_position,
@@ -92,8 +93,8 @@ def test_a_quote_without_end_is_an_error_only_at_the_end() -> None:
         ("Exit ;", True),
     ],
 )
-def test_enter_runs_what_is_whole(text: str, *, whole: bool) -> None:
-    assert is_whole(text) is whole
+def test_enter_runs_what_is_complete(text: str, *, whole: bool) -> None:
+    assert is_complete(text) is whole
 
 
 @pytest.fixture
@@ -141,21 +142,24 @@ def test_nothing_is_completed_inside_of_strings_and_comments(names: CatalogNames
 
 
 def test_commands_are_few_and_explained() -> None:
-    view = DisplayOptions(timing=True, limit=10)
-    assert command("\\dt shop", view).statement == "SHOW TABLES IN shop"
-    assert command("\\d sales;", view).statement == "DESCRIBE FORMATTED sales"
-    assert command("\\d shop.`odd ``name`;", view).statement == "DESCRIBE FORMATTED shop.`odd ``name`"
-    assert command("\\timing", view).view == DisplayOptions(timing=False, limit=10)
-    assert command("\\limit 0", view).view == DisplayOptions(timing=True, limit=None)
-    assert command("\\x on", view).view == DisplayOptions(timing=True, limit=10, vertical=True)
-    assert command("\\x auto", DisplayOptions(timing=True, limit=1, vertical=True)).view == DisplayOptions(
-        timing=True, limit=1
+    display = DisplayOptions(timing=True, limit=10)
+    assert evaluate_command("\\dt shop", display).statement == "SHOW TABLES IN shop"
+    assert evaluate_command("\\d sales;", display).statement == "DESCRIBE FORMATTED sales"
+    assert (
+        evaluate_command("\\d shop.`odd ``name`;", display).statement
+        == "DESCRIBE FORMATTED shop.`odd ``name`"
     )
-    assert command("\\q", view).ends
+    assert evaluate_command("\\timing", display).display == DisplayOptions(timing=False, limit=10)
+    assert evaluate_command("\\limit 0", display).display == DisplayOptions(timing=True, limit=None)
+    assert evaluate_command("\\x on", display).display == DisplayOptions(timing=True, limit=10, vertical=True)
+    assert evaluate_command(
+        "\\x auto", DisplayOptions(timing=True, limit=1, vertical=True)
+    ).display == DisplayOptions(timing=True, limit=1)
+    assert evaluate_command("\\q", display).ends
     assert all(name in HELP for name in COMMANDS)
     for wrong in ("\\nosuch", "\\d", "\\limit many", "\\timing maybe", "\\q now", "\\dt a b", "\\d `a b"):
         with pytest.raises(ConfigError):
-            command(wrong, view)
+            evaluate_command(wrong, display)
 
 
 def test_history_is_private_and_keeps_no_passwords(tmp_path: Path) -> None:

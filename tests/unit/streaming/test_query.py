@@ -122,7 +122,7 @@ def test_a_batch_that_does_not_fit_leaves_nothing(wh: Warehouse) -> None:
     assert stream.deliver(1, list) == 0
     progress = wh.store.stream_progress(StreamKey(stream.connection.table, "events"))
     assert progress is not None
-    assert progress.batch_id == 1
+    assert progress.last_batch_id == 1
     with pytest.raises(TransactionStateError, match="no transaction is open"):
         stream.connection.carry(None)  # type: ignore[arg-type]
 

@@ -68,8 +68,8 @@ def shell(
 
 def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *, keep_going: bool) -> bool:
     """Run the shell until it ends; tell whether a statement from a pipe failed."""
+    from hiveacid.cli.shell.backslash_commands import DisplayOptions  # noqa: PLC0415
     from hiveacid.cli.shell.cancel import StatementRunner  # noqa: PLC0415 - see above
-    from hiveacid.cli.shell.entries import DisplayOptions  # noqa: PLC0415
     from hiveacid.cli.shell.loop import Shell  # noqa: PLC0415
 
     runner = StatementRunner(session)

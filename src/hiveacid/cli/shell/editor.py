@@ -15,7 +15,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 
 from hiveacid.cli.shell.completion import Candidate
-from hiveacid.cli.shell.entries import is_whole
+from hiveacid.cli.shell.entries import is_complete
 
 Complete = Callable[[str, int], "list[Candidate]"]
 _SECRET = re.compile(
@@ -107,7 +107,7 @@ def _bindings() -> KeyBindings:
         buffer = event.current_buffer
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
             buffer.complete_state = None
-        elif is_whole(buffer.text):
+        elif is_complete(buffer.text):
             buffer.validate_and_handle()
         else:
             buffer.insert_text("\n")

@@ -12,9 +12,10 @@ import click
 
 from hiveacid.cli.options import is_expected, print_error
 from hiveacid.cli.output_formats import show
+from hiveacid.cli.shell.backslash_commands import COMMANDS, DisplayOptions, evaluate_command
 from hiveacid.cli.shell.cancel import ProgressLine, StatementRunner
 from hiveacid.cli.shell.completion import Candidate, CatalogNames, candidates
-from hiveacid.cli.shell.entries import COMMANDS, DisplayOptions, Entries, Entry, command, ends_shell
+from hiveacid.cli.shell.entries import Entries, Entry, ends_shell
 from hiveacid.cli.shell.screen import Result, Screen, fetch
 from hiveacid.errors import ParseError, StatementCancelledError
 
@@ -29,7 +30,7 @@ class Shell:
     session: AcidSession
     screen: Screen
     runner: StatementRunner
-    view: DisplayOptions
+    display: DisplayOptions
     output: str = "table"
     keep_going: bool = False
     failed: bool = False
@@ -102,14 +103,14 @@ class Shell:
             self.screen.error(error, entry)
 
     def _command(self, entry: Entry) -> bool:
-        answer = command(entry.text, self.view)
-        if answer.view is not None:
-            self.view = answer.view
-        if answer.text:
-            click.echo(answer.text, err=answer.view is not None)
-        if answer.statement:
-            self._statement(Entry(answer.statement, 1))
-        return not answer.ends
+        result = evaluate_command(entry.text, self.display)
+        if result.display is not None:
+            self.display = result.display
+        if result.text:
+            click.echo(result.text, err=result.display is not None)
+        if result.statement:
+            self._statement(Entry(result.statement, 1))
+        return not result.ends
 
     def _statement(self, entry: Entry) -> bool:
         started = time.monotonic()
@@ -123,7 +124,7 @@ class Shell:
         seconds = time.monotonic() - started
         if result is not None and result.columns:
             try:
-                self.screen.rows(result, self.view)
+                self.screen.rows(result, self.display)
             except KeyboardInterrupt:  # Ctrl-C while rows are printed
                 if not self.screen.typed:
                     raise
@@ -140,7 +141,7 @@ class Shell:
                 show(frame, self.output)
                 sys.stdout.flush()
                 return None
-            return fetch(frame, self.view.limit)
+            return fetch(frame, self.display.limit)
 
     def _footer(self, result: Result | None, seconds: float) -> None:
         if result is not None and result.more:
@@ -149,7 +150,7 @@ class Shell:
         summary = "done"
         if result is not None and result.columns:
             summary = f"{len(result.rows)} row{'' if len(result.rows) == 1 else 's'}"
-        if self.view.timing:
+        if self.display.timing:
             click.echo(f"{summary} in {seconds:.2f} s", err=True)
         else:
             self.screen.note(summary)

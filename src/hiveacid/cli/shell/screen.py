@@ -18,7 +18,8 @@ from rich.text import Text
 
 from hiveacid.cli.options import escape_controls, print_error
 from hiveacid.cli.output_formats import aligned_right, as_texts
-from hiveacid.cli.shell.entries import DisplayOptions, Entry
+from hiveacid.cli.shell.backslash_commands import DisplayOptions
+from hiveacid.cli.shell.entries import Entry
 from hiveacid.errors import StatementError
 from hiveacid.spark.session.error_translation import translate_errors
 
@@ -142,10 +143,10 @@ class Screen:
         sys.stderr.write(text)
         sys.stderr.flush()
 
-    def rows(self, result: Result, view: DisplayOptions) -> None:
+    def rows(self, result: Result, display: DisplayOptions) -> None:
         """Print rows, with a note if values are cut."""
         console = None if self.plain else Console(file=sys.stdout)
-        below = view.vertical
+        below = display.vertical
         if below is None:
             below = console is not None and is_crowded(len(result.columns), console.width)
         if below:

@@ -51,14 +51,14 @@ class StreamBatch:
 class StreamProgress:
     """Progress of a stream in a table.
 
-    ``epoch``: of the newest writer; ``batch_id``: the last one committed, -1 before the first; ``writers``: those that
-    registered, with their epochs, oldest first.
+    ``epoch``: of the newest writer. ``last_batch_id``: of the last committed batch, -1 before the first. ``writers``: those
+    that registered, with their epochs, oldest first.
     """
 
     stream: StreamKey
     checkpoint: str
     epoch: int
-    batch_id: int
+    last_batch_id: int
     writers: tuple[tuple[str, int], ...]
 
     def epoch_of(self, writer: str) -> int | None:
@@ -80,10 +80,10 @@ def register_writer(
     epoch = known.epoch_of(writer)
     if epoch is not None and epoch < known.epoch:
         raise StreamFencedError(fenced_message(stream))
-    if checkpoint != known.checkpoint and known.batch_id >= 0 and not restart:
+    if checkpoint != known.checkpoint and known.last_batch_id >= 0 and not restart:
         raise StreamCheckpointError(
             f"stream {stream} comes with another checkpoint ({checkpoint}, so far {known.checkpoint}): its batch ids "
-            f"begin again at 0, and the table already has batches up to {known.batch_id}. Continue with the old "
+            f"begin again at 0, and the table already has batches up to {known.last_batch_id}. Continue with the old "
             "checkpoint; or give this query a name of its own; or pass restart=True to keep the rows of the old "
             "checkpoint and append those of the new one"
         )
@@ -91,8 +91,8 @@ def register_writer(
         return known
     epoch = known.epoch + 1
     writers = (*(entry for entry in known.writers if entry[0] != writer), (writer, epoch))[-MAX_WRITERS:]
-    batch_id = known.batch_id if checkpoint == known.checkpoint else -1
-    return replace(known, checkpoint=checkpoint, epoch=epoch, batch_id=batch_id, writers=writers)
+    last_batch_id = known.last_batch_id if checkpoint == known.checkpoint else -1
+    return replace(known, checkpoint=checkpoint, epoch=epoch, last_batch_id=last_batch_id, writers=writers)
 
 
 def batch_error(
@@ -109,9 +109,9 @@ def batch_error(
         )
     if batch.epoch != known.epoch or batch.checkpoint != known.checkpoint:
         return StreamFencedError(fenced_message(batch.stream))
-    if batch.batch_id <= known.batch_id:
+    if batch.batch_id <= known.last_batch_id:
         return StreamReplayedError(
-            f"batch {batch.batch_id} of stream {batch.stream} is in the table already (the last is {known.batch_id}); "
+            f"batch {batch.batch_id} of stream {batch.stream} is in the table already (the last is {known.last_batch_id}); "
             "nothing was written again"
         )
     return None

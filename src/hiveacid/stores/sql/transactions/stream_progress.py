@@ -87,7 +87,7 @@ def _values(progress: StreamProgress) -> dict[str, object]:
     return {
         "checkpoint": progress.checkpoint,
         "epoch": progress.epoch,
-        "batch_id": progress.batch_id,
+        "batch_id": progress.last_batch_id,
         "writers": json.dumps(progress.writers, separators=(",", ":")),
     }
 
