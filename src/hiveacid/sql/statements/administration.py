@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hiveacid.sql.statements.values import PartitionSpec, Properties, Statement, TableRef
+from hiveacid.sql.statements.values import PartitionSpec, Properties, Statement, TableRef, TableStatement
 
 
 @dataclass(frozen=True)
@@ -14,12 +14,10 @@ class StartTransaction(Statement):
     read_only: bool = False
 
 
-@dataclass(frozen=True)
 class Commit(Statement):
     """COMMIT [WORK]."""
 
 
-@dataclass(frozen=True)
 class Rollback(Statement):
     """ROLLBACK [WORK]."""
 
@@ -53,26 +51,21 @@ class UseDatabase(Statement):
     name: str
 
 
-@dataclass(frozen=True)
-class RefreshTable(Statement):
+class RefreshTable(TableStatement):
     """REFRESH [TABLE] t."""
 
-    table: TableRef
-
 
 @dataclass(frozen=True)
-class CacheTable(Statement):
+class CacheTable(TableStatement):
     """CACHE [LAZY] TABLE t."""
 
-    table: TableRef
     lazy: bool = False
 
 
 @dataclass(frozen=True)
-class UncacheTable(Statement):
+class UncacheTable(TableStatement):
     """UNCACHE TABLE [IF EXISTS] t."""
 
-    table: TableRef
     if_exists: bool = False
 
 
@@ -85,13 +78,12 @@ class UnsupportedStatement(Statement):
 
 
 @dataclass(frozen=True)
-class Compact(Statement):
+class Compact(TableStatement):
     """ALTER TABLE t [PARTITION (...)] COMPACT 'kind' ...; ``kind`` is minor, major or rebalance.
 
     ``order_by`` is in the spelling of `format_sort_order`.
     """
 
-    table: TableRef
     kind: str
     partition: PartitionSpec = ()
     wait: bool = False

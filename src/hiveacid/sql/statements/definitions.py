@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition, TableName
-from hiveacid.sql.statements.values import PartitionSpec, Properties, Slice, Statement, TableRef
+from hiveacid.sql.statements.values import (
+    PartitionSpec,
+    Properties,
+    Slice,
+    Statement,
+    TableRef,
+    TableStatement,
+)
 
 
 @dataclass(frozen=True)
-class CreateTable(Statement):
+class CreateTable(TableStatement):
     """CREATE TABLE, as users write it and as Hive's and Trino's SHOW CREATE TABLE print it.
 
     ``storage`` is None where the text says nothing about it. ``query`` is set for CREATE TABLE AS; then
@@ -18,7 +25,6 @@ class CreateTable(Statement):
     ``using``: the format is named as Spark does it (USING orc), which beside Spark's own tables makes one of those.
     """
 
-    table: TableRef
     columns: tuple[Column, ...] = ()
     partition_columns: tuple[Column, ...] = ()
     bucketing: Bucketing | None = None
@@ -59,10 +65,9 @@ class CreateTable(Statement):
 
 
 @dataclass(frozen=True)
-class CreateTableLike(Statement):
+class CreateTableLike(TableStatement):
     """CREATE TABLE t LIKE source."""
 
-    table: TableRef
     source: TableRef
     storage: StorageFormat | None = None
     location: str | None = None
@@ -73,51 +78,45 @@ class CreateTableLike(Statement):
 
 
 @dataclass(frozen=True)
-class DropTable(Statement):
+class DropTable(TableStatement):
     """DROP TABLE."""
 
-    table: TableRef
     if_exists: bool = False
     purge: bool = False
 
 
 @dataclass(frozen=True)
-class TruncateTable(Statement):
+class TruncateTable(TableStatement):
     """TRUNCATE [TABLE] t [PARTITION (...)]; a partial specification names several partitions."""
 
-    table: TableRef
     partition: PartitionSpec = ()
 
 
 @dataclass(frozen=True)
-class RenameTable(Statement):
+class RenameTable(TableStatement):
     """ALTER TABLE t RENAME TO u."""
 
-    table: TableRef
     new_name: TableRef
 
 
 @dataclass(frozen=True)
-class AddColumns(Statement):
+class AddColumns(TableStatement):
     """ALTER TABLE t ADD COLUMNS (...) [RESTRICT | CASCADE]; partitions have the table's columns in any case."""
 
-    table: TableRef
     columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True)
-class SetTableProperties(Statement):
+class SetTableProperties(TableStatement):
     """ALTER TABLE t SET TBLPROPERTIES (...)."""
 
-    table: TableRef
     properties: Properties
 
 
 @dataclass(frozen=True)
-class UnsetTableProperties(Statement):
+class UnsetTableProperties(TableStatement):
     """ALTER TABLE t UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)."""
 
-    table: TableRef
     keys: tuple[str, ...]
     if_exists: bool = False
 
@@ -131,19 +130,17 @@ class AddedPartition:
 
 
 @dataclass(frozen=True)
-class AddPartitions(Statement):
+class AddPartitions(TableStatement):
     """ALTER TABLE t ADD [IF NOT EXISTS] PARTITION (...) [LOCATION ''] ..."""
 
-    table: TableRef
     partitions: tuple[AddedPartition, ...]
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
-class DropPartitions(Statement):
+class DropPartitions(TableStatement):
     """ALTER TABLE t DROP [IF EXISTS] PARTITION (...), ... [PURGE]: each specification may match several."""
 
-    table: TableRef
     specs: tuple[PartitionSpec, ...]
     if_exists: bool = False
     purge: bool = False

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from hiveacid.sql.statements.values import PartitionSpec, Slice, Statement, TableRef
+from hiveacid.sql.statements.values import PartitionSpec, Slice, Statement, TableRef, TableStatement
 
 
 @dataclass(frozen=True)
-class Insert(Statement):
+class Insert(TableStatement):
     """INSERT INTO | OVERWRITE; ``query`` is a SELECT, VALUES, FROM, TABLE or WITH text.
 
     ``ctes``: a WITH clause before INSERT, which belongs before ``query``. ``columns``: None if the statement has no list.
     """
 
-    table: TableRef
     query: Slice
     overwrite: bool = False
     partition: PartitionSpec = ()
@@ -72,20 +71,18 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class Update(Statement):
+class Update(TableStatement):
     """UPDATE t [AS alias] SET ... [WHERE condition]."""
 
-    table: TableRef
     assignments: tuple[Assignment, ...]
     where: Slice | None = None
     alias: str | None = None
 
 
 @dataclass(frozen=True)
-class Delete(Statement):
+class Delete(TableStatement):
     """DELETE FROM t [AS alias] [WHERE condition]."""
 
-    table: TableRef
     where: Slice | None = None
     alias: str | None = None
 
@@ -126,14 +123,13 @@ class MergeClause:
 
 
 @dataclass(frozen=True)
-class Merge(Statement):
+class Merge(TableStatement):
     """MERGE INTO target USING source ON condition WHEN ...
 
     ``source`` is a table name or a query in parentheses, without its alias. ``source_columns`` are those of
     ``AS s (a, b)``. An alias is None where none was written (a table's own name then serves).
     """
 
-    table: TableRef
     source: Slice
     condition: Slice
     clauses: tuple[MergeClause, ...]

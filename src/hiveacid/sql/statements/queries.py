@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hiveacid.sql.statements.values import PartitionSpec, Slice, Statement, TableRef
+from hiveacid.sql.statements.values import PartitionSpec, Slice, Statement, TableRef, TableStatement
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,9 @@ class Explain(Statement):
 
 
 @dataclass(frozen=True)
-class DescribeTable(Statement):
+class DescribeTable(TableStatement):
     """DESCRIBE [EXTENDED | FORMATTED] t [PARTITION (...)] [column]; ``style`` is '', extended or formatted."""
 
-    table: TableRef
     style: str = ""
     partition: PartitionSpec = ()
     column: str | None = None
@@ -41,10 +40,9 @@ class DescribeDatabase(Statement):
 
 
 @dataclass(frozen=True)
-class DescribeHistory(Statement):
+class DescribeHistory(TableStatement):
     """DESCRIBE HISTORY t [LIMIT n]."""
 
-    table: TableRef
     limit: int | None = None
 
 
@@ -70,43 +68,35 @@ class ShowTableExtended(ShowTables):
     partition: PartitionSpec = ()
 
 
-@dataclass(frozen=True)
 class ShowViews(ShowTables):
     """SHOW VIEWS [IN d] [LIKE 'pattern']."""
 
 
 @dataclass(frozen=True)
-class ShowPartitions(Statement):
+class ShowPartitions(TableStatement):
     """SHOW PARTITIONS t [PARTITION (...)]."""
 
-    table: TableRef
     partition: PartitionSpec = ()
 
 
-@dataclass(frozen=True)
-class ShowCreateTable(Statement):
+class ShowCreateTable(TableStatement):
     """SHOW CREATE TABLE t."""
 
-    table: TableRef
-
 
 @dataclass(frozen=True)
-class ShowTableProperties(Statement):
+class ShowTableProperties(TableStatement):
     """SHOW TBLPROPERTIES t [('key')]."""
 
-    table: TableRef
     key: str | None = None
 
 
 @dataclass(frozen=True)
-class ShowColumns(Statement):
+class ShowColumns(TableStatement):
     """SHOW COLUMNS IN t [IN d] [LIKE 'pattern']."""
 
-    table: TableRef
     pattern: str | None = None
 
 
-@dataclass(frozen=True)
 class ShowTransactions(Statement):
     """SHOW TRANSACTIONS."""
 

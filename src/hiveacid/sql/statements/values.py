@@ -91,6 +91,13 @@ class TableRef:
         return self.name if self.database is None else f"{self.database}.{self.name}"
 
 
+@dataclass(frozen=True)
+class TableStatement(Statement):
+    """A statement on one table, which it names first."""
+
+    table: TableRef
+
+
 def table_ref(parts: Sequence[str]) -> TableRef | None:
     """Return the table that a name's parts refer to (``spark_catalog`` may be first of three); None for other catalogs."""
     names = parts[1:] if len(parts) == 3 and parts[0] == SPARK_CATALOG else parts  # noqa: PLR2004 - catalog first
