@@ -23,15 +23,7 @@ from pyspark.sql.types import StructType
 
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.transactions.stream_progress import require_columns
-from hiveacid.datasource.options import (
-    WRITE_STREAM,
-    TableAddress,
-    checkpoint_of,
-    flag_of,
-    query_of,
-    require_known,
-    require_warehouse,
-)
+from hiveacid.datasource import options as source_options
 from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import without_offset
@@ -129,8 +121,11 @@ class Sink:
 
     def commit(self, messages: Messages, batch_id: int) -> None:
         """Write the staged files in one transaction that records the batch, then delete them."""
-        address, query = TableAddress.of(self.options), query_of(self.options)
-        checkpoint, restart = checkpoint_of(self.options), flag_of(self.options, "restart")
+        address, query = source_options.TableAddress.of(self.options), source_options.query_of(self.options)
+        checkpoint, restart = (
+            source_options.checkpoint_of(self.options),
+            source_options.flag_of(self.options, "restart"),
+        )
         agent = f"hiveacid stream {query}"
         with Connection(**asdict(address), agent=agent) as connection:
             stream = QueryStream.register(connection, query, self.run, checkpoint, restart=restart)
@@ -179,13 +174,13 @@ def stream_writer(
 
     Raises ConfigError, NoSuchTableError, SchemaMismatchError, UnsupportedFeatureError.
     """
-    address, query = TableAddress.of(options), query_of(options)
-    flag_of(options, "restart")
+    address, query = source_options.TableAddress.of(options), source_options.query_of(options)
+    source_options.flag_of(options, "restart")
     for name, instead in _UNSUPPORTED_OPTIONS.items():
         if name in options or name.replace("_", "") in options:
             raise UnsupportedFeatureError(f'format("hiveacid") has no option {name}: {instead}')
-    require_known(options, WRITE_STREAM)
-    require_warehouse(options)
+    source_options.require_known(options, source_options.WRITE_STREAM)
+    source_options.require_warehouse(options)
     if overwrite:
         raise UnsupportedFeatureError(
             'outputMode("complete") would write the whole table again with every batch'
@@ -203,7 +198,7 @@ def stream_writer(
     return RowWriter(sink, schema)
 
 
-def require_fit(address: TableAddress, schema: StructType) -> TableDefinition:
+def require_fit(address: source_options.TableAddress, schema: StructType) -> TableDefinition:
     """Return the table. Raises SchemaMismatchError if the rows do not have its columns, in any order."""
     with Connection(**asdict(address)) as connection:
         table = connection.definition

@@ -20,18 +20,9 @@ from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
+from hiveacid.datasource import options as source_options
 from hiveacid.datasource.change_rows import FileChanges, read_file_changes
 from hiveacid.datasource.change_source import ChangeOptions, ChangeSource, Offset
-from hiveacid.datasource.options import (
-    READ,
-    READ_STREAM,
-    TableAddress,
-    choice_of,
-    count_of,
-    flag_of,
-    require_known,
-    require_warehouse,
-)
 from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import ConfigError
 from hiveacid.orc.arrow_arrays import row_numbers
@@ -81,19 +72,20 @@ _STARTS = ("latest", "earliest", "snapshot")
 
 def parse_change_options(options: Mapping[str, str]) -> ChangeOptions:
     """Read the options of a source (docs/stream.md). Raises ConfigError."""
-    address = TableAddress.of(options)
+    address = source_options.TableAddress.of(options)
     change_options = ChangeOptions(
         address.table,
         address.warehouse,
         address.store,
-        changes=flag_of(options, "changes"),
+        changes=source_options.flag_of(options, "changes"),
         key=tuple(name.strip().lower() for name in options.get("key", "").split(",") if name.strip()),
-        ignore_changes=flag_of(options, "ignore_changes"),
-        starting=choice_of(options, "starting", _STARTS),
-        starting_write_id=count_of(options, "starting_write_id"),
-        snapshot_where_gone=choice_of(options, "on_history_gone", ("fail", "snapshot")) == "snapshot",
-        max_write_ids=count_of(options, "max_write_ids_per_trigger"),
-        max_bytes=count_of(options, "max_bytes_per_trigger"),
+        ignore_changes=source_options.flag_of(options, "ignore_changes"),
+        starting=source_options.choice_of(options, "starting", _STARTS),
+        starting_write_id=source_options.count_of(options, "starting_write_id"),
+        snapshot_where_gone=source_options.choice_of(options, "on_history_gone", ("fail", "snapshot"))
+        == "snapshot",
+        max_write_ids=source_options.count_of(options, "max_write_ids_per_trigger"),
+        max_bytes=source_options.count_of(options, "max_bytes_per_trigger"),
     )
     if change_options.starting_write_id is not None and "starting" in options:
         raise ConfigError("starting and starting_write_id both set the begin of the stream: give one of them")
@@ -107,10 +99,10 @@ def parse_change_options(options: Mapping[str, str]) -> ChangeOptions:
 def change_schema(options: Mapping[str, str]) -> T.StructType:
     """Return the columns of a source: the table's (TIMESTAMP without time zone), and the change columns if requested."""
     change_options = parse_change_options(options)
-    require_known(
-        options, READ | READ_STREAM
+    source_options.require_known(
+        options, source_options.READ | source_options.READ_STREAM
     )  # of both, because Spark does not say yet whether it is a batch read or a stream
-    require_warehouse(options)
+    source_options.require_warehouse(options)
     source = ChangeSource(change_options)
     try:
         table = source.definition()
@@ -169,8 +161,8 @@ class _ChangeReader(SentToWorkers, DataSourceStreamReader):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.change_options = parse_change_options(options)
-        require_known(options, READ_STREAM)
-        require_warehouse(options)
+        source_options.require_known(options, source_options.READ_STREAM)
+        source_options.require_warehouse(options)
         self.source: ChangeSource | None = None
         self.target: Offset | None = None
 

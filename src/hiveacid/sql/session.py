@@ -11,6 +11,7 @@ from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid import errors
 from hiveacid.catalog.connection import WarehouseConnection, make_context
 from hiveacid.config import setting_definitions
 from hiveacid.core.format.write_id_lists import (
@@ -21,14 +22,6 @@ from hiveacid.core.format.write_id_lists import (
 )
 from hiveacid.core.model import TableName
 from hiveacid.datasource import can_register, register
-from hiveacid.errors import (
-    CatalogError,
-    FailedTransactionError,
-    HiveAcidError,
-    StatementError,
-    TransactionStateError,
-    UnsupportedFeatureError,
-)
 from hiveacid.services import Services
 from hiveacid.services.runner import Runner
 from hiveacid.spark.parser.relations import substitute_variables
@@ -91,7 +84,9 @@ def open_session(
     """Open a connection as `connect` does for a session that is not native, without the warning about Spark's catalog."""
     facts = SparkFacts(spark)
     if not facts.classic and facts.version < _FIRST_CONNECT_VERSION:
-        raise UnsupportedFeatureError("Spark Connect needs Spark 4.0 or later here: use a classic session")
+        raise errors.UnsupportedFeatureError(
+            "Spark Connect needs Spark 4.0 or later here: use a classic session"
+        )
     if facts.classic:
         use_secret_ids(spark)  # of foreachBatch functions, too
     session = AcidSession(make_context(spark, warehouse, store, dict(settings or {})))
@@ -149,7 +144,7 @@ class AcidSession(WarehouseConnection):
         """
         txn = self.joined if self.by_statement else None
         if txn is not None and txn.failed and not _is_rollback(text):
-            raise FailedTransactionError(txn.txn_id, txn.failed)
+            raise errors.FailedTransactionError(txn.txn_id, txn.failed)
         try:
             with spark_errors_logged():
                 yield
@@ -157,7 +152,7 @@ class AcidSession(WarehouseConnection):
             if (
                 self.by_statement
                 and self.joined is not None
-                and not isinstance(error, FailedTransactionError)
+                and not isinstance(error, errors.FailedTransactionError)
             ):
                 reason = str(error).partition("\n")[0] or type(error).__name__
                 self.joined.failed = f"{shorten(text, _FAILED_TEXT_LENGTH)} ({reason})"
@@ -187,7 +182,7 @@ class AcidSession(WarehouseConnection):
         """
         statement = parse(create_table_sql)
         if not isinstance(statement, CreateTable):
-            raise StatementError("adopt takes the text of SHOW CREATE TABLE")
+            raise errors.StatementError("adopt takes the text of SHOW CREATE TABLE")
         table = adopted_definition(self.context, statement, location)
         if isinstance(valid_write_ids, str):
             valid_write_ids = parse_write_id_list(valid_write_ids)
@@ -202,7 +197,7 @@ class AcidSession(WarehouseConnection):
         DataFrames made in the block keep the snapshot as long as they can run.
         """
         if self.joined is not None:
-            raise TransactionStateError("a transaction has its snapshot already")
+            raise errors.TransactionStateError("a transaction has its snapshot already")
         with self.context.read_leases.acquire(self.context.settings) as reader:
             self.reader = self.joined = reader
             try:
@@ -234,7 +229,7 @@ class AcidSession(WarehouseConnection):
         full_name = self.context.resolve(name)
         try:
             return super().table(full_name)
-        except CatalogError:
+        except errors.CatalogError:
             if self.context.catalog.get_view(full_name) is None:
                 raise
             return AcidView(self.context, full_name, self.joined, binder=self.binder)
@@ -264,7 +259,9 @@ class AcidSession(WarehouseConnection):
         """Remove the transaction that START TRANSACTION began from the session, and return it; ``verb``: for the error."""
         if self.joined is None or not self.by_statement:
             where = "; the block of acid.transaction() ends its own" if self.joined is not None else ""
-            raise TransactionStateError(f"{verb}: no transaction was begun by START TRANSACTION{where}")
+            raise errors.TransactionStateError(
+                f"{verb}: no transaction was begun by START TRANSACTION{where}"
+            )
         txn = self.joined
         self.joined, self.by_statement, self.read_only = None, False, False
         return txn
@@ -291,5 +288,5 @@ class AcidSession(WarehouseConnection):
 def _is_rollback(text: str) -> bool:
     try:
         return isinstance(parse(text), Rollback)
-    except HiveAcidError:
+    except errors.HiveAcidError:
         return False

@@ -16,23 +16,14 @@ from enum import StrEnum
 
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import Column, TableDefinition
-from hiveacid.core.schema.types import (
-    LOCAL_TIMESTAMP,
-    Array,
-    Field,
-    HiveType,
-    Map,
-    Primitive,
-    Struct,
-    parse_type,
-)
+from hiveacid.core.schema import types as hive_types
 
 ORC_POSITIONAL = "orc.force.positional.evolution"
 """Table property (ORC's own name), true or false; it overrides the rule of the layout level."""
 
 _NAMELESS = re.compile(r"_col[0-9]+")
 _TEXT = frozenset({"string", "varchar", "char"})
-_TIME = frozenset({"timestamp", LOCAL_TIMESTAMP})
+_TIME = frozenset({"timestamp", hive_types.LOCAL_TIMESTAMP})
 _NUMBER = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
 
 
@@ -62,7 +53,7 @@ class ColumnSource:
     """
 
     name: str | None
-    type: HiveType
+    type: hive_types.HiveType
     cut: bool = False
     problem: str | None = None
 
@@ -76,16 +67,16 @@ class Recipe:
     """
 
     columns: tuple[ColumnSource, ...]
-    positional: tuple[HiveType, ...] | None = None
+    positional: tuple[hive_types.HiveType, ...] | None = None
 
 
 def plain_recipe(columns: Sequence[Column]) -> Recipe:
     """Return the recipe of files whose columns are exactly those of the table."""
-    fields = (Field(c.name, parse_type(c.type)) for c in columns)
-    return recipe(columns, Struct(tuple(fields)), Matching.POSITION)
+    fields = (hive_types.Field(c.name, hive_types.parse_type(c.type)) for c in columns)
+    return recipe(columns, hive_types.Struct(tuple(fields)), Matching.POSITION)
 
 
-def recipe(columns: Sequence[Column], file: Struct, how: Matching) -> Recipe:
+def recipe(columns: Sequence[Column], file: hive_types.Struct, how: Matching) -> Recipe:
     """Decide how a file whose row has the fields ``file`` (names as written) is read for a table's columns."""
     names = [field.name for field in file.fields]
     if names and all(map(_NAMELESS.fullmatch, names)):
@@ -98,10 +89,11 @@ def recipe(columns: Sequence[Column], file: Struct, how: Matching) -> Recipe:
         place: column for column, place in zip(columns, places, strict=True) if place is not None
     }
     requested = {
-        place: _request(file.fields[place].type, parse_type(c.type)) for place, c in columns_by_place.items()
+        place: _request(file.fields[place].type, hive_types.parse_type(c.type))
+        for place, c in columns_by_place.items()
     }
     sources = (
-        ColumnSource(None, parse_type(column.type))
+        ColumnSource(None, hive_types.parse_type(column.type))
         if place is None
         else _source(f"c{place}", column, file.fields[place], requested[place])
         for column, place in zip(columns, places, strict=True)
@@ -130,47 +122,51 @@ def _names_are_usable(names: Sequence[str]) -> bool:
     return len({name.lower() for name in names}) == len(names) and not any("`" in name for name in names)
 
 
-def _by_name(column: Column, place: int | None, file: Struct) -> ColumnSource:
+def _by_name(column: Column, place: int | None, file: hive_types.Struct) -> ColumnSource:
     if place is None:
         taken = any(field.name.lower() == column.name for field in file.fields)
-        return ColumnSource(None if taken or "`" in column.name else column.name, parse_type(column.type))
+        return ColumnSource(
+            None if taken or "`" in column.name else column.name, hive_types.parse_type(column.type)
+        )
     field = file.fields[place]
-    return _source(field.name, column, field, _request(field.type, parse_type(column.type)))
+    return _source(field.name, column, field, _request(field.type, hive_types.parse_type(column.type)))
 
 
 @dataclass(frozen=True)
 class _Request:
-    type: HiveType
+    type: hive_types.HiveType
     cut: bool = False
     problem: str | None = None
 
 
-def _source(name: str, column: Column, field: Field, requested: _Request) -> ColumnSource:
+def _source(name: str, column: Column, field: hive_types.Field, requested: _Request) -> ColumnSource:
     if requested.problem is None:
         return ColumnSource(name, requested.type, requested.cut)
     problem = f"column {column.name} is {column.type}, but {field.name} in the file is {field.type}: {requested.problem}"
-    return ColumnSource(None, parse_type(column.type), problem=problem)
+    return ColumnSource(None, hive_types.parse_type(column.type), problem=problem)
 
 
-def _request(have: HiveType, want: HiveType) -> _Request:
+def _request(have: hive_types.HiveType, want: hive_types.HiveType) -> _Request:
     """Return the type to request for values that are stored as ``have`` in a column of type ``want``."""
     match have, want:
-        case Primitive(), Primitive():
+        case hive_types.Primitive(), hive_types.Primitive():
             return _request_primitive(have, want)
-        case Array(element=stored), Array(element=wanted):
+        case hive_types.Array(element=stored), hive_types.Array(element=wanted):
             item = _request(stored, wanted)
-            return _Request(Array(item.type), item.cut, item.problem)
-        case Map(key=stored_key, value=stored), Map(key=wanted_key, value=wanted):
+            return _Request(hive_types.Array(item.type), item.cut, item.problem)
+        case hive_types.Map(key=stored_key, value=stored), hive_types.Map(key=wanted_key, value=wanted):
             key, item = _request(stored_key, wanted_key), _request(stored, wanted)
-            return _Request(Map(key.type, item.type), key.cut or item.cut, key.problem or item.problem)
-        case Struct(), Struct():
+            return _Request(
+                hive_types.Map(key.type, item.type), key.cut or item.cut, key.problem or item.problem
+            )
+        case hive_types.Struct(), hive_types.Struct():
             return _request_struct(have, want)
     return _Request(want, problem="neither is made of the other")
 
 
-def _request_struct(have: Struct, want: Struct) -> _Request:
+def _request_struct(have: hive_types.Struct, want: hive_types.Struct) -> _Request:
     by_name = {field.name.lower(): field for field in have.fields}
-    fields: list[Field] = []
+    fields: list[hive_types.Field] = []
     cut, problem = False, None
     for field in want.fields:
         stored = by_name.get(field.name)
@@ -178,14 +174,14 @@ def _request_struct(have: Struct, want: Struct) -> _Request:
             fields.append(field)
             continue
         requested = _request(stored.type, field.type)
-        fields.append(Field(stored.name, requested.type))
+        fields.append(hive_types.Field(stored.name, requested.type))
         cut, problem = cut or requested.cut, problem or requested.problem
     if any("`" in field.name for field in (*fields, *have.fields)):
         problem = "a field's name holds a back-quote, and Spark cannot ask for it"
-    return _Request(Struct(tuple(fields)), cut, problem)
+    return _Request(hive_types.Struct(tuple(fields)), cut, problem)
 
 
-def _request_primitive(have: Primitive, want: Primitive) -> _Request:
+def _request_primitive(have: hive_types.Primitive, want: hive_types.Primitive) -> _Request:
     if not _is_convertible(have.name, want.name):
         return _Request(want, problem="ORC turns none into the other, or Hive's versions do so differently")
     bounded = have.name in ("varchar", "char") and want.args and have.args[0] <= want.args[0]

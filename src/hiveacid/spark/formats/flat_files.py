@@ -25,18 +25,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import TableDefinition
+from hiveacid.core.schema import types as hive_types
 from hiveacid.core.schema.evolution import Recipe, plain_recipe
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
-from hiveacid.core.schema.types import (
-    LOCAL_TIMESTAMP,
-    Array,
-    HiveType,
-    Map,
-    Primitive,
-    Struct,
-    parse_type,
-    quote_name,
-)
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import schema_evolution as recipes
 from hiveacid.spark.formats import text
@@ -98,31 +89,35 @@ def write_schema(table: TableDefinition) -> str:
     """Return the JSON of Hive's Avro schema of a table. Raises UnsupportedFeatureError for types that Hive refuses."""
     numbers = count()
     fields = [
-        {"name": c.name, "type": ["null", _avro_type(parse_type(c.type), numbers, c.name)], "default": None}
+        {
+            "name": c.name,
+            "type": ["null", _avro_type(hive_types.parse_type(c.type), numbers, c.name)],
+            "default": None,
+        }
         for c in table.columns
     ]
     name, namespace = table.name.name, table.name.database
     return json.dumps({"type": "record", "name": name, "namespace": namespace, "fields": fields})
 
 
-def _avro_type(kind: HiveType, numbers: Iterator[int], column: str) -> Any:
+def _avro_type(kind: hive_types.HiveType, numbers: Iterator[int], column: str) -> Any:
     match kind:
-        case Primitive(name=name) if name in _PLAIN:
+        case hive_types.Primitive(name=name) if name in _PLAIN:
             return _PLAIN[name]
-        case Primitive(name="varchar" | "char", args=(length,)):
+        case hive_types.Primitive(name="varchar" | "char", args=(length,)):
             return {"type": "string", "logicalType": kind.name, "maxLength": length}
-        case Primitive(name="decimal", args=args):
+        case hive_types.Primitive(name="decimal", args=args):
             precision, scale = (*args, *(10, 0)[len(args) :])
             return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
-        case Primitive(name="date"):
+        case hive_types.Primitive(name="date"):
             return {"type": "int", "logicalType": "date"}
-        case Primitive(name="timestamp"):
+        case hive_types.Primitive(name="timestamp"):
             return {"type": "long", "logicalType": "timestamp-millis"}
-        case Array(element=element):
+        case hive_types.Array(element=element):
             return {"type": "array", "items": ["null", _avro_type(element, numbers, column)]}
-        case Map(key=Primitive(name="string"), value=value):
+        case hive_types.Map(key=hive_types.Primitive(name="string"), value=value):
             return {"type": "map", "values": ["null", _avro_type(value, numbers, column)]}
-        case Struct(fields=fields):
+        case hive_types.Struct(fields=fields):
             name = f"record_{next(numbers)}"
             inner = [
                 {"name": f.name, "type": ["null", _avro_type(f.type, numbers, column)], "default": None}
@@ -188,7 +183,7 @@ def _read_orc(
 def _values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
     facts = replace(facts, by_driver=True)
     return [
-        named(from_file(facts, cast(quote_name(c.name), column_type(c)), c.type), c.name)
+        named(from_file(facts, cast(hive_types.quote_name(c.name), column_type(c)), c.type), c.name)
         for c in table.columns
     ]
 
@@ -199,13 +194,13 @@ def file_values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
     Raises UnsupportedFeatureError for a type that Hive does not support in the table's kind of files.
     """
     kind = supported_file_kind(table)
-    refused = [c.name for c in table.columns if LOCAL_TIMESTAMP in c.type]
+    refused = [c.name for c in table.columns if hive_types.LOCAL_TIMESTAMP in c.type]
     if refused and kind in (FileKind.PARQUET, FileKind.AVRO):
         raise UnsupportedFeatureError(
-            f"column {refused[0]}: Hive keeps no {LOCAL_TIMESTAMP} in {kind.upper()} files: use ORC"
+            f"column {refused[0]}: Hive keeps no {hive_types.LOCAL_TIMESTAMP} in {kind.upper()} files: use ORC"
         )
     facts = replace(facts, by_driver=kind is not FileKind.ORC)
-    values: list[Expression] = [quote_name(c.name) for c in table.columns]
+    values: list[Expression] = [hive_types.quote_name(c.name) for c in table.columns]
     if kind is not FileKind.TEXTFILE:
         values = [to_file(facts, value, c.type) for value, c in zip(values, table.columns, strict=True)]
     names = [f"c{i}" if kind is FileKind.ORC else c.name for i, c in enumerate(table.columns)]

@@ -13,12 +13,7 @@ from hiveacid.core.model import TableName, WriteId
 from hiveacid.errors import ConfigError, NoSuchTableError, StatementError
 from hiveacid.spark.parser.lexer import TokenKind, string_value
 from hiveacid.spark.parser.relations import Relation
-from hiveacid.spark.predicates.constant_expressions import (
-    ConstantValue,
-    epoch_millis,
-    evaluate_constant,
-    evaluate_millis,
-)
+from hiveacid.spark.predicates import constant_expressions
 from hiveacid.spark.session.temporary_views import exists_in_spark
 from hiveacid.sql.binding.change_feed_calls import HIVEACID_CHANGES, Argument, ChangeCall
 from hiveacid.sql.binding.predicates import Predicate
@@ -61,7 +56,7 @@ def resolve_as_of(context: Context, piece: Slice, relation: Relation) -> PointIn
 
 def _millis(context: Context, expression: Slice) -> int:
     with spark_errors_at_source(EditedText(expression), before="SELECT unix_millis(CAST(("):
-        millis = evaluate_millis(context.facts, expression.text)
+        millis = constant_expressions.evaluate_millis(context.facts, expression.text)
     if millis is None:
         raise StatementError(
             f"{expression.text} is not a timestamp", line=expression.line, column=expression.column
@@ -130,14 +125,14 @@ def change_frame(context: Context, piece: Slice, call: ChangeCall, txn: Transact
         return Changes(context, name, txn, after, until, key, *flags).to_df()
 
 
-def _flag(arguments: Mapping[str, ConstantValue], name: str) -> bool:
+def _flag(arguments: Mapping[str, constant_expressions.ConstantValue], name: str) -> bool:
     value = arguments.get(name)
     if value is not None and not isinstance(value, bool):
         raise ConfigError(f"{name} is true or false, not {value!r}")
     return bool(value)
 
 
-def _point(value: ConstantValue, name: str) -> int | str | datetime | None:
+def _point(value: constant_expressions.ConstantValue, name: str) -> int | str | datetime | None:
     if isinstance(value, bool) or not isinstance(value, int | str | datetime | None):
         raise ConfigError(f"{name} is no write id, text or timestamp")
     return value
@@ -146,11 +141,11 @@ def _point(value: ConstantValue, name: str) -> int | str | datetime | None:
 def _before(context: Context, start: int | str | datetime | None) -> int | Instant | None:
     """Return the point just before a first write id or moment, which is then included."""
     if isinstance(start, str | datetime):
-        return Instant(epoch_millis(context.facts, start) - 1)
+        return Instant(constant_expressions.epoch_millis(context.facts, start) - 1)
     return max(start - 1, 0) if isinstance(start, int) else None
 
 
-def _columns(value: ConstantValue) -> list[str]:
+def _columns(value: constant_expressions.ConstantValue) -> list[str]:
     if isinstance(value, str):
         return [value]
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
@@ -158,7 +153,7 @@ def _columns(value: ConstantValue) -> list[str]:
     raise ConfigError("key takes the names of columns, as texts")
 
 
-def _value(context: Context, piece: Slice, argument: Argument) -> ConstantValue:
+def _value(context: Context, piece: Slice, argument: Argument) -> constant_expressions.ConstantValue:
     """Return the value of an argument, a constant expression; literals need no Spark."""
     first, *others = argument.tokens
     if not others:
@@ -170,4 +165,4 @@ def _value(context: Context, piece: Slice, argument: Argument) -> ConstantValue:
             return _WORDS[first.keyword]
     expression = piece.part(argument.start, argument.start + len(argument.text))
     with spark_errors_at_source(EditedText(expression), before="SELECT ("):
-        return evaluate_constant(context.facts, expression.text)
+        return constant_expressions.evaluate_constant(context.facts, expression.text)

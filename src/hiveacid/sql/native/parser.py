@@ -12,15 +12,8 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.lexer import mentions, tokenize
+from hiveacid.spark.session import classic_session
 from hiveacid.spark.session.callback_server import LastReturned
-from hiveacid.spark.session.classic_session import (
-    command_result_of,
-    frame_of_plan,
-    plan_of,
-    restore_java_exception,
-    set_catalog_parser,
-    to_java_exception,
-)
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import EXPRESSION, QUERY, is_spark_table
@@ -146,10 +139,14 @@ class NativeParser:
                 frame = session.sql(text)
                 self._settings = self._local.settings = session.context.settings
                 is_query = isinstance(ownership.statement, queries.Query)
-                return plan_of(frame) if is_query else command_result_of(frame)
+                return (
+                    classic_session.plan_of(frame) if is_query else classic_session.command_result_of(frame)
+                )
             if isinstance(ownership.statement, queries.ShowTables):
-                theirs = frame_of_plan(session.context.facts, parse(text))
-                return plan_of(statement_routing.add_hiveacid_tables(session, ownership.statement, theirs))
+                theirs = classic_session.frame_of_plan(session.context.facts, parse(text))
+                return classic_session.plan_of(
+                    statement_routing.add_hiveacid_tables(session, ownership.statement, theirs)
+                )
             return parse(text)
 
         return self._with_java_errors(plan)
@@ -188,14 +185,14 @@ class NativeParser:
         if not self._catalog_parser_is_set:
             # views and functions of Spark's catalog refer to Spark's tables, whatever the current database is
             self._catalog_parser_is_set = True
-            set_catalog_parser(self._spark._jsparkSession, self.own_parser)  # noqa: SLF001
+            classic_session.set_catalog_parser(self._spark._jsparkSession, self.own_parser)  # noqa: SLF001
         try:
             with spark_errors_logged(unless=Exception):  # the caller's thread logs the Java exception
                 return self._returned.keep(parse())
         except HiveAcidError as error:
-            raise self._returned.keep_thrown(to_java_exception(self._spark, error)) from error
+            raise self._returned.keep_thrown(classic_session.to_java_exception(self._spark, error)) from error
         except Exception as error:
-            raise self._returned.keep_thrown(restore_java_exception(error)) from error
+            raise self._returned.keep_thrown(classic_session.restore_java_exception(error)) from error
 
     def __getattr__(self, name: str) -> Any:
         """Pass every other method, of this or a later Spark version, to Spark's parser."""

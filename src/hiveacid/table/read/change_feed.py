@@ -14,14 +14,7 @@ from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.change_feed import (
-    CHANGE_TYPE,
-    WRITE_ID,
-    ChangeSpan,
-    plan_span,
-    prune_unaffected,
-    select_changes,
-)
+from hiveacid.core.snapshot import change_feed as feed
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.predicates.column_conditions import with_char_metadata
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
@@ -29,15 +22,7 @@ from hiveacid.spark.read.change_feed import ChangedLocation, change_feed, pair_u
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.scan_source import ROW_ID, ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.storage.locations import (
-    Location,
-    adopted_txn_id,
-    for_each_location,
-    id_property,
-    list_adopted,
-    read_metadata,
-    without_linked_originals,
-)
+from hiveacid.storage import locations as table_locations
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.footers import read_footers
@@ -79,7 +64,7 @@ class Changes(Displayed):
                 frame = read_changes(context, table, self.joined or reader, self)
                 extend_lease(context, reader, frame)
         columns = map(quote_name, table.column_names)
-        return frame.select(*([ROW_ID] if self.row_ids else []), *columns, CHANGE_TYPE, WRITE_ID)
+        return frame.select(*([ROW_ID] if self.row_ids else []), *columns, feed.CHANGE_TYPE, feed.WRITE_ID)
 
 
 def _check(table: TableDefinition, request: Changes) -> None:
@@ -92,7 +77,7 @@ def _check(table: TableDefinition, request: Changes) -> None:
             f"changes of {table.name}: the rows of an insert-only table have no ids"
         )
     names = table.column_names
-    clashes = {CHANGE_TYPE, WRITE_ID}.intersection(names)
+    clashes = {feed.CHANGE_TYPE, feed.WRITE_ID}.intersection(names)
     if clashes:
         raise errors.UnsupportedFeatureError(
             f"changes of {table.name}: the table has a column {', '.join(sorted(clashes))}"
@@ -107,7 +92,7 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
     """Return the changes of a request as a plan, ``ROW__ID`` among its columns."""
     context.facts.require_plain_names()
     present = txn.valid_write_ids(table.name)
-    span = plan_span(
+    span = feed.plan_span(
         present.at(WriteId(0))
         if request.after is None
         else resolve_point(context, request.after, table, present),
@@ -162,9 +147,9 @@ def resolve_point(
     return parsed
 
 
-def require_change_history(table: TableDefinition, span: ChangeSpan) -> None:
+def require_change_history(table: TableDefinition, span: feed.ChangeSpan) -> None:
     """Raise NotEnoughHistoryError if the cleaner may have removed files with changes after ``span.after``."""
-    earliest = id_property(table, HISTORY_FROM)
+    earliest = table_locations.id_property(table, HISTORY_FROM)
     if span.reaches_back(earliest):
         raise errors.NotEnoughHistoryError.before(
             f"{table.name}: changes after {span.after.to_string()} were compacted, overwritten or dropped, and "
@@ -177,7 +162,7 @@ def locate_changes(
     fs: FileSystem,
     table: TableDefinition,
     partitions: Sequence[Partition] | None,
-    span: ChangeSpan,
+    span: feed.ChangeSpan,
     txn: Transaction,
     *,
     kept: bool,
@@ -185,14 +170,14 @@ def locate_changes(
     """List the partitions (or the table) and select the directories with their changes; skip those without any."""
 
     def look(root: str, partition: Partition | None) -> ChangedLocation:
-        entries = list_adopted(fs, table, root)
+        entries = table_locations.list_adopted(fs, table, root)
         try:
-            changes = select_changes(
+            changes = feed.select_changes(
                 entries,
                 span,
                 txn.snapshot(),
-                read_metadata(fs, root, entries),
-                adopted_txn_id=adopted_txn_id(table),
+                table_locations.read_metadata(fs, root, entries),
+                adopted_txn_id=table_locations.adopted_txn_id(table),
                 row_ids=table.kind is TableKind.FULL_ACID,
                 history_kept=kept,
             )
@@ -200,11 +185,11 @@ def locate_changes(
             raise
         except errors.FormatError as error:
             raise error.below(root) from error
-        changes = replace(changes, state=without_linked_originals(table, changes.state))
-        return ChangedLocation(Location(root, changes.state, partition), changes)
+        changes = replace(changes, state=table_locations.without_linked_originals(table, changes.state))
+        return ChangedLocation(table_locations.Location(root, changes.state, partition), changes)
 
     try:
-        locations = for_each_location(table, partitions, look)
+        locations = table_locations.for_each_location(table, partitions, look)
     except errors.FormatError:
         txn.require_protection()
         raise
@@ -216,8 +201,10 @@ def locate_changes(
     ]
 
 
-def _without_unaffected(changed: ChangedLocation, span: ChangeSpan, low: int, high: int) -> ChangedLocation:
-    changes = prune_unaffected(changed.changes, span, low, high)
+def _without_unaffected(
+    changed: ChangedLocation, span: feed.ChangeSpan, low: int, high: int
+) -> ChangedLocation:
+    changes = feed.prune_unaffected(changed.changes, span, low, high)
     return ChangedLocation(replace(changed.location, state=changes.state), changes)
 
 

@@ -8,16 +8,8 @@ from dataclasses import dataclass
 from hiveacid.config.property_definitions import CONVERSION
 from hiveacid.core.model import Partition, TableDefinition, TableKind
 from hiveacid.core.snapshot.selection_reuse import IdView, Reach, SnapshotIds, is_final, measure_reach
+from hiveacid.storage import locations as table_locations
 from hiveacid.storage.directory_stamps import DirectoryStamp, StampedListings, can_have_stamp
-from hiveacid.storage.locations import (
-    ListedLocations,
-    Location,
-    adopted_txn_id,
-    for_each_location,
-    read_location,
-    select_location,
-    uncommitted_txn_ids,
-)
 from hiveacid.table.context import StoreContext
 
 
@@ -28,7 +20,7 @@ class _KeptListing:
     ``view``: what the snapshot said about ids up to ``reach``, the highest ones in the directory names.
     """
 
-    location: Location
+    location: table_locations.Location
     stamp: DirectoryStamp
     reach: Reach
     view: IdView
@@ -43,7 +35,7 @@ class _KeptListing:
 
 def list_kept(
     context: StoreContext, table: TableDefinition, partitions: Sequence[Partition] | None, ids: SnapshotIds
-) -> tuple[Location, ...]:
+) -> tuple[table_locations.Location, ...]:
     """List the partitions (or the table) as `storage.locations.list_locations` does, reusing kept listings.
 
     ``ids``: the current snapshot, taken before the call. If all listings are reused, the result is the earlier object.
@@ -53,24 +45,26 @@ def list_kept(
     table_key = (
         table.name,
         table.kind,
-        adopted_txn_id(table),
-        uncommitted_txn_ids(table),
+        table_locations.adopted_txn_id(table),
+        table_locations.uncommitted_txn_ids(table),
         CONVERSION.of(table),
     )
 
     changeable: list[str] = []
 
-    def look(root: str, partition: Partition | None) -> Location:
+    def look(root: str, partition: Partition | None) -> table_locations.Location:
         if listings is None or table.kind is TableKind.PLAIN or not can_have_stamp(root):
             changeable.append(root)
-            return read_location(context.fs, table, root, partition, ids.write_ids, ids.txns)
+            return table_locations.read_location(context.fs, table, root, partition, ids.write_ids, ids.txns)
         cached = cache.get((table_key, root))
         # LruCache.get returns a value in a tuple of one, because a value may be None
         if cached is not None and cached[0].holds(partition, ids):
             listing: _KeptListing = cached[0]
             return listing.location
         entries, stamp = listings.list(root)
-        location = select_location(context.fs, table, root, partition, entries, ids.write_ids, ids.txns)
+        location = table_locations.select_location(
+            context.fs, table, root, partition, entries, ids.write_ids, ids.txns
+        )
         if stamp is not None and is_final(location.state):
             reach = measure_reach(entries)
             cache.put(
@@ -80,22 +74,22 @@ def list_kept(
             changeable.append(root)
         return location
 
-    locations = for_each_location(table, partitions, look)
+    locations = table_locations.for_each_location(table, partitions, look)
     return locations if changeable else _same(context, (table_key, len(locations)), locations)
 
 
 def _same(
-    context: StoreContext, key: tuple[object, int], locations: tuple[Location, ...]
-) -> tuple[Location, ...]:
+    context: StoreContext, key: tuple[object, int], locations: tuple[table_locations.Location, ...]
+) -> tuple[table_locations.Location, ...]:
     """Return an earlier result whose locations are the same objects, so that its memo can be used."""
     snapshots = context.listings.snapshots
     cached = snapshots.get(key)  # in a tuple of one, as above
     if cached is not None and all(old is new for old, new in zip(cached[0], locations, strict=True)):
         return cached[0]
-    listed = ListedLocations.of(locations)
+    listed = table_locations.ListedLocations.of(locations)
     snapshots.put(key, listed, sum(map(_size, locations)))
     return listed
 
 
-def _size(location: Location) -> int:
+def _size(location: table_locations.Location) -> int:
     return 1 + sum(len(directory.files) for directory in location.state.read_directories)

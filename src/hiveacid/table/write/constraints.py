@@ -10,14 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema.constraints import (
-    Constraint,
-    ConstraintKind,
-    not_null_columns,
-    null_violation,
-    require_no_check,
-    require_no_default,
-)
+from hiveacid.core.schema import constraints as rules
 from hiveacid.errors import ConstraintViolationError
 from hiveacid.spark.formats.expressions import DEFAULT, Expression
 from hiveacid.spark.write.column_casts import check_not_null_changed_rows, check_not_null_rows
@@ -39,9 +32,9 @@ def constrain_insert(
     constraints = _enabled_constraints(context, table, left_out)
     if not constraints:
         return rows
-    for column, constraint in not_null_columns(constraints).items():
+    for column, constraint in rules.not_null_columns(constraints).items():
         if column in static and static[column] is None:
-            raise ConstraintViolationError(null_violation(table.name, constraint))
+            raise ConstraintViolationError(rules.null_violation(table.name, constraint))
     return check_not_null_rows(table, rows, constraints)
 
 
@@ -58,11 +51,11 @@ def constrain_changes(
 
 def _enabled_constraints(
     context: Context, table: TableDefinition, left_out: Collection[str]
-) -> Sequence[Constraint]:
+) -> Sequence[rules.Constraint]:
     """Return the constraints, none of which is a CHECK or a DEFAULT of a column that is left out."""
     constraints = context.catalog.enabled_constraints(table.name)
-    require_no_check(table.name, constraints)
-    require_no_default(table.name, constraints, left_out)
+    rules.require_no_check(table.name, constraints)
+    rules.require_no_default(table.name, constraints, left_out)
     return constraints
 
 
@@ -74,6 +67,6 @@ def columns_set_to_default(values: Mapping[str, Expression]) -> set[str]:
 def limits_rows(context: Context, table: TableDefinition) -> bool:
     """Tell whether the table has a constraint that rows must satisfy (NOT NULL or CHECK)."""
     return any(
-        constraint.kind is not ConstraintKind.DEFAULT
+        constraint.kind is not rules.ConstraintKind.DEFAULT
         for constraint in context.catalog.enabled_constraints(table.name)
     )
