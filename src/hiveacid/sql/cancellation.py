@@ -8,16 +8,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hiveacid.core.model import TxnId
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StatementCancelledError
 from hiveacid.spark.session.jobs import cancel_tagged, tagged_jobs
+from hiveacid.sql.session import AcidSession
 from hiveacid.stores.clock import SystemClock
 from hiveacid.transactions.heartbeats import owner_thread
-
-if TYPE_CHECKING:
-    from hiveacid.sql.session import AcidSession
 
 logger = logging.getLogger(__name__)
 

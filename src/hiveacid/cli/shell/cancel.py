@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.jobs import Progress, progress
 from hiveacid.sql.cancellation import POLL_INTERVAL, StatementThread
-
-if TYPE_CHECKING:
-    from hiveacid.sql.session import AcidSession
+from hiveacid.sql.session import AcidSession
 
 T = TypeVar("T")
 

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +17,7 @@ from hiveacid.cli.shell.completion import Candidate, CatalogNames, candidates
 from hiveacid.cli.shell.entries import Entries, Entry, ends_shell
 from hiveacid.cli.shell.screen import Result, Screen, fetch
 from hiveacid.errors import ParseError, StatementCancelledError
-
-if TYPE_CHECKING:
-    from hiveacid.sql.session import AcidSession
+from hiveacid.sql.session import AcidSession
 
 
 @dataclass

@@ -7,9 +7,9 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
+from pyspark.sql import DataFrame
 from rich.box import ROUNDED
 from rich.cells import cell_len
 from rich.console import Console
@@ -22,10 +22,6 @@ from hiveacid.cli.shell.backslash_commands import DisplayOptions
 from hiveacid.cli.shell.entries import Entry
 from hiveacid.errors import StatementError
 from hiveacid.spark.session.error_translation import translate_errors
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _POSITION = re.compile(r"\(line (\d+), column (\d+)\)\Z")
 _NARROWEST = 6  # characters of a column; narrower ones are not readable
