@@ -14,12 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hiveacid import errors
 from hiveacid.catalog.connection import WarehouseConnection, make_context
 from hiveacid.config import setting_definitions
-from hiveacid.core.format.write_id_lists import (
-    ValidTxnList,
-    ValidWriteIdList,
-    parse_txn_list,
-    parse_write_id_list,
-)
+from hiveacid.core.format import write_id_lists
 from hiveacid.core.model import TableName
 from hiveacid.datasource import can_register, register
 from hiveacid.services import Services
@@ -170,8 +165,8 @@ class AcidSession(WarehouseConnection):
         self,
         create_table_sql: str,
         location: str | None = None,
-        valid_write_ids: str | ValidWriteIdList | None = None,
-        valid_txns: str | ValidTxnList | None = None,
+        valid_write_ids: str | write_id_lists.ValidWriteIdList | None = None,
+        valid_txns: str | write_id_lists.ValidTxnList | None = None,
     ) -> AcidTable:
         """Adopt a table directory that another engine wrote, without changing any file.
 
@@ -185,9 +180,9 @@ class AcidSession(WarehouseConnection):
             raise errors.StatementError("adopt takes the text of SHOW CREATE TABLE")
         table = adopted_definition(self.context, statement, location)
         if isinstance(valid_write_ids, str):
-            valid_write_ids = parse_write_id_list(valid_write_ids)
+            valid_write_ids = write_id_lists.parse_write_id_list(valid_write_ids)
         if isinstance(valid_txns, str):
-            valid_txns = parse_txn_list(valid_txns)
+            valid_txns = write_id_lists.parse_txn_list(valid_txns)
         return self.adopt_table(table, valid_write_ids, valid_txns)
 
     @contextmanager

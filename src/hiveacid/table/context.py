@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hiveacid import errors
-from hiveacid.config import Settings, setting_definitions
-from hiveacid.config.property_definitions import (
-    MIGRATION,
-    SINGLE_BUCKET,
-)
+from hiveacid.config import Settings, property_definitions, setting_definitions
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind, TableName
@@ -133,7 +129,7 @@ class Context(StoreContext):
         """Tell whether all new rows of a table without buckets go to bucket 0: by its property or the setting."""
         if table.kind is not TableKind.FULL_ACID or table.bucketing is not None:
             return False
-        text = SINGLE_BUCKET.of(table)
+        text = property_definitions.SINGLE_BUCKET.of(table)
         return (
             self.settings.get(setting_definitions.SINGLE_BUCKET)
             if text is None
@@ -145,7 +141,7 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
     """Return a table's definition or raise NoSuchTableError (NoSuchDatabaseError); CatalogError for a view."""
     table = catalog.get_table(name)
     if table is not None:
-        moving = MIGRATION.of(table)
+        moving = property_definitions.MIGRATION.of(table)
         if moving is not None:
             raise errors.CatalogError(
                 f"table {name} is on its way to or from {moving}: run hiveacid migrate again, which brings it to its end"

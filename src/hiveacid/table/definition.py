@@ -10,12 +10,7 @@ from contextlib import contextmanager
 
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.errors import (
-    AlreadyExistsError,
-    CatalogError,
-    SchemaMismatchError,
-    UnsupportedFeatureError,
-)
+from hiveacid.errors import AlreadyExistsError, CatalogError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.table.cleaning.file_retention import history_retention
 from hiveacid.table.context import Context

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from hiveacid.config import Settings, setting_definitions
-from hiveacid.config.property_definitions import (
-    LAYOUT_LEVEL,
-    ORC_COMPRESS,
-    PARQUET_COMPRESSION,
-    TableProperty,
-)
+from hiveacid.config import Settings, property_definitions, setting_definitions
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
@@ -19,7 +13,7 @@ _DEFAULT_STREAM_CODEC = "SNAPPY"  # three times as fast as ZLIB, the default of 
 
 def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
     """Return the layout level of a table: its own property, else the session's setting."""
-    text = LAYOUT_LEVEL.of(table)
+    text = property_definitions.LAYOUT_LEVEL.of(table)
     return LayoutLevel(
         setting_definitions.LAYOUT_LEVEL.parse(text)
         if text
@@ -40,7 +34,9 @@ def writer_options(table: TableDefinition, settings: Settings) -> dict[str, str]
     changed = dict(settings.changed)
     overrides = {name: str(settings.get(key)) for name, key in options.items() if key.name in changed}
     if file_kind(table.storage) is FileKind.PARQUET:
-        codec = _known_codec(table, PARQUET_COMPRESSION, PARQUET_COMPRESSION.default)
+        codec = _known_codec(
+            table, property_definitions.PARQUET_COMPRESSION, property_definitions.PARQUET_COMPRESSION.default
+        )
     else:
         codec = orc_codec(table, settings)
     return {"compression": codec, **overrides}
@@ -55,15 +51,15 @@ def orc_codec(table: TableDefinition, settings: Settings, *, for_stream: bool = 
     name = setting_definitions.ORC_COMPRESS.name
     is_stream_default = for_stream and name not in dict(settings.changed)
     default = _DEFAULT_STREAM_CODEC if is_stream_default else settings.get(setting_definitions.ORC_COMPRESS)
-    codec = _known_codec(table, ORC_COMPRESS, default)
+    codec = _known_codec(table, property_definitions.ORC_COMPRESS, default)
     if codec == "zstd" and layout_level(table, settings) is LayoutLevel.HIVE3:
         raise UnsupportedFeatureError(
-            f"{table.name}: Hive 3.1 cannot read ORC files with ZSTD: take ZLIB, SNAPPY or LZ4 ({ORC_COMPRESS.name}, {name})"
+            f"{table.name}: Hive 3.1 cannot read ORC files with ZSTD: take ZLIB, SNAPPY or LZ4 ({property_definitions.ORC_COMPRESS.name}, {name})"
         )
     return codec
 
 
-def _known_codec(table: TableDefinition, key: TableProperty, default: str) -> str:
+def _known_codec(table: TableDefinition, key: property_definitions.TableProperty, default: str) -> str:
     codec, choices = (key.of(table) or default).strip(), key.kind.split(" | ")
     if codec.upper() not in choices:
         raise ConfigError(f"{table.name}: {key.name} is {codec!r}, not one of {', '.join(choices)}")

@@ -16,12 +16,8 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
 from hiveacid import errors
+from hiveacid.spark.session import error_translation
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.session.error_translation import (
-    is_stack_overflow,
-    spark_errors_logged,
-    stack_overflow_error,
-)
 
 _COUNTED_FROM_0 = re.compile(r"\(line (\d+), pos (\d+)\)")
 _COUNTED_FROM_1 = re.compile(r"\(line (\d+), position (\d+)\)")
@@ -100,7 +96,7 @@ def common_tables(
 @contextmanager
 def explain_errors() -> Iterator[None]:
     """Raise ParseError, NoSuchColumnError, SchemaMismatchError or StatementError for Spark's errors in a block."""
-    with spark_errors_logged():
+    with error_translation.spark_errors_logged():
         try:
             yield
         except ParseException as error:
@@ -108,8 +104,8 @@ def explain_errors() -> Iterator[None]:
         except AnalysisException as error:
             raise _analysis_error(error) from error
         except Py4JError as error:
-            if is_stack_overflow(error):
-                raise stack_overflow_error() from error
+            if error_translation.is_stack_overflow(error):
+                raise error_translation.stack_overflow_error() from error
             raise
 
 

@@ -24,12 +24,7 @@ from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read import scan_groups
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
 from hiveacid.spark.read.file_index import load_orc
-from hiveacid.spark.read.originals import (
-    PARTITION_KEY,
-    OriginalsByRoot,
-    original_column,
-    original_frames,
-)
+from hiveacid.spark.read.originals import PARTITION_KEY, OriginalsByRoot, original_column, original_frames
 from hiveacid.spark.read.partition_lookup import PartitionKey, PartitionLookup, partition_lookup
 from hiveacid.spark.read.scan_source import (
     CURRENT_WRITE_ID,

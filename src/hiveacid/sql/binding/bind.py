@@ -21,13 +21,8 @@ from hiveacid.spark.parser.relations import (
     find_relations_in_expression,
     shift_relation,
 )
+from hiveacid.spark.session import temporary_views
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.session.temporary_views import (
-    drop_view,
-    exists_in_spark,
-    is_temporary_view,
-    query_views,
-)
 from hiveacid.sql.binding.change_feed_calls import ChangeCall, find_change_calls
 from hiveacid.sql.binding.predicates import is_count_of_rows, where_predicate
 from hiveacid.sql.binding.source_positions import Edit, EditedText
@@ -151,7 +146,9 @@ class Binder:
         source = find_hiveacid_view(self.context, ref) or find_metadata_table(self.context, parts)
         if source is not None:
             return source
-        if (parts[0] in _FILE_FORMATS and len(parts) > 1) or exists_in_spark(self.context.facts, parts):
+        if (parts[0] in _FILE_FORMATS and len(parts) > 1) or temporary_views.exists_in_spark(
+            self.context.facts, parts
+        ):
             return None
         line, column = piece.position(relation.start)
         near = self._similar_name(parts)
@@ -182,7 +179,7 @@ class Binder:
 
     def run(self, text: str) -> DataFrame:
         """Return the rows of a bound query; its views may be dropped afterwards."""
-        return query_views(self.context.facts, text, self.frames)
+        return temporary_views.query_views(self.context.facts, text, self.frames)
 
     def frame(self, source: TableSource) -> DataFrame:
         """Return the rows of a table, with its virtual columns and their marker last if the source has them."""
@@ -213,7 +210,7 @@ class Binder:
     def drop_views(self) -> None:
         """Drop the views; DataFrames that were analysed with them stay valid."""
         for name in self.frames:
-            drop_view(self.context.facts, name)
+            temporary_views.drop_view(self.context.facts, name)
         self.views.clear()
         self.frames.clear()
 
@@ -236,7 +233,7 @@ def binder(
 
 def find_hiveacid_table(context: Context, ref: TableRef | None) -> TableName | None:
     """Return the table of the hiveacid catalog that a name refers to, None if it is Spark's or a temporary view."""
-    if ref is None or (ref.database is None and is_temporary_view(context.facts, ref.name)):
+    if ref is None or (ref.database is None and temporary_views.is_temporary_view(context.facts, ref.name)):
         return None
     name = ref.resolve(context.database)
     table = context.catalog.get_table(name)

@@ -17,11 +17,7 @@ from hiveacid.spark.predicates import constant_expressions
 from hiveacid.spark.session.temporary_views import exists_in_spark
 from hiveacid.sql.binding.change_feed_calls import HIVEACID_CHANGES, Argument, ChangeCall
 from hiveacid.sql.binding.predicates import Predicate
-from hiveacid.sql.binding.source_positions import (
-    EditedText,
-    errors_at,
-    spark_errors_at_source,
-)
+from hiveacid.sql.binding.source_positions import EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.statements.values import SPARK_CATALOG, Slice
 from hiveacid.table.context import Context
 from hiveacid.table.inspect import Inspect

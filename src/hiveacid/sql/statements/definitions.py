@@ -5,18 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition, TableName
-from hiveacid.sql.statements.values import (
-    PartitionSpec,
-    Properties,
-    Slice,
-    Statement,
-    TableRef,
-    TableStatement,
-)
+from hiveacid.sql.statements import values
 
 
 @dataclass(frozen=True)
-class CreateTable(TableStatement):
+class CreateTable(values.TableStatement):
     """CREATE TABLE, as users write it and as Hive's and Trino's SHOW CREATE TABLE print it.
 
     ``storage`` is None where the text says nothing about it. ``query`` is set for CREATE TABLE AS; then
@@ -31,10 +24,10 @@ class CreateTable(TableStatement):
     storage: StorageFormat | None = None
     location: str | None = None
     comment: str | None = None
-    properties: Properties = ()
+    properties: values.Properties = ()
     external: bool = False
     if_not_exists: bool = False
-    query: Slice | None = None
+    query: values.Slice | None = None
     using: bool = False
 
     def definition(
@@ -65,20 +58,20 @@ class CreateTable(TableStatement):
 
 
 @dataclass(frozen=True)
-class CreateTableLike(TableStatement):
+class CreateTableLike(values.TableStatement):
     """CREATE TABLE t LIKE source."""
 
-    source: TableRef
+    source: values.TableRef
     storage: StorageFormat | None = None
     location: str | None = None
-    properties: Properties = ()
+    properties: values.Properties = ()
     external: bool = False
     if_not_exists: bool = False
     using: bool = False
 
 
 @dataclass(frozen=True)
-class DropTable(TableStatement):
+class DropTable(values.TableStatement):
     """DROP TABLE."""
 
     if_exists: bool = False
@@ -86,35 +79,35 @@ class DropTable(TableStatement):
 
 
 @dataclass(frozen=True)
-class TruncateTable(TableStatement):
+class TruncateTable(values.TableStatement):
     """TRUNCATE [TABLE] t [PARTITION (...)]; a partial specification names several partitions."""
 
-    partition: PartitionSpec = ()
+    partition: values.PartitionSpec = ()
 
 
 @dataclass(frozen=True)
-class RenameTable(TableStatement):
+class RenameTable(values.TableStatement):
     """ALTER TABLE t RENAME TO u."""
 
-    new_name: TableRef
+    new_name: values.TableRef
 
 
 @dataclass(frozen=True)
-class AddColumns(TableStatement):
+class AddColumns(values.TableStatement):
     """ALTER TABLE t ADD COLUMNS (...) [RESTRICT | CASCADE]; partitions have the table's columns in any case."""
 
     columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True)
-class SetTableProperties(TableStatement):
+class SetTableProperties(values.TableStatement):
     """ALTER TABLE t SET TBLPROPERTIES (...)."""
 
-    properties: Properties
+    properties: values.Properties
 
 
 @dataclass(frozen=True)
-class UnsetTableProperties(TableStatement):
+class UnsetTableProperties(values.TableStatement):
     """ALTER TABLE t UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)."""
 
     keys: tuple[str, ...]
@@ -125,12 +118,12 @@ class UnsetTableProperties(TableStatement):
 class AddedPartition:
     """One PARTITION (...) [LOCATION ''] of ALTER TABLE ADD."""
 
-    spec: PartitionSpec
+    spec: values.PartitionSpec
     location: str | None = None
 
 
 @dataclass(frozen=True)
-class AddPartitions(TableStatement):
+class AddPartitions(values.TableStatement):
     """ALTER TABLE t ADD [IF NOT EXISTS] PARTITION (...) [LOCATION ''] ..."""
 
     partitions: tuple[AddedPartition, ...]
@@ -138,20 +131,20 @@ class AddPartitions(TableStatement):
 
 
 @dataclass(frozen=True)
-class DropPartitions(TableStatement):
+class DropPartitions(values.TableStatement):
     """ALTER TABLE t DROP [IF EXISTS] PARTITION (...), ... [PURGE]: each specification may match several."""
 
-    specs: tuple[PartitionSpec, ...]
+    specs: tuple[values.PartitionSpec, ...]
     if_exists: bool = False
     purge: bool = False
 
 
 @dataclass(frozen=True)
-class CreateTemporaryView(Statement):
+class CreateTemporaryView(values.Statement):
     """CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW name [(columns)] AS query."""
 
-    name: TableRef
-    query: Slice
+    name: values.TableRef
+    query: values.Slice
     columns: tuple[str, ...] = ()
     replace: bool = False
     shared: bool = False  # GLOBAL
@@ -166,72 +159,72 @@ class ViewColumn:
 
 
 @dataclass(frozen=True)
-class CreateView(Statement):
+class CreateView(values.Statement):
     """CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v [(column [COMMENT ''], ...)] [COMMENT ''] [TBLPROPERTIES (...)] AS query."""
 
-    view: TableRef
-    query: Slice
+    view: values.TableRef
+    query: values.Slice
     columns: tuple[ViewColumn, ...] = ()
     comment: str | None = None
-    properties: Properties = ()
+    properties: values.Properties = ()
     if_not_exists: bool = False
     replace: bool = False
 
 
 @dataclass(frozen=True)
-class AlterView(Statement):
+class AlterView(values.Statement):
     """ALTER VIEW v AS query."""
 
-    view: TableRef
-    query: Slice
+    view: values.TableRef
+    query: values.Slice
 
 
 @dataclass(frozen=True)
-class RenameView(Statement):
+class RenameView(values.Statement):
     """ALTER VIEW v RENAME TO w."""
 
-    view: TableRef
-    new_name: TableRef
+    view: values.TableRef
+    new_name: values.TableRef
 
 
 @dataclass(frozen=True)
-class SetViewProperties(Statement):
+class SetViewProperties(values.Statement):
     """ALTER VIEW v SET TBLPROPERTIES (...)."""
 
-    view: TableRef
-    properties: Properties
+    view: values.TableRef
+    properties: values.Properties
 
 
 @dataclass(frozen=True)
-class UnsetViewProperties(Statement):
+class UnsetViewProperties(values.Statement):
     """ALTER VIEW v UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)."""
 
-    view: TableRef
+    view: values.TableRef
     keys: tuple[str, ...]
     if_exists: bool = False
 
 
 @dataclass(frozen=True)
-class DropView(Statement):
+class DropView(values.Statement):
     """DROP VIEW."""
 
-    name: TableRef
+    name: values.TableRef
     if_exists: bool = False
 
 
 @dataclass(frozen=True)
-class CreateDatabase(Statement):
+class CreateDatabase(values.Statement):
     """CREATE DATABASE | SCHEMA."""
 
     name: str
     if_not_exists: bool = False
     comment: str | None = None
     location: str | None = None
-    properties: Properties = ()
+    properties: values.Properties = ()
 
 
 @dataclass(frozen=True)
-class DropDatabase(Statement):
+class DropDatabase(values.Statement):
     """DROP DATABASE | SCHEMA [CASCADE]."""
 
     name: str

@@ -17,12 +17,7 @@ from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.selection import select
 from hiveacid.core.transactions.states import CompactionState, TransactionState
-from hiveacid.errors import (
-    CompactionError,
-    HiveAcidError,
-    MissingDirectoryError,
-    TransactionStateError,
-)
+from hiveacid.errors import CompactionError, HiveAcidError, MissingDirectoryError, TransactionStateError
 from hiveacid.storage.locations import adopted_txn_id, list_adopted, path_visibility_txn_id, read_metadata
 from hiveacid.storage.paths import real_path
 from hiveacid.storage.staging import abandoned_staging, expired_staging

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 
+from hiveacid import errors
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
 from hiveacid.core.compaction.queue_records import Compaction
@@ -21,12 +22,6 @@ from hiveacid.core.format.write_id_lists import ValidCompactorWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import (
-    CompactionError,
-    HiveAcidError,
-    TransactionStateError,
-    UnsupportedFeatureError,
-)
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.spark.session.jobs import named_jobs
 from hiveacid.storage.locations import Location, list_locations
@@ -111,15 +106,17 @@ def run_job(
         return CompactionReport(job.id, job.request.kind, job.request.partition, state, str(refused))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit) or interrupted():
-            with suppress(HiveAcidError):
+            with suppress(errors.HiveAcidError):
                 context.store.release_compaction(job.id, worker)
             raise
         logger.warning("compaction %s of %s failed: %s", job.id, subject, error)
-        with suppress(TransactionStateError, CompactionError):  # another worker has it, or the table is gone
+        with suppress(
+            errors.TransactionStateError, errors.CompactionError
+        ):  # another worker has it, or the table is gone
             context.store.end_compaction(job.id, CompactionState.FAILED, str(error)[:500], worker=worker)
         raise
     report = replace(report, seconds=(context.clock.now() - began) / 1000)
-    with suppress(CompactionError):
+    with suppress(errors.CompactionError):
         context.store.note_compaction(job.id, report.details())
     logger.info(
         "compaction %s (%s of %s): %s files, %s bytes -> %s files, %s bytes in %.1f s",
@@ -141,8 +138,8 @@ def _refuse(context: Context, job: Compaction, worker: str, refused: _RefusedErr
     try:
         context.store.end_compaction(job.id, state, str(refused), following, worker)
     except (
-        TransactionStateError,
-        CompactionError,
+        errors.TransactionStateError,
+        errors.CompactionError,
     ):  # the claim expired meanwhile, and another worker has the job
         return CompactionState.FAILED
     return state
@@ -178,7 +175,7 @@ def _kind_of(job: Compaction) -> CompactionKind:
     try:
         return CompactionKind(job.request.kind)
     except ValueError:
-        raise CompactionError(
+        raise errors.CompactionError(
             f"compaction {job.id} of {job.request.table} is of the unknown kind {job.request.kind!r} (there are "
             f"{', '.join(CompactionKind)}): a newer version or a manual change of the queue added it; request it again"
         ) from None
@@ -211,8 +208,8 @@ def _record_transaction(work: _Job, write_ids: ValidCompactorWriteIdList) -> Non
     top = write_ids.high_watermark
     try:
         work.context.store.start_compaction(work.job.id, work.txn.txn_id, top, work.worker)
-    except TransactionStateError as error:
-        raise CompactionError(
+    except errors.TransactionStateError as error:
+        raise errors.CompactionError(
             f"compaction {work.job.id} was given up: nothing was heard of its worker for hive.txn.timeout; run it again"
         ) from error
 
@@ -236,7 +233,7 @@ def _plan(work: _Job, location: Location, write_ids: ValidCompactorWriteIdList) 
     if isinstance(plan, CompactionRefusal):
         raise _RefusedError(plan.reason, cleaning_needed=plan.cleaning_needed)
     if work.level is LayoutLevel.HIVE3 and not work.context.fs.renames_directories(location.root):
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"compaction of {work.table.name} at layout level hive3 needs a file system that renames directories in "
             "one step: readers could see half of the result. Use level hive4 (hiveacid.layout.level)"
         )
@@ -279,7 +276,7 @@ def _record_history_start(context: Context, name: TableName, earliest: WriteId) 
                 record_history_start(context, name, earliest)
                 return
         context.clock.sleep(_PAUSE)
-    raise CompactionError(f"a cleaner has been at work in {name} for a long time: compact it again")
+    raise errors.CompactionError(f"a cleaner has been at work in {name} for a long time: compact it again")
 
 
 def _record_progress(work: _Job, phase: str, before: DataVolume) -> None:

@@ -28,15 +28,7 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.spark.read.delete_join_without_bitmap import scan_deletes
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write import publish
-from hiveacid.spark.write.acid_events import (
-    StagedKind,
-    StagingTarget,
-    stage_delete_events,
-    stage_empty,
-    stage_flat,
-    stage_rows_with_ids,
-)
+from hiveacid.spark.write import acid_events, publish
 from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_rows, stage_runs
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.locations import Location
@@ -78,10 +70,12 @@ class RewriteTask:
         return f"{self.scratch}/{output.rpartition('/')[2]}{_STAGED}"
 
     @property
-    def target(self) -> StagingTarget:
+    def target(self) -> acid_events.StagingTarget:
         """Return the target of staged rows and events."""
         options = writer_options(self.table, self.context.settings)
-        return StagingTarget(self.context.facts, self.table, self.plan.high_watermark, {}, options)
+        return acid_events.StagingTarget(
+            self.context.facts, self.table, self.plan.high_watermark, {}, options
+        )
 
 
 @dataclass(frozen=True)
@@ -161,8 +155,8 @@ def rewrite(
             _put_in_place(job, scratch, list(outputs))
     finally:
         delete_staging(fs, scratch)
-    rows = sum(published.total(StagedKind.INSERTED) for published in outputs.values())
-    events = sum(published.total(StagedKind.DELETE) for published in outputs.values())
+    rows = sum(published.total(acid_events.StagedKind.INSERTED) for published in outputs.values())
+    events = sum(published.total(acid_events.StagedKind.DELETE) for published in outputs.values())
     counted = writing.counts and publish.footers_have_row_counts(job.table)
     output_volume = DataVolume(
         len(outputs),
@@ -184,7 +178,8 @@ def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[publis
         return
     made = list(made)
     rows, events = (
-        sum(published.total(kind) for published in made) for kind in (StagedKind.INSERTED, StagedKind.DELETE)
+        sum(published.total(kind) for published in made)
+        for kind in (acid_events.StagedKind.INSERTED, acid_events.StagedKind.DELETE)
     )
     applied = 0 if job.plan.kind is CompactionKind.MINOR else before.deletes
     if job.plan.output and rows != before.rows - applied and rows != (live := _live_rows(job)):
@@ -260,7 +255,7 @@ def _write_rows(job: RewriteTask, output: str) -> publish.PublishedFiles:
             staged = stage_in_order(job.context, job.target, location, plan.write_ids, footers, staging)
         if staged is None:
             staged = _stage_by_shuffle(job, location, directory)
-    published = _publish(job, *staged, f"{directory}-none", output, StagedKind.INSERTED)
+    published = _publish(job, *staged, f"{directory}-none", output, acid_events.StagedKind.INSERTED)
     if plan.metadata:
         job.context.fs.write_bytes(f"{output}/{METADATA_FILE}", plan.metadata.encode())
     return published
@@ -282,10 +277,12 @@ def _stage_by_shuffle(
     if plan.kind is CompactionKind.REBALANCE:
         frame = _rebalanced(job, frame, f"{directory}-runs")
     if full_acid:
-        reported = stage_rows_with_ids(job.target, frame, directory)
+        reported = acid_events.stage_rows_with_ids(job.target, frame, directory)
     else:
-        reported = stage_flat(job.target, frame, directory, [], [], small=False)
-    return publish.list_staged_files(job.context.fs, directory, StagedKind.INSERTED, reported), reported
+        reported = acid_events.stage_flat(job.target, frame, directory, [], [], small=False)
+    return publish.list_staged_files(
+        job.context.fs, directory, acid_events.StagedKind.INSERTED, reported
+    ), reported
 
 
 def _rebalanced(job: RewriteTask, frame: DataFrame, directory: str) -> DataFrame:
@@ -310,9 +307,9 @@ def _write_events(job: RewriteTask, output: str) -> publish.PublishedFiles:
     job.context.facts.require_plain_names()
     directory = job.staging(output)
     with translate_errors():
-        reported = stage_delete_events(job.target, _valid_delete_events(job), directory)
-    files = publish.list_staged_files(job.context.fs, directory, StagedKind.DELETE, reported)
-    return _publish(job, files, reported, f"{directory}-none", output, StagedKind.DELETE)
+        reported = acid_events.stage_delete_events(job.target, _valid_delete_events(job), directory)
+    files = publish.list_staged_files(job.context.fs, directory, acid_events.StagedKind.DELETE, reported)
+    return _publish(job, files, reported, f"{directory}-none", output, acid_events.StagedKind.DELETE)
 
 
 def _publish(
@@ -321,7 +318,7 @@ def _publish(
     reported: TaskReport,
     empty: str,
     output: str,
-    kind: StagedKind,
+    kind: acid_events.StagedKind,
 ) -> publish.PublishedFiles:
     """Move staged files into the result; ``empty``: directory for staging an empty file if there are none."""
     fs, table = job.context.fs, job.table
@@ -333,9 +330,9 @@ def _publish(
     published = publish.publish_acid(fs, table, files, lambda *_: output, reported)
     if published.directories:
         return published
-    if kind is StagedKind.DELETE:
+    if kind is acid_events.StagedKind.DELETE:
         fs.write_bytes(f"{output}/{ACID_VERSION_FILE}", b"2")
         return published
-    reported = stage_empty(job.target, empty)
+    reported = acid_events.stage_empty(job.target, empty)
     files = publish.list_staged_files(fs, empty, kind, reported)
     return publish.publish_acid(fs, table, files, lambda *_: output, reported, keep_empty=True)

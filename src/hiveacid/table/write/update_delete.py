@@ -6,17 +6,12 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
+from hiveacid import errors
 from hiveacid.config import setting_definitions
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.write_tasks import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import unquoted_name
-from hiveacid.errors import (
-    BucketColumnUpdateError,
-    ConfigError,
-    NoSuchColumnError,
-    PartitionColumnUpdateError,
-)
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.session.error_translation import translate_errors
@@ -108,26 +103,26 @@ def _may_have_subquery(*expressions: Expression | None) -> bool:
 def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
     """Return assignments by lower-case column; refuse unknown columns and those that Hive refuses (10292, 10302)."""
     if not assignments:
-        raise ConfigError("UPDATE sets no column")
+        raise errors.ConfigError("UPDATE sets no column")
     argument: object = assignments
     if not isinstance(argument, Mapping) or not all(isinstance(column, str) for column in argument):
-        raise ConfigError(
+        raise errors.ConfigError(
             f"UPDATE takes columns with their values, {{'qty': 'qty + 1'}}, not {assignments!r}"
         )
     values_by_column = {unquoted_name(column).lower(): value for column, value in assignments.items()}
     columns = {c.name for c in table.columns}
     for column in values_by_column:
         if column in {c.name for c in table.partition_columns}:
-            raise PartitionColumnUpdateError(
+            raise errors.PartitionColumnUpdateError(
                 f"{column} is a partition column of {table.name}: delete the row and insert it again"
             )
         if column not in columns:
             near = did_you_mean(column, columns)
-            raise NoSuchColumnError(
+            raise errors.NoSuchColumnError(
                 f"{table.name} has no column {column}; it has {', '.join(sorted(columns))}{near}"
             )
         if table.bucketing and column in table.bucketing.columns:
-            raise BucketColumnUpdateError(
+            raise errors.BucketColumnUpdateError(
                 f"{column} is a bucketing column of {table.name}: delete the row and insert it again"
             )
     return values_by_column
