@@ -13,19 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TypeAlias
 
-from hiveacid.core.format.names import (
-    ACID_VERSION_FILE,
-    FLUSH_LENGTH_SUFFIX,
-    METADATA_FILE,
-    NO_VISIBILITY,
-    UNION_DIRECTORY,
-    BaseName,
-    DeltaName,
-    is_hidden,
-    parse_bucket_file,
-    parse_directory,
-    parse_original_file,
-)
+from hiveacid.core.format import names as layout
 from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableKind, TxnId
 from hiveacid.core.snapshot.listing import DataFile, FileEntry
@@ -63,7 +51,7 @@ class DirectoryItem:
     kind: str
     state: ItemState
     reason: str
-    name: BaseName | DeltaName | None = None
+    name: layout.BaseName | layout.DeltaName | None = None
     files: int = 0
     bytes: int = 0
 
@@ -99,7 +87,7 @@ class Snapshot:
 
     write_ids: ValidWriteIdList
     txns: ValidTxnList | None
-    adopted_txn_id: TxnId = NO_VISIBILITY
+    adopted_txn_id: TxnId = layout.NO_VISIBILITY
     uncommitted_at_adoption: AbstractSet[int] = frozenset()
 
 
@@ -149,12 +137,12 @@ def take_inventory(
 
 def _names(
     top_names: Iterable[str],
-) -> tuple[dict[str, BaseName | DeltaName], list[FormatError]]:
-    names: dict[str, BaseName | DeltaName] = {}
+) -> tuple[dict[str, layout.BaseName | layout.DeltaName], list[FormatError]]:
+    names: dict[str, layout.BaseName | layout.DeltaName] = {}
     errors: list[FormatError] = []
     for top in top_names:
         try:
-            name = None if is_hidden(top) else parse_directory(top)
+            name = None if layout.is_hidden(top) else layout.parse_directory(top)
         except BadDirectoryNameError as error:
             errors.append(error)
             continue
@@ -164,7 +152,9 @@ def _names(
 
 
 def _is_uncommitted(
-    names: Mapping[str, BaseName | DeltaName], path: str, uncommitted_at_adoption: AbstractSet[int]
+    names: Mapping[str, layout.BaseName | layout.DeltaName],
+    path: str,
+    uncommitted_at_adoption: AbstractSet[int],
 ) -> bool:
     name = names.get(path.partition("/")[0])
     return name is not None and int(name.visibility_txn_id) in uncommitted_at_adoption
@@ -178,7 +168,7 @@ class _Classifier:
     snapshot: Snapshot
     kind: TableKind
     state: AcidState | None
-    names: Mapping[str, BaseName | DeltaName]
+    names: Mapping[str, layout.BaseName | layout.DeltaName]
     refused: Mapping[str, str]  # by path
     staging_txn_id: Callable[[str], TxnId | None]
 
@@ -237,21 +227,21 @@ class _Classifier:
 
     def _kind(self, path: str) -> str:
         name = self.names.get(path)
-        if isinstance(name, BaseName):
+        if isinstance(name, layout.BaseName):
             return "base"
-        if isinstance(name, DeltaName):
+        if isinstance(name, layout.DeltaName):
             return "delete_delta" if name.is_delete else "delta"
         return "original" if path == ROOT or self._is_original(path) else "other"
 
     def _is_original(self, path: str) -> bool:
-        return UNION_DIRECTORY.fullmatch(path) is not None or path in self.original_directories
+        return layout.UNION_DIRECTORY.fullmatch(path) is not None or path in self.original_directories
 
     def directory(self, path: str) -> _Classification:
         """Classify a directory of the root."""
         txn_id = self.staging_txn_id(path)
         if txn_id is not None:
             return ItemState.STAGING, f"files of a statement of transaction {txn_id} that was not published"
-        if is_hidden(path):
+        if layout.is_hidden(path):
             return ItemState.HIDDEN, "hidden: no reader looks at it"
         if path in self.refused:
             return ItemState.REFUSED, self.refused[path]
@@ -262,7 +252,7 @@ class _Classifier:
             return self._originals()
         return ItemState.FOREIGN, "not of the layout: no reader looks at it"
 
-    def _acid_directory(self, path: str, name: BaseName | DeltaName) -> _Classification:
+    def _acid_directory(self, path: str, name: layout.BaseName | layout.DeltaName) -> _Classification:
         if int(name.visibility_txn_id) in self.snapshot.uncommitted_at_adoption:
             return ItemState.ABORTED, _not_committed(name) + " when the table was taken over"
         if self.state is None:
@@ -279,13 +269,13 @@ class _Classifier:
     def _unreadable(self) -> _Classification:
         return ItemState.REFUSED, next(iter(self.refused.values()), "the location cannot be read")
 
-    def _why_aborted(self, name: BaseName | DeltaName) -> str:
+    def _why_aborted(self, name: layout.BaseName | layout.DeltaName) -> str:
         txns = self.snapshot.txns
         if txns is not None and txns.is_aborted(name.visibility_txn_id):
             return f"transaction {name.visibility_txn_id} of its compaction was aborted"
         return f"{_ids(name)} aborted"
 
-    def _why_open(self, name: BaseName | DeltaName) -> str:
+    def _why_open(self, name: layout.BaseName | layout.DeltaName) -> str:
         txns, write_ids = self.snapshot.txns, self.snapshot.write_ids
         is_visible = name.visibility_txn_id <= self.snapshot.adopted_txn_id or txns is None
         if not is_visible and txns is not None and not txns.is_valid(name.visibility_txn_id):
@@ -340,12 +330,12 @@ class _Classifier:
 
     def _side_file(self, path: str) -> _Classification | None:
         name = path.rpartition("/")[2]
-        if name in (ACID_VERSION_FILE, METADATA_FILE) and "/" in path:
+        if name in (layout.ACID_VERSION_FILE, layout.METADATA_FILE) and "/" in path:
             return ItemState.SIDE_FILE, "of Hive's layout"
         if any(part.startswith(("_", ".")) for part in path.split("/")):
             return ItemState.HIDDEN, "hidden: no reader looks at it"
-        bucket = parse_bucket_file(name.removesuffix(FLUSH_LENGTH_SUFFIX))
-        if name.endswith(FLUSH_LENGTH_SUFFIX) and bucket is not None:
+        bucket = layout.parse_bucket_file(name.removesuffix(layout.FLUSH_LENGTH_SUFFIX))
+        if name.endswith(layout.FLUSH_LENGTH_SUFFIX) and bucket is not None:
             return ItemState.SIDE_FILE, "says how much of a streamed file may be read"
         return None
 
@@ -354,38 +344,40 @@ class _Classifier:
     ) -> _Classification:
         """Classify a file of a directory that is read, by its name."""
         file = self.data[path]
-        if parse_bucket_file(file.name) is not None and not directory.raw:
+        if layout.parse_bucket_file(file.name) is not None and not directory.raw:
             limit = "read as far as its _flush_length file says"
             return ItemState.USED, classification[1] if file.flush_length_path is None else limit
-        if parse_original_file(file.name) is not None and directory.raw is not False:
+        if layout.parse_original_file(file.name) is not None and directory.raw is not False:
             return ItemState.USED, "a file without row ids (LOAD DATA)"
         return ItemState.FOREIGN, "not named bucket_N: no reader looks at it"
 
 
 def _why_used(directory: AcidDirectory) -> str:
-    if isinstance(directory.name, BaseName):
+    if isinstance(directory.name, layout.BaseName):
         return "the newest base that this snapshot may read"
     if directory.validity is RangeShare.SOME:
         return "some of its write ids are open or aborted: its rows are looked at one by one"
     return f"{_ids(directory.name)} committed"
 
 
-def _why_obsolete(name: BaseName | DeltaName, state: AcidState) -> str:
-    low, high = (0, name.write_id) if isinstance(name, BaseName) else (name.min_write_id, name.max_write_id)
+def _why_obsolete(name: layout.BaseName | layout.DeltaName, state: AcidState) -> str:
+    low, high = (
+        (0, name.write_id) if isinstance(name, layout.BaseName) else (name.min_write_id, name.max_write_id)
+    )
     base = state.base
-    if base is not None and isinstance(base.name, BaseName) and high <= base.name.write_id:
+    if base is not None and isinstance(base.name, layout.BaseName) and high <= base.name.write_id:
         return f"{base.path} holds or replaces its rows"
     for directory in (*state.deltas, *state.delete_deltas):
         other = directory.name
-        if isinstance(other, DeltaName) and other.min_write_id <= low and high <= other.max_write_id:
+        if isinstance(other, layout.DeltaName) and other.min_write_id <= low and high <= other.max_write_id:
             return f"{directory.path} holds its rows"
     return "other directories hold its rows"
 
 
-def _ids(name: BaseName | DeltaName, one: str = "is", many: str = "are") -> str:
+def _ids(name: layout.BaseName | layout.DeltaName, one: str = "is", many: str = "are") -> str:
     low, high = name.span
     return f"write id {low} {one}" if low == high else f"write ids {low} to {high} {many}"
 
 
-def _not_committed(name: BaseName | DeltaName) -> str:
+def _not_committed(name: layout.BaseName | layout.DeltaName) -> str:
     return f"transaction {name.visibility_txn_id} of its compaction had not committed"
