@@ -10,13 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hiveacid import errors
 from hiveacid.core.model import TableName
-from hiveacid.errors import (
-    SchemaMismatchError,
-    StreamCheckpointError,
-    StreamFencedError,
-    StreamReplayedError,
-)
 
 MAX_WRITERS = 1000
 """Number of writers that the progress keeps, so that an old writer is not registered as a new one."""
@@ -79,9 +74,9 @@ def register_writer(
         return StreamProgress(stream, checkpoint, 1, -1, ((writer, 1),))
     epoch = known.epoch_of(writer)
     if epoch is not None and epoch < known.epoch:
-        raise StreamFencedError(fenced_message(stream))
+        raise errors.StreamFencedError(fenced_message(stream))
     if checkpoint != known.checkpoint and known.last_batch_id >= 0 and not restart:
-        raise StreamCheckpointError(
+        raise errors.StreamCheckpointError(
             f"stream {stream} comes with another checkpoint ({checkpoint}, so far {known.checkpoint}): its batch ids "
             f"begin again at 0, and the table already has batches up to {known.last_batch_id}. Continue with the old "
             "checkpoint; or give this query a name of its own; or pass restart=True to keep the rows of the old "
@@ -97,20 +92,20 @@ def register_writer(
 
 def batch_error(
     known: StreamProgress | None, batch: StreamBatch
-) -> StreamFencedError | StreamReplayedError | None:
+) -> errors.StreamFencedError | errors.StreamReplayedError | None:
     """Return why a batch may not be committed, None if it may.
 
     StreamReplayedError: the table has it already. StreamFencedError: a newer writer has registered.
     """
     if known is None:
-        return StreamFencedError(
+        return errors.StreamFencedError(
             f"stream {batch.stream} is not known any more: the table was dropped or renamed while batch "
             f"{batch.batch_id} was written; nothing of it is visible. Start the query again"
         )
     if batch.epoch != known.epoch or batch.checkpoint != known.checkpoint:
-        return StreamFencedError(fenced_message(batch.stream))
+        return errors.StreamFencedError(fenced_message(batch.stream))
     if batch.batch_id <= known.last_batch_id:
-        return StreamReplayedError(
+        return errors.StreamReplayedError(
             f"batch {batch.batch_id} of stream {batch.stream} is in the table already (the last is {known.last_batch_id}); "
             "nothing was written again"
         )
@@ -135,7 +130,7 @@ def require_columns(
     missing = [name for name in needed if name not in brought]
     extra = [name for name in brought if name not in known or brought.count(name) > 1]
     if missing or extra:
-        raise SchemaMismatchError(
+        raise errors.SchemaMismatchError(
             f"the columns given are not those of {table}: missing {', '.join(missing) or 'none'}, unknown or "
             f"double {', '.join(dict.fromkeys(extra)) or 'none'}{advice}"
         )
