@@ -1,7 +1,7 @@
 """Newest row versions of ACID v1 (Hive 0.13 to 2.x), which keeps update events beside inserts.
 
-The rule is that of ``spark.read.acid_v1``: the newest event of a key counts. Newest is the largest current transaction;
-within one transaction a delete, then the highest statement id.
+As in ``spark.read.acid_v1``, only the newest event of a key counts: that of the highest current transaction. Within one
+transaction a delete is newer than any other event, and a higher statement id is newer than a lower one.
 """
 
 from __future__ import annotations

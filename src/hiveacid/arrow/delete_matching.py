@@ -40,7 +40,7 @@ class Keys:
 
     @property
     def normal(self) -> Keys:
-        """Return the keys with bucket properties of codec version 0 translated, as rows of write id 0 have them."""
+        """Return the keys with bucket properties of codec version 1. Rows of write id 0 may have version 0."""
         has_codec_0 = (self.write_ids == 0) & (self.buckets >= 0) & (self.buckets < _FIRST_V1_PROPERTY)
         if not has_codec_0.any():
             return self
@@ -107,12 +107,12 @@ class DeleteKeys:
         deletes = self.keys
         write_ids, buckets = np.unique(self._pairs[:, 0]), np.unique(self._pairs[:, 1])
         low, high = int(deletes.row_ids.min()), int(deletes.row_ids.max())
-        row_pair, possible = _pairint64_values(rows.write_ids, rows.buckets, write_ids, buckets)
+        row_pair, possible = _pair_numbers(rows.write_ids, rows.buckets, write_ids, buckets)
         possible &= (rows.row_ids >= low) & (rows.row_ids <= high)
         span = high - low + 1
         if (len(write_ids) * len(buckets)).bit_length() + span.bit_length() > _LONG_BITS:
             return self._find_by_pair(rows, possible)
-        delete_pair, _ = _pairint64_values(deletes.write_ids, deletes.buckets, write_ids, buckets)
+        delete_pair, _ = _pair_numbers(deletes.write_ids, deletes.buckets, write_ids, buckets)
         deleted = delete_pair * span + (deletes.row_ids - low)  # ascending, as the keys are
         numbers = np.where(possible, row_pair * span + (rows.row_ids - low), -1)
         return _positions(numbers, deleted)
@@ -129,7 +129,7 @@ class DeleteKeys:
         return positions
 
 
-def _pairint64_values(
+def _pair_numbers(
     write_ids: Any, buckets: Any, delete_write_ids: Any, delete_buckets: Any
 ) -> tuple[Any, Any]:
     """Return a number for each pair of write id and bucket property, and whether both parts occur in delete events."""

@@ -230,7 +230,7 @@ def _read_text(
 
 
 def _blocks(fs: FileSystem, file: RowFile) -> Iterator[bytes]:
-    """Yield the lines of a file in blocks, separated by single line breaks, without the last one."""
+    """Yield the lines of a file in blocks. One line break separates two lines; none follows the last line of a block."""
     if file.path.endswith(_PACKED[2:]):
         raise UnsupportedFeatureError(
             f"{file.path}: text compressed in this way can't be read without Spark (.gz and .bz2 can)"

@@ -283,7 +283,7 @@ def _limit(limit: int | None) -> int | None:
 
 
 def _limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:
-    """Yield batches of at most ``limit`` rows together; read no further batch then."""
+    """Yield the first ``limit`` rows in batches (None: all), and read no batch after them."""
     remaining = limit
     if remaining == 0:
         return

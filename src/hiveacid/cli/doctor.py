@@ -22,7 +22,7 @@ from hiveacid.errors import HiveAcidError
 from hiveacid.ports.store import WarehouseStore
 
 _JAVA = 17
-_SPARK = ((3, 5), (5, 0))  # from, below
+_SPARK_VERSIONS = ((3, 5), (5, 0))  # the lowest that is supported, and the lowest that is not
 _PYTHON = (3, 11)
 _FREE_BYTES = 1 << 30  # that the disk should have
 _MOST_CLOCK_SKEW = 2.0  # seconds that the file system's clock may differ
@@ -101,7 +101,7 @@ def pyspark() -> Check:
     except metadata.PackageNotFoundError:
         return Check("pyspark", ok=False, found="not installed", advice=advice)
     major, minor = (int(part) for part in version.split(".")[:2])
-    low, high = _SPARK
+    low, high = _SPARK_VERSIONS
     return Check("pyspark", low <= (major, minor) < high, version, advice)
 
 

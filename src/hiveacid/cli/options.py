@@ -87,7 +87,7 @@ class ConnectionOptions:
             store.close()
 
     @contextmanager
-    def shelf(self) -> Iterator[StandaloneAccess]:
+    def standalone_access(self) -> Iterator[StandaloneAccess]:
         """Yield store, catalog and files, for commands that inspect tables without Spark."""
         from hiveacid.storage.file_system_routing import AnyFileSystem  # noqa: PLC0415 - keeps --help fast
         from hiveacid.table.read.inventory import StandaloneAccess  # noqa: PLC0415
@@ -146,7 +146,7 @@ def without_password(context: click.Context, parameter: click.Parameter, value: 
     from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415 - keeps --help fast
 
     if is_metastore(value):
-        return value  # without authentication, so without passwords: opening it refuses them
+        return value  # a metastore is used without authentication; to open one whose URL has a password is an error
     from hiveacid.stores.sql.store_url import PASSWORD_VARIABLE, has_password  # noqa: PLC0415 - imports SQLAlchemy
 
     with exit_on_errors():

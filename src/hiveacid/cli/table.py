@@ -76,8 +76,8 @@ def history(*, connection: options.ConnectionOptions, name: str, limit: int | No
     """List the table's commits with user, time and operation, newest first."""
     from hiveacid.table.read.history import HISTORY, format_times, history_rows  # noqa: PLC0415 - keeps --help fast
 
-    with connection.shelf() as shelf:
-        rows = history_rows(shelf, *shelf.find(name))
+    with connection.standalone_access() as access:
+        rows = history_rows(access, *access.find(name))
     show_rows(_names(HISTORY), [format_times(row) for row in rows[:limit]], output)
 
 
@@ -91,8 +91,8 @@ def _print_inventory(
     """Print rows made from the inventory of a table's directories; needs no Spark."""
     from hiveacid.table.read.inventory import inventory_of  # noqa: PLC0415 - see above
 
-    with connection.shelf() as shelf:
-        inventory = inventory_of(shelf, *shelf.find(name))
+    with connection.standalone_access() as access:
+        inventory = inventory_of(access, *access.find(name))
     show_rows(_names(schema), list(rows_of(inventory)), output)
 
 
@@ -123,8 +123,8 @@ def check(
     if quick:
         from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - keeps --help fast
 
-        with connection.shelf() as shelf:
-            findings = check_quick(shelf, *shelf.find(name), spec)
+        with connection.standalone_access() as access:
+            findings = check_quick(access, *access.find(name), spec)
     else:
         with connection.session() as session:
             findings = session.table(name).inspect.check(spec)

@@ -38,7 +38,7 @@ def has_acid_columns(tail: OrcTail) -> bool:
 
 
 def check_footer(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
-    """Judge Hive's entries in the footer: counts, key index, version."""
+    """Check Hive's entries in the footer: counts, key index, version."""
     yield from _statistics(tail, file)
     yield from _key_index(tail, file)
     version = tail.user_metadata.get(FORMAT_VERSION)

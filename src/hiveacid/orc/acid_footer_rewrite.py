@@ -147,7 +147,7 @@ def _rewrite(tail: OrcTail, types: Sequence[OrcType], user_metadata: Mapping[str
     if source is None:
         raise BadFileError("an empty file has no footer", path=tail.path)
     footer = compress(_footer(source, types, user_metadata), tail.compression, source.block_size)
-    return source.footer_start - len(source.metadata), source.metadata + source.end(footer)
+    return source.footer_start - len(source.metadata), source.metadata + source.with_postscript(footer)
 
 
 def _footer(source: TailBytes, types: Sequence[OrcType], user_metadata: Mapping[str, str]) -> bytes:

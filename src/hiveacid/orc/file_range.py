@@ -45,4 +45,4 @@ class FileRange:
         return data
 
     def close(self) -> None:
-        """Nothing is open between two reads."""
+        """Do nothing: no file is open between two reads."""

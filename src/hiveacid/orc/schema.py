@@ -20,7 +20,7 @@ HIVE_NAMES = {
     OrcKind.TIMESTAMP_INSTANT: LOCAL_TIMESTAMP,
 }
 """Hive's names of the types without lengths or digits."""
-_OLD_DECIMAL = (38, 18)  # Hive 0.11 and 0.12 wrote none
+_OLD_DECIMAL = (38, 18)  # precision and scale of a decimal for which Hive 0.11 and 0.12 wrote none
 
 
 def row_schema(tail: OrcTail) -> Struct:

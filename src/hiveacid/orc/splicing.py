@@ -193,7 +193,7 @@ def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[O
     )
     metadata = compress(metadata, first.compression, source.block_size)
     footer = compress(_footer(pieces, end), first.compression, source.block_size)
-    data = metadata + source.end(footer, metadata)
+    data = metadata + source.with_postscript(footer, metadata)
     return parse_tail(data, end + len(data), path), data
 
 

@@ -37,7 +37,7 @@ _MAX_DIGITS = 38
 _MAX_NUMBER = (1 << 32) - 1  # ORC keeps all other numbers as 32-bit integers
 _MAX_DEPTH = 100  # types in types
 _STRIPE_FIELDS = 64  # the specification has seven
-_STRIPE_FIELDS_EACH = 16  # streams and encodings of a column in a stripe's footer
+_STRIPE_FOOTER_FIELDS_PER_COLUMN = 16  # streams and encodings
 _WRITER_TIME_ZONE = 3  # of a stripe's footer
 _TYPE_FIELDS = 12  # on average for a type: names and children count for the parent
 _METADATA_FIELDS = 8
@@ -128,8 +128,8 @@ class TailBytes:
     postscript: Message = field(repr=False)
     block_size: int
 
-    def end(self, footer: bytes, metadata: bytes | None = None) -> bytes:
-        """Return a new footer, and the postscript with its length and that of new ``metadata``."""
+    def with_postscript(self, footer: bytes, metadata: bytes | None = None) -> bytes:
+        """Return a new footer, followed by a postscript with its length and, if given, the length of ``metadata``."""
         lengths = {_FOOTER_LENGTH: len(footer)} | (
             {} if metadata is None else {_METADATA_LENGTH: len(metadata)}
         )
@@ -220,7 +220,8 @@ def writer_time_zone(fs: FileSystem, tail: OrcTail, stripe: Stripe) -> str:
     block_size = DEFAULT_BLOCK_SIZE if tail.source is None else tail.source.block_size
     try:
         footer = Message.parse(
-            decompress(data, tail.compression, block_size), _STRIPE_FIELDS_EACH * (2 + len(tail.types))
+            decompress(data, tail.compression, block_size),
+            _STRIPE_FOOTER_FIELDS_PER_COLUMN * (2 + len(tail.types)),
         )
         return footer.text(_WRITER_TIME_ZONE) or ""
     except WireError as error:

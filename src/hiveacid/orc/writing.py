@@ -26,7 +26,11 @@ CODECS = ("none", "zlib", "snappy", "lz4")
 """Codecs that Hive 3.1 and Hive 4 read (``orc.compress``); only Hive 4 reads ZSTD."""
 
 _INSERT = 0
-_BLOCK, _STRIDE, _BATCH = 65536, 10_000, 8192  # bytes; rows
+_BLOCK, _STRIDE, _BATCH = (
+    65536,
+    10_000,
+    8192,
+)  # bytes of a compressed block; rows of a row group; rows at a time
 
 
 @dataclass(frozen=True)

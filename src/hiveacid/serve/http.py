@@ -57,7 +57,7 @@ def serve_http(
     authentication: Authentication,
     answer: Callable[[str, bytes, Callable[[bytes], None]], None],
 ) -> None:
-    """Answer the requests of a connection; ``answer`` gets the user's name, the message, and what sends the answer."""
+    """Answer the requests of a connection. ``answer`` gets the user's name, the message, and a function for the answer."""
     keep = True
     while keep:
         try:
@@ -109,7 +109,7 @@ def _read_head(wire: Wire) -> Request | None:
 
 
 def _require_call(request: Request, access: Access) -> None:
-    """Raise RefusedRequestError for what no client of the protocol sends, and for foreign names of this server."""
+    """Raise RefusedRequestError unless path, type and Host header are those that a client of this server sends."""
     if request.method != "POST" or request.path.rstrip("/") != PATH:
         raise RefusedRequestError(HTTPStatus.NOT_FOUND, f"only POST {PATH} exists")
     if request.header("content-type").partition(";")[0].strip().lower() != _KIND:
@@ -120,7 +120,7 @@ def _require_call(request: Request, access: Access) -> None:
 
 
 def _authenticated_user(request: Request, authentication: Authentication) -> tuple[str, str]:
-    """Return the user's name, and what proves to the client who the server is. Raises RefusedRequestError."""
+    """Return the user's name, and the server's token for the client ('' without Kerberos). Raises RefusedRequestError."""
     scheme, _, encoded = request.header("authorization").partition(" ")
     try:
         sent = base64.b64decode(encoded.lstrip(": ").rstrip(), validate=True)  # Hive JDBC sends a colon

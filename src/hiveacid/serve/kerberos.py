@@ -18,7 +18,7 @@ _NO_LAYER = b"\1\0\0\0"  # RFC 4752, 3.3: SASL neither signs nor encrypts
 
 
 class RefusedTicketError(ClientProtocolError):
-    """A ticket that was not accepted, or a message behind it."""
+    """A ticket, or a later message of the negotiation, that was not accepted."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class TicketCheck:
     """The negotiation with one client. All methods raise RefusedTicketError."""
 
     def __init__(self, kerberos: Kerberos) -> None:
-        """Wait for the first token."""
+        """Begin before the client's first token."""
         gssapi = gssapi_library()
         self._refused: type[Exception] = gssapi.exceptions.GSSError
         self._mechanism = gssapi.MechType.kerberos
@@ -71,7 +71,7 @@ class TicketCheck:
             raise RefusedTicketError(f"the ticket was not accepted: {str(error)!a}") from error
 
     def user(self) -> str:
-        """Return the client's name without the realm, which must be the server's, once the ticket was accepted."""
+        """Return the name of the client whose ticket was accepted; its realm must be the server's."""
         if not self.complete or self._context.mech != self._mechanism:
             raise RefusedTicketError("the ticket was not accepted: one token of Kerberos is expected")
         principal = str(self._context.initiator_name)

@@ -168,7 +168,8 @@ class Service:
         def work() -> Result | None:
             frame = session.spark.sql(text)
             if frame.columns == WRITTEN_NAMES:
-                # Committed: no Spark job may follow that a cancel could make fail. More rows are those of a query.
+                # The statement has committed: no Spark job may follow, because a cancel could make it fail. A query with
+                # columns of these names may have several rows.
                 rows = frame.take(2)
                 if len(rows) == 1:
                     return RowsResult(WRITTEN, rows)

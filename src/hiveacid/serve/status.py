@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_MESSAGE = 1 << 16
 _STATES: tuple[tuple[type[HiveAcidError], str], ...] = (
-    # the most derived classes first; texts of Hive's ErrorMsg where it has one, else of the SQL standard
+    # Derived classes come before their bases. A state is that of Hive's ErrorMsg, or else that of the SQL standard.
     (errors.NoSuchTableError, "42S02"),
     (errors.NoSuchColumnError, "42S22"),
     (errors.NoSuchDatabaseError, "42000"),

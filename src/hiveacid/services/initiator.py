@@ -90,14 +90,14 @@ class Initiator:
         store = self.context.store
         now = store.now()
         attempts = self._attempts()
-        places = {
+        candidates = {
             (partition.table, partition.partition): partition
             for partition in store.changed_partitions(self._seen)
         }
         for key, jobs in attempts.items():
-            if jobs[-1].state in _ENDED_BADLY:  # it is tried again even without new writes
-                places.setdefault(key, ChangedPartition(*key))
-        findings = [finding for finding in self._findings(places, attempts, now) if finding is not None]
+            if jobs[-1].state in _ENDED_BADLY:  # a failed compaction is tried again even without new writes
+                candidates.setdefault(key, ChangedPartition(*key))
+        findings = [finding for finding in self._findings(candidates, attempts, now) if finding is not None]
         self._seen = max(0, now - _OVERLAP)
         return findings
 
@@ -108,17 +108,20 @@ class Initiator:
         return attempts
 
     def _findings(
-        self, places: Mapping[_Key, ChangedPartition], attempts: Mapping[_Key, Sequence[Compaction]], now: int
+        self,
+        candidates: Mapping[_Key, ChangedPartition],
+        attempts: Mapping[_Key, Sequence[Compaction]],
+        now: int,
     ) -> Iterator[InitiatorFinding | None]:
         tables: dict[TableName, _Table | None] = {}
-        for key, changed in sorted(places.items(), key=lambda item: (item[0][0], item[0][1] or "")):
+        for key, changed in sorted(candidates.items(), key=lambda item: (item[0][0], item[0][1] or "")):
             name, partition = key
             try:
                 if name not in tables:
                     tables[name] = self._load_table(name)
                 table = tables[name]
                 if table is None or partition not in table.partitions:
-                    continue  # dropped; or an abort in an unknown partition, which the cleaner handles
+                    continue  # the table was dropped; or a writer aborted in an unknown partition: the cleaner's work
                 yield self._assess(table, changed, attempts.get(key, ()), now)
             except HiveAcidError as error:
                 yield self._decline_after_error(key, error, attempts.get(key, ()))

@@ -49,7 +49,7 @@ def shell(
     """
     from hiveacid.cli.shell.screen import Screen  # noqa: PLC0415 - keeps --help fast
 
-    screen = Screen.here(plain=plain)
+    screen = Screen.detect(plain=plain)
     if screen.edits and find_spec("prompt_toolkit") is None:
         raise ConfigError(
             "the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]', or use --plain"
@@ -79,9 +79,9 @@ def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *
     screen.note("\\help lists the commands; Ctrl-D ends")
     try:
         if screen.edits:
-            from hiveacid.cli.shell.editor import Editor, edited  # noqa: PLC0415 - needs the extra
+            from hiveacid.cli.shell.editor import Editor, typed_entries  # noqa: PLC0415 - needs the extra
 
-            made.run_typed(edited(Editor(made.complete, screen.note), made.prompt))
+            made.run_typed(typed_entries(Editor(made.complete, screen.note), made.prompt))
         elif screen.typed:
             made.run_lines(_typed_lines(made))
         else:

@@ -116,7 +116,7 @@ def _bindings() -> KeyBindings:
     return bindings
 
 
-def edited(editor: Editor, prompt: Callable[[], str]) -> Iterator[str | None]:
+def typed_entries(editor: Editor, prompt: Callable[[], str]) -> Iterator[str | None]:
     """Yield typed entries; None for Ctrl-C, which discards the current one. Ctrl-D ends."""
     while True:
         try:

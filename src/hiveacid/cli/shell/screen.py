@@ -30,10 +30,10 @@ _FRAME = 3  # characters around a column of a table
 
 @dataclass(frozen=True)
 class Result:
-    """Rows as texts (None: NULL). ``right``: columns of numbers. ``more``: the query has more rows than these."""
+    """Rows as texts (None: NULL). ``right_aligned``: columns of numbers. ``more``: the query has more rows than these."""
 
     columns: tuple[str, ...]
-    right: tuple[bool, ...]
+    right_aligned: tuple[bool, ...]
     rows: tuple[tuple[str | None, ...], ...]
     more: bool = False
 
@@ -69,7 +69,7 @@ def plain_table(result: Result) -> Iterator[str]:
     for row in cells:
         padded = [
             " " * (width - cell_len(cell)) + cell if right else cell + " " * (width - cell_len(cell))
-            for cell, width, right in zip(row, widths, result.right, strict=True)
+            for cell, width, right in zip(row, widths, result.right_aligned, strict=True)
         ]
         yield "  ".join(padded).rstrip()
 
@@ -96,7 +96,7 @@ def is_crowded(columns: int, width: int) -> bool:
 def print_boxed(console: Console, columns: Sequence[str], result: Result) -> None:
     """Print a table that fits the terminal; longer values are cut and end with an ellipsis."""
     table = Table(box=ROUNDED)
-    for name, right in zip(columns, result.right, strict=True):
+    for name, right in zip(columns, result.right_aligned, strict=True):
         justify = "right" if right else "left"
         table.add_column(Text(escape_controls(name)), justify=justify, overflow="ellipsis", no_wrap=True)  # type: ignore[arg-type]
     for row in result.rows:
@@ -114,7 +114,7 @@ class Screen:
     plain: bool
 
     @classmethod
-    def here(cls, *, plain: bool) -> Screen:
+    def detect(cls, *, plain: bool) -> Screen:
         """Detect the properties of standard input and output; a dumb terminal, or none, is plain."""
         dumb = os.environ.get("TERM", "dumb") in {"", "dumb"}
         return cls(sys.stdin.isatty(), plain or dumb or not sys.stdout.isatty())

@@ -20,7 +20,7 @@ Key = tuple[int, int, int]
 """Write id, bucket property, row id: the sort key of records."""
 
 _MAX_SMALL_FILES = 8
-"""Small files that may lie below large ones; each becomes a stripe, and many small stripes are slow to read."""
+"""Most small files that are copied with a large one above them. Each becomes a stripe; small stripes are slow to read."""
 _DOMINANT_FILE_DIVISOR = 8
 """A file with three quarters of its bucket's bytes counts as large from an eighth of the usual size on."""
 

@@ -111,21 +111,23 @@ def _parsed(path: str) -> object:
     return parse_directory(path) if is_layout(path) else None
 
 
-def reason_not_to_initiate(place: CompactionCandidate, thresholds: Thresholds, now: int) -> Decision | None:
+def reason_not_to_initiate(
+    candidate: CompactionCandidate, thresholds: Thresholds, now: int
+) -> Decision | None:
     """Return why a location must not be compacted automatically now, None if it may be.
 
     ``now``: ms. The files do not matter here. Compactions that a user requests are not checked.
     """
-    if place.disabled is not None:
-        return Decision(None, f"no_auto_compaction is set on the {place.disabled}")
-    if place.kind is TableKind.PLAIN:
+    if candidate.disabled is not None:
+        return Decision(None, f"no_auto_compaction is set on the {candidate.disabled}")
+    if candidate.kind is TableKind.PLAIN:
         return Decision(None, "the table is not transactional")
-    if place.kind is TableKind.INSERT_ONLY and not thresholds.insert_only:
+    if candidate.kind is TableKind.INSERT_ONLY and not thresholds.insert_only:
         return Decision(None, "the table is insert-only and hive.compactor.compact.insert.only=false")
-    under_way = next((attempt for attempt in place.attempts if attempt.state in UNDER_WAY), None)
+    under_way = next((attempt for attempt in candidate.attempts if attempt.state in UNDER_WAY), None)
     if under_way is not None:
         return Decision(None, f"compaction {under_way.id} is {under_way.state} already")
-    failed = _failures_in_a_row(place.attempts, thresholds.failures)
+    failed = _failures_in_a_row(candidate.attempts, thresholds.failures)
     if failed and not _is_long_ago(failed, thresholds.retry_after, now):
         return Decision(
             None,
@@ -155,16 +157,16 @@ def _is_long_ago(failed: Sequence[Attempt], retry_after: float, now: int) -> boo
     return retry_after > 0 and last + retry_after * 1000 < now
 
 
-def decide_by_aborts(place: CompactionCandidate, thresholds: Thresholds, now: int) -> Decision | None:
+def decide_by_aborts(candidate: CompactionCandidate, thresholds: Thresholds, now: int) -> Decision | None:
     """Return the compaction that aborted transactions require, None if they require none.
 
     Transactions that were aborted before the last successful compaction do not count again. It has dropped their
     rows, so other locations keep their ids in the store.
     """
     began = max(
-        (attempt.started or 0 for attempt in place.attempts if attempt.state in _ENDED_WELL), default=0
+        (attempt.started or 0 for attempt in candidate.attempts if attempt.state in _ENDED_WELL), default=0
     )
-    aborted = [time for time in place.aborted if time >= began]
+    aborted = [time for time in candidate.aborted if time >= began]
     if len(aborted) > thresholds.aborted_txns:
         reason = f"{len(aborted)} aborted transactions, more than {thresholds.aborted_txns}"
         return Decision(CompactionKind.MAJOR, f"{reason} (hive.compactor.abortedtxn.threshold)")

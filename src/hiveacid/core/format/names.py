@@ -28,6 +28,8 @@ FLUSH_LENGTH_SUFFIX = "_flush_length"
 UNION_DIRECTORY = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+")
 """Sub-directory that UNION ALL writes below a delta or a plain table's root; its files belong to that parent."""
 
+PRE_ACID_WRITE_ID = -(1 << 63)
+"""The write id of a base that an old Hive compacted from original files only."""
 NO_VISIBILITY = TxnId(0)
 """The visibility txn id of a directory without ``_v`` suffix."""
 
@@ -36,7 +38,6 @@ _DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]
 _BUCKET = re.compile(r"bucket_([0-9]+)(?:_([0-9]+))?")
 _ORIGINAL = re.compile(r"([0-9]+)_[0-9]+(?:_copy_([0-9]+))?")
 _LAST_INT = (1 << 31) - 1  # Hive keeps buckets, copies and statement ids as Java's int
-_LOWEST_WRITE_ID = -(1 << 63)  # write id of a base that an old Hive compacted from original files only
 _SURE_DIGITS = 18  # every number with this many digits is below LAST_ID
 _PREFIXES = ("base_", "delta_", "delete_delta_")
 
@@ -136,7 +137,7 @@ def parse_number(text: str, highest: int = LAST_ID) -> int | None:
     number = int(text) if len(text) <= _SURE_DIGITS else int(text.replace("-", "").lstrip("0") or "0")
     if text.startswith("-") and number > 0:
         number = -number
-    return number if _LOWEST_WRITE_ID <= number <= highest else None
+    return number if PRE_ACID_WRITE_ID <= number <= highest else None
 
 
 def _id(text: str, name: str, highest: int = LAST_ID) -> int:

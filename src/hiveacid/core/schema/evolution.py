@@ -108,8 +108,8 @@ def recipe(columns: Sequence[Column], file: hive_types.Struct, how: Matching) ->
 def _position_in_file(number: int, column: Column, names: Sequence[str], how: Matching) -> int | None:
     if how is Matching.POSITION:
         return number if number < len(names) else None
-    places = [place for place, name in enumerate(names) if name.lower() == column.name]
-    return places[-1] if places else None  # of names that differ in case ORC takes the last
+    positions = [position for position, name in enumerate(names) if name.lower() == column.name]
+    return positions[-1] if positions else None  # if names differ only in case, ORC takes the last
 
 
 def _names_are_usable(names: Sequence[str]) -> bool:

@@ -246,7 +246,7 @@ _LEFT = {
 def check_layout(
     found: Inventory, write_ids: ValidWriteIdList, kind: TableKind, root: str, partition: str | None
 ) -> Iterator[Finding]:
-    """Judge a location's directories and the names of its files."""
+    """Check a location's directories and the names of its files."""
     for error in found.errors:
         finding_kind = FindingKind.BAD_SIDE_FILE
         if isinstance(error, BadDirectoryNameError):
@@ -288,7 +288,7 @@ def _files(found: Inventory, kind: TableKind, root: str, partition: str | None) 
 def check_version_files(
     texts: dict[str, bytes | None], root: str, partition: str | None
 ) -> Iterator[Finding]:
-    """Judge the contents of ``_orc_acid_version`` files by directory; None: the directory has none."""
+    """Check the contents of ``_orc_acid_version`` files by directory; None: the directory has none."""
     for directory, text in texts.items():
         if text is None:
             message = "Hive's own writers leave one; LOAD DATA and empty bases of Hive 4 have none"

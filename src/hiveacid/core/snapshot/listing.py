@@ -214,7 +214,7 @@ def _directory(top: str, name: names.BaseName | names.DeltaName, inside: list[Fi
 
 
 def _is_streamed(name: names.BaseName | names.DeltaName) -> bool:
-    """Only a delta of several write ids that no compaction made can still grow."""
+    """Tell whether a stream may still append to a directory: a delta of several write ids that no compaction made."""
     return (
         isinstance(name, names.DeltaName)
         and not name.is_delete

@@ -18,6 +18,7 @@ from functools import cached_property
 
 from hiveacid.core.format.names import (
     NO_VISIBILITY,
+    PRE_ACID_WRITE_ID,
     BaseName,
     DeltaName,
     parse_bucket_file,
@@ -29,9 +30,6 @@ from hiveacid.core.snapshot.listing import DataFile, FileEntry, ListedDirectory,
 from hiveacid.errors import NotEnoughHistoryError
 
 __all__ = ["AcidDirectory", "AcidState", "DataFile", "read_directory", "select"]
-
-PRE_ACID_WRITE_ID = -(1 << 63)
-"""The write id of a base that an old Hive compacted from files older than the conversion."""
 
 
 @dataclass(frozen=True)
