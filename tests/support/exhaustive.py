@@ -89,7 +89,7 @@ EXHAUSTIVE = {
     "crash/test_kill.py::test_what_a_killed_driver_leaves[first_file]": _DRIVER,
     "crash/test_kill.py::test_what_a_killed_driver_leaves[not_committed]": _DRIVER,
     "crash/test_services.py::test_a_service_process_works": "two processes and one turn stay; unit/services has the watch",
-    "spark/test_listing_cache.py::test_every_statement": "changes of files, and random histories with kept listings, stay",
+    "spark/test_listing_reuse.py::test_every_statement": "changes of files, and random histories with kept listings, stay",
     "spark/test_large_writes.py": "INSERTs of fewer tasks stay; thousands of tasks take a minute",
     "crash/test_soak.py": _STRESS,
     "crash/test_stream_crash.py::test_a_batch_that_died_is_written_once[merge": _OTHER_CASE,

@@ -17,7 +17,7 @@ LONGEST = (
     "hostile/test_parameter_values.py",
     "spark/test_search_argument.py",
     "crash/test_services.py",
-    "spark/test_listing_cache.py",
+    "spark/test_listing_reuse.py",
     "spark/test_random_history.py",
     "crash/test_object_store_kill.py",
     "spark/test_documents.py",

@@ -33,9 +33,9 @@ from hiveacid.arrow.comparisons import (
     parse_moment,
     sides_of,
 )
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Primitive, parse_type
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, ParseError
 from hiveacid.orc.stored_values import arrow_type
 from hiveacid.spark.parser.lexer import Token, TokenKind, string_value, tokenize
@@ -45,7 +45,7 @@ _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NUMBERED_COLUMN_TEXT = "FieldPath("  # pyarrow's text of a column that is given by its number
 _QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SPELLINGS = {"==": "=", "!=": "<>"}
-_MOST_DEPTH = 100
+_MAX_DEPTH = 100
 _DIGITS = 38
 NEVER, ALWAYS = pc.scalar(False), pc.scalar(True)  # noqa: FBT003 - values
 
@@ -140,8 +140,8 @@ class _Parser:
         return lambda positive: _joined([part(positive) for part in parts], and_ if positive else or_)
 
     def negation(self, depth: int) -> TruthExpression:
-        if depth > _MOST_DEPTH:
-            self.fail(f"the condition is nested more than {_MOST_DEPTH} deep")
+        if depth > _MAX_DEPTH:
+            self.fail(f"the condition is nested more than {_MAX_DEPTH} deep")
         if self.take("NOT") or self.take("!"):
             inner = self.negation(depth + 1)
             return lambda positive: inner(not positive)

@@ -24,11 +24,11 @@ from hiveacid.arrow.pruning import possible_stripes
 from hiveacid.arrow.snapshot import EventFile, PartitionFiles, Snapshot
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.table.context import StoreContext
 
-ROW_ID = "ROW__ID"
 ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])
 BATCH_ROWS = 131_072
 _THREADS = 16

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.arrow.conditions import Condition, condition_of, parse_condition
-from hiveacid.arrow.scan import BATCH_ROWS, ROW_ID, Read, Selection, TableDataset, output_schema, read_batches
+from hiveacid.arrow.scan import BATCH_ROWS, Read, Selection, TableDataset, output_schema, read_batches
 from hiveacid.arrow.snapshot import Snapshot, take_snapshot
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import supported_file_kind
+from hiveacid.core.schema.virtual_columns import ROW_ID
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.connection import Connection, retry_conflicts

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog.opening import open_store, settings_of_store
 from hiveacid.config import Settings
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableName
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchDatabaseError, TransactionStateError
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.paths import absolute, is_local

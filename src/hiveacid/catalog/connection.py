@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Self
 from hiveacid.catalog import ddl
 from hiveacid.catalog.opening import open_store, settings_of_store
 from hiveacid.config import Settings
-from hiveacid.core.display import Displayed, did_you_mean
+from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Start
 from hiveacid.spark.session.capabilities import SparkFacts

@@ -23,7 +23,6 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import BaseName
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import (
@@ -39,6 +38,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.partitions import matching_partitions
 from hiveacid.core.schema.storage_formats import supported_file_kind
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
     AlreadyExistsError,

@@ -25,7 +25,7 @@ _JAVA = 17
 _SPARK_VERSIONS = ((3, 5), (5, 0))  # the lowest that is supported, and the lowest that is not
 _PYTHON = (3, 11)
 _FREE_BYTES = 1 << 30  # that the disk should have
-_MOST_CLOCK_SKEW = 2.0  # seconds that the file system's clock may differ
+_MAX_CLOCK_SKEW = 2.0  # seconds that the file system's clock may differ
 _ANSWER_SECONDS = 30  # seconds that another program has to answer
 
 
@@ -164,7 +164,7 @@ def local_warehouse(warehouse: Path) -> Iterator[Check]:
     yield Check("warehouse", ok=True, found=shown)
     advice = "let the file server and this machine keep the same time (NTP)"
     yield Check(
-        "clock", skew <= _MOST_CLOCK_SKEW, f"differs by {skew:.1f} s from that of the warehouse", advice
+        "clock", skew <= _MAX_CLOCK_SKEW, f"differs by {skew:.1f} s from that of the warehouse", advice
     )
     free = shutil.disk_usage(existing).free
     yield Check(

@@ -194,7 +194,7 @@ def _summarize_end(data: bytes, size: int) -> FileSummary | None:
             fields[number].append(value)
     rows, stride = fields[_ROWS][-1], fields[_STRIDE][-1]
     if not (
-        isinstance(rows, int) and isinstance(stride, int) and rows <= _MOST_ROWS and stride <= _MOST_STRIDE
+        isinstance(rows, int) and isinstance(stride, int) and rows <= _MAX_ROWS and stride <= _MAX_STRIDE
     ):
         return None
     types, statistics = tuple(fields[_TYPES]), fields[_STATISTICS]
@@ -217,7 +217,7 @@ def _summarize_end(data: bytes, size: int) -> FileSummary | None:
 
 _STRIPES, _TYPES, _ROWS, _STATISTICS, _STRIDE = 3, 4, 6, 7, 8  # of the footer
 _LONGEST_FOOTER, _LONGEST_STATISTICS = 1 << 18, 100  # bytes; hostile ones must not fill the caches
-_STRIPE_FIELDS, _MOST_ROWS, _MOST_STRIDE = 64, 1 << 48, (1 << 32) - 1  # as in ``orc.tail``
+_STRIPE_FIELDS, _MAX_ROWS, _MAX_STRIDE = 64, 1 << 48, (1 << 32) - 1  # as in ``orc.tail``
 
 
 def _rows_of_stripes(stripes: Sequence[int | bytes], end: int) -> int | None:

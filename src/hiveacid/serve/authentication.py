@@ -26,11 +26,11 @@ logger = logging.getLogger(__name__)
 _USER = re.compile(r"[^\s:/\\\x00-\x1f]{1,256}")
 _LONGEST_PASSWORD = 1024
 _N, _R, _P = 1 << 14, 8, 1  # 16 MB and some 50 ms for each attempt
-_MOST_CHECKS = 4  # at a time: each takes 16 MB
-_MOST_WORK = 1 << 24  # n · r · p of a line
-_MOST_MEMORY = 1 << 27  # bytes of one check; scrypt needs 128 · n · r
+_MAX_CHECKS = 4  # at a time: each takes 16 MB
+_MAX_WORK = 1 << 24  # n · r · p of a line
+_MAX_MEMORY = 1 << 27  # bytes of one check; scrypt needs 128 · n · r
 _REMEMBER_SECONDS = 300.0  # a correct password is not checked again: HTTP sends it with each request
-_MOST_REMEMBERED = 1000
+_MAX_REMEMBERED = 1000
 
 
 class Passwords(Protocol):
@@ -70,7 +70,7 @@ class _Hash:
 
 
 def _scrypt(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
-    return hashlib.scrypt(password.encode(), salt=salt, n=n, r=r, p=p, maxmem=_MOST_MEMORY, dklen=32)
+    return hashlib.scrypt(password.encode(), salt=salt, n=n, r=r, p=p, maxmem=_MAX_MEMORY, dklen=32)
 
 
 def hash_line(user: str, password: str) -> str:
@@ -92,7 +92,7 @@ class PasswordFile:
     def __init__(self, path: Path) -> None:
         """Read the file. Raises ConfigError for a file that is unreadable, damaged, or writable by other users."""
         self._path = path
-        self._slots = threading.BoundedSemaphore(_MOST_CHECKS)
+        self._slots = threading.BoundedSemaphore(_MAX_CHECKS)
         self._read: tuple[float, dict[str, _Hash]] = (-1.0, {})
         self._decoy = _parse_hash(hash_line("nobody", secrets.token_hex(16)).partition(":")[2], "decoy")
         self._users()
@@ -150,8 +150,8 @@ def _parse_hash(text: str, where: str) -> _Hash:
         )
     except (ValueError, binascii.Error) as error:
         raise ConfigError(f"{where} is not of the form user:scrypt$n$r$p$salt$digest") from error
-    is_sound = parsed.n > 1 and parsed.r > 0 and parsed.p > 0 and parsed.n * parsed.r * parsed.p <= _MOST_WORK
-    is_sound = is_sound and parsed.n & (parsed.n - 1) == 0 and parsed.n * parsed.r * 128 < _MOST_MEMORY
+    is_sound = parsed.n > 1 and parsed.r > 0 and parsed.p > 0 and parsed.n * parsed.r * parsed.p <= _MAX_WORK
+    is_sound = is_sound and parsed.n & (parsed.n - 1) == 0 and parsed.n * parsed.r * 128 < _MAX_MEMORY
     if scheme != "scrypt" or not is_sound or len(parsed.digest) != 32 or len(parsed.salt) < 8:  # noqa: PLR2004 - bytes
         raise ConfigError(f"{where} has no usable scrypt hash")
     return parsed
@@ -200,6 +200,6 @@ class Authentication:
             raise
         with self._lock:
             valid = {other: expiry for other, expiry in self._remembered.items() if expiry > now}
-            self._remembered = {} if len(valid) >= _MOST_REMEMBERED else valid
+            self._remembered = {} if len(valid) >= _MAX_REMEMBERED else valid
             self._remembered[key] = now + _REMEMBER_SECONDS
         return True

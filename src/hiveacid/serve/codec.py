@@ -15,7 +15,7 @@ from hiveacid.stores.hms.thrift.structs import ThriftStruct
 
 CALL, REPLY, EXCEPTION = 1, 2, 3
 _VERSION, _VERSION_MASK = 0x80010000, 0xFFFF0000
-_MOST_DEPTH = 16  # the deepest argument of the interface has 4 levels
+_MAX_DEPTH = 16  # the deepest argument of the interface has 4 levels
 _LONGEST_NAME = 128
 _BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64 = 2, 3, 4, 6, 8, 10
 _BINARY, _STRUCT, _MAP, _SET, _LIST = 11, 12, 13, 14, 15
@@ -163,8 +163,8 @@ class Decoder:
 
 
 def _require_shallow(depth: int) -> None:
-    if depth > _MOST_DEPTH:
-        raise ClientProtocolError(f"more than {_MOST_DEPTH} levels of nesting")
+    if depth > _MAX_DEPTH:
+        raise ClientProtocolError(f"more than {_MAX_DEPTH} levels of nesting")
 
 
 def encode_message(method: str, kind: int, number: int, body: bytes) -> bytes:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from hiveacid.errors import ConfigError, StoreUnavailableError
 
 _TIMEOUT = 10.0  # seconds
-_MOST_BYTES = 1 << 16  # of an answer
+_MAX_BYTES = 1 << 16  # of an answer
 _SPECIAL = re.compile(r'([,+"\\<>;=#\x00-\x1f])')
 _SUCCESS = 0
 _WRONG = (32, 48, 49)  # no such entry, an entry without a password, a wrong password
@@ -105,7 +105,7 @@ def _result_code(client: socket.socket) -> int:
             _, message, _ = _parse(bytes(data))
             break
         except IndexError:
-            if not piece or len(data) > _MOST_BYTES:
+            if not piece or len(data) > _MAX_BYTES:
                 raise ValueError("the answer is incomplete") from None
     try:
         _, _, rest = _parse(message)

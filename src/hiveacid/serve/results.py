@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 4096
 """Most rows of an Arrow batch. Python holds at most one batch of a result in memory."""
-_MOST_BYTES = 8 << 20  # of one answer; one row may be larger
+_MAX_BYTES = 8 << 20  # of one answer; one row may be larger
 
 
 class Result(Protocol):
@@ -94,7 +94,7 @@ class Cursor:
         if not self.fill():
             return [encode_column(pa.array([], column.arrow)) for column in self.result.columns]
         count = max(1, min(most, self._batch_rest.num_rows))
-        while count > 1 and self._batch_rest.slice(0, count).nbytes > _MOST_BYTES:
+        while count > 1 and self._batch_rest.slice(0, count).nbytes > _MAX_BYTES:
             count //= 2
         piece, self._batch_rest = self._batch_rest.slice(0, count), self._batch_rest.slice(count)
         self.position += count

@@ -46,7 +46,7 @@ _VERBS_WITHOUT_RESULT = re.compile(
     r"(?:create|drop|use|start|begin|commit|rollback|truncate|load|msck|refresh|cache|uncache|alter\s+(?!.*\bcompact\b))\b",
     re.IGNORECASE,
 )
-_MOST_ROWS = 100_000
+_MAX_ROWS = 100_000
 _STRUCT = 12
 _UNKNOWN_METHOD = 1
 _INFO = {13: "hiveacid", 17: "Spark SQL"}  # TGetInfoType: name of the server, of the DBMS
@@ -285,7 +285,7 @@ class Service:
             raise UnsupportedFeatureError(
                 "results are read forwards, or from the first row (FETCH_NEXT, FETCH_FIRST); other orientations are not supported"
             )
-        rows = min(max(request.maxRows or 0, 1), _MOST_ROWS)
+        rows = min(max(request.maxRows or 0, 1), _MAX_ROWS)
         running = operation.fetch(rows, from_first=orientation == hs2_structs.FETCH_FIRST)
         self._wait(operation, running, caller)
         first, columns, more = running.future.result()

@@ -33,7 +33,7 @@ MOST_OF_USER = 100
 """Most sessions of one user, so that others can connect, too."""
 MOST_OPERATIONS = 200
 """Most open operations of a session."""
-_MOST_SETTINGS = 200
+_MAX_SETTINGS = 200
 _PREFIXES = ("set:hiveconf:", "set:metaconf:", "set:system:", "set:hivevar:")
 _POOLS = 64  # of Spark's scheduler, which keeps each for ever
 _SETTING = re.compile(r"[A-Za-z][\w.\-]{0,255}")
@@ -78,9 +78,9 @@ class ClientSession:
 
     def configure(self, configuration: Mapping[str, str]) -> None:
         """Apply database and settings of the client's URL. Raises the errors of USE and SET."""
-        if len(configuration) > _MOST_SETTINGS:
+        if len(configuration) > _MAX_SETTINGS:
             raise ConfigError(
-                f"a session can be opened with at most {_MOST_SETTINGS} settings, not {len(configuration)}"
+                f"a session can be opened with at most {_MAX_SETTINGS} settings, not {len(configuration)}"
             )
         pool = f"client-{self.guid[0] % _POOLS}"  # jobs of one pool run one after the other
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)

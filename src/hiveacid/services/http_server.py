@@ -27,7 +27,7 @@ LOOPBACK = "127.0.0.1"
 PROBES = frozenset({"/live", "/ready"})
 """Paths whose answers are a status and one word, for any client that reaches the address."""
 _LOCAL_NAMES = frozenset({LOOPBACK, "localhost", "::1"})
-_MOST_CONNECTIONS = 8
+_MAX_CONNECTIONS = 8
 _PATIENCE = 5.0
 """Seconds that a client has for its TLS handshake, and again for its request."""
 _FULL = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
@@ -158,7 +158,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, access: Access, port: int, page: Callable[[str], Page]) -> None:
         self.access = access
         self.page = page
-        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         super().__init__((access.address, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:

@@ -27,7 +27,7 @@ _NO_TARGET = frozenset(
     {errno.ENOENT, errno.ELOOP}
 )  # a link to nothing or to itself, which Hadoop passes over, too
 _ATTEMPTS = 5
-_MOST_WAYS = 16
+_MAX_WAYS = 16
 _BLOCK = 1 << 20  # bytes read at a time
 
 
@@ -333,9 +333,9 @@ class _LinkedDirectories:
         self.behind.add(f"{path}/")
         key = status.st_dev, status.st_ino
         self.seen[key] = self.seen.get(key, 0) + 1
-        if self.seen[key] > _MOST_WAYS:
+        if self.seen[key] > _MAX_WAYS:
             raise StorageError(
-                f"symbolic links lead to the directory {self.root}/{path} by more than {_MOST_WAYS} paths"
+                f"symbolic links lead to the directory {self.root}/{path} by more than {_MAX_WAYS} paths"
             )
 
 

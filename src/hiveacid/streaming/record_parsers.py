@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, nested_types, parse_type
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.arrow_casts import cast, cast_columns, parse_texts, single_batch

@@ -10,12 +10,12 @@ import pyarrow as pa
 from hiveacid import errors
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import parse_bucket_file
 from hiveacid.core.model import Column, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import format_partition, is_canonical
 from hiveacid.core.schema.types import parse_type
 from hiveacid.core.snapshot.listing import last_flush_length
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_schema, arrow_type
 from hiveacid.orc.tail import read_tail

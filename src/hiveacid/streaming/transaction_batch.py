@@ -10,7 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from hiveacid.config import Settings
-from hiveacid.core.format.names import ACID_VERSION_FILE, BaseName, DeltaName, format_bucket_file
+from hiveacid.core.format.names import (
+    ACID_VERSION_FILE,
+    BaseName,
+    DeltaName,
+    format_bucket_file,
+    format_original_file,
+)
 from hiveacid.core.model import Partition, TableKind, WriteId
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation, require_no_check
 from hiveacid.core.transactions.commit_records import NewFiles, OperationSummary
@@ -260,7 +266,7 @@ class TransactionBatch:
         if key not in self._files:
             table = self.target.table
             acid = table.kind is TableKind.FULL_ACID
-            name = format_bucket_file(bucket) if acid else f"{bucket:06d}_0"
+            name = format_bucket_file(bucket) if acid else format_original_file(bucket)
             self._files[key] = GrowingFile(
                 self.context.fs,
                 table,

@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame
 from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.types import quote_name, unquoted_name
+from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
-from hiveacid.spark.read.scan_source import ROW_ID
 from hiveacid.spark.session.classic_session import session_settings
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.temporary_views import analyse

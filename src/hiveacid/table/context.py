@@ -4,58 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from hiveacid import errors
 from hiveacid.config import Settings, property_definitions, setting_definitions
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.orc.footer_summary import SummaryCache
-from hiveacid.orc.lru_cache import LruCache
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.storage.locations import ListedLocations
+from hiveacid.table.connection_caches import DeleteEventCache, ListingCache
 from hiveacid.table.file_options import layout_level
 from hiveacid.table.read.cached_tables import CachedTables
 from hiveacid.transactions.heartbeats import heartbeat_interval
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions
 
-if TYPE_CHECKING:
-    from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
-
-
 STORE_DIRECTORY = ".hiveacid"
 """Directory of the connection's own files, inside the warehouse."""
-_MOST_EVENTS, _MOST_FILES = 2_000_000, 20_000
-_MOST_LISTED = 300_000
-"""Files of kept listings, which take about 1 KB each."""
-_MOST_BYTES, _MOST_SNAPSHOTS = 1 << 26, 100
-
-
-@dataclass
-class DeleteEventCache:
-    """Delete events by file, and delete bitmaps by snapshot, of one connection; bounded by memory.
-
-    Not beside the code that reads them: a command that only asks the store must not wait for the import of Arrow.
-    """
-
-    files: LruCache[Any] = field(default_factory=lambda: LruCache(_MOST_EVENTS, _MOST_FILES))
-    bits: LruCache[BitmapLookup | None] = field(
-        default_factory=lambda: LruCache(_MOST_BYTES, _MOST_SNAPSHOTS)
-    )
-
-
-@dataclass
-class ListingCache:
-    """Kept listings of one connection: those of single locations, and those of whole snapshots; bounded by files."""
-
-    locations: LruCache[Any] = field(default_factory=lambda: LruCache(_MOST_LISTED, _MOST_LISTED))
-    snapshots: LruCache[ListedLocations] = field(default_factory=lambda: LruCache(_MOST_LISTED, 16))
 
 
 @dataclass(kw_only=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.core.schema.virtual_columns import RESERVED_NAMES
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import AlreadyExistsError, CatalogError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
@@ -17,7 +18,6 @@ from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
 
 _RESERVED_PREFIX = "__hiveacid"
-_VIRTUAL = {"row__id", "input__file__name", "block__offset__inside__file"}
 
 
 def check_definition(table: TableDefinition) -> None:
@@ -59,7 +59,7 @@ def _check_columns(table: TableDefinition) -> None:
     for column in (*table.columns, *table.partition_columns):
         if column.name in names:
             raise SchemaMismatchError(f"{table.name}: column {column.name} is named twice")
-        if column.name.startswith(_RESERVED_PREFIX) or column.name in _VIRTUAL:
+        if column.name.startswith(_RESERVED_PREFIX) or column.name in RESERVED_NAMES:
             raise SchemaMismatchError(f"{table.name}: {column.name} is a reserved column name")
         names.add(column.name)
         column_type(column)

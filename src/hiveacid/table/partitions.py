@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.partitions import format_partition, partition_directories
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import partition_values_as_text

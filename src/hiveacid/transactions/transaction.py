@@ -48,7 +48,7 @@ __all__ = ["Heartbeats", "Transaction", "Transactions", "this_client"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_STATEMENTS = 4096  # a bucket property has 12 bits for the statement id (``BucketCodec``)
+_MAX_STATEMENTS = 4096  # a bucket property has 12 bits for the statement id (``BucketCodec``)
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 15.0  # seconds between two checks of a waiting lock (DbLockManager)
 
 
@@ -228,9 +228,9 @@ class Transaction(Displayed):
     def next_statements(self, count: int) -> range:
         """Allocate ``count`` statement ids; a delete event affects rows of smaller statement ids only."""
         first = self._next_statement
-        if first + count > _MOST_STATEMENTS:
+        if first + count > _MAX_STATEMENTS:
             raise UnsupportedFeatureError(
-                f"transaction {self.txn_id}: more than {_MOST_STATEMENTS} statement ids; commit and begin another"
+                f"transaction {self.txn_id}: more than {_MAX_STATEMENTS} statement ids; commit and begin another"
             )
         self._next_statement += count
         return range(first, first + count)

@@ -1,10 +1,10 @@
-"""Short texts of objects, and suggestions for misspelt names."""
+"""Short texts of objects."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hiveacid.core.display import Displayed, did_you_mean
+from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableName
 
 
@@ -22,10 +22,3 @@ def test_only_plain_facts_are_shown() -> None:
     assert repr(one) == f"Shown(name=d.<t>, where={'x' * 200}...)"
     assert "<th>name</th><td>d.&lt;t&gt;</td>" in one._repr_html_()
     assert "counted=True" in repr(Shown(None, TableName("d", "t"), counted=True))
-
-
-def test_suggestions_are_similar_and_bounded() -> None:
-    assert did_you_mean("stok", ["sales", "Stock"]) == "; did you mean Stock?"
-    assert did_you_mean("zebra", ["sales", "stock"]) == ""
-    assert did_you_mean("x" * 10_000, ["x" * 9_999]) == ""
-    assert did_you_mean("stock1", (f"n{i}" for i in range(10**6))) == ""

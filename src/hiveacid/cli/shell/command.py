@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hiveacid.cli.shell.screen import Screen
     from hiveacid.sql.session import AcidSession
 
-_MOST_ROWS = 1000  # shown on a terminal without --limit
+_MAX_ROWS = 1000  # shown on a terminal without --limit
 
 
 @click.command()
@@ -31,7 +31,7 @@ _MOST_ROWS = 1000  # shown on a terminal without --limit
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
-    help=f"Show at most this many rows of a table (0: all; default: {_MOST_ROWS} on a terminal, else all).",
+    help=f"Show at most this many rows of a table (0: all; default: {_MAX_ROWS} on a terminal, else all).",
 )
 @click.option("-k", "--keep-going", is_flag=True, help="From a pipe: go on after a failed statement.")
 @options.output_option(*options.FORMATS)
@@ -56,7 +56,7 @@ def shell(
         )
     screen.note("starting Spark ...")
     if limit is None and sys.stdout.isatty():
-        limit = _MOST_ROWS
+        limit = _MAX_ROWS
     from hiveacid.cli.shell.cancel import on_interrupt  # noqa: PLC0415 - see above
 
     # PySpark has replaced Python's handler of Ctrl-C by its own

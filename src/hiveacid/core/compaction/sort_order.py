@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchColumnError, StatementError
 
 _LONGEST = 100_000  # characters

@@ -182,6 +182,11 @@ def parse_original_file(name: str) -> OriginalFile | None:
     return None if bucket is None or copy is None else OriginalFile(bucket, copy)
 
 
+def format_original_file(number: int) -> str:
+    """Return ``NNNNNN_0``, the name of a file without ACID columns."""
+    return f"{number:06d}_0"
+
+
 def is_hidden(name: str) -> bool:
     """Tell whether Hive ignores a file or directory of this name; it reads the two ACID side files."""
     return name.startswith(("_", ".")) and name not in (METADATA_FILE, ACID_VERSION_FILE)

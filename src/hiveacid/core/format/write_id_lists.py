@@ -21,7 +21,7 @@ _Id = TypeVar("_Id", bound=int)
 
 NO_OPEN_ID = 9223372036854775807
 """Hive's number for "no id is open" (``Long.MAX_VALUE``)."""
-_MOST_IDS = 1_000_000
+_MAX_IDS = 1_000_000
 """Most open and aborted ids of one list. A few bytes of text may expand to a long run of ids."""
 
 
@@ -149,7 +149,7 @@ class ValidWriteIdList:
         If that raises the high watermark, the ids in between belong to other writers and count as open. Raises
         StoreError if there are more of them than a list can hold.
         """
-        if write_id - self.high_watermark > _MOST_IDS:
+        if write_id - self.high_watermark > _MAX_IDS:
             msg = f"write id {write_id} of {self.table} cannot be: the highest one before it is {self.high_watermark}"
             raise StoreError(msg)
         between = (WriteId(other) for other in range(self.high_watermark + 1, write_id))
@@ -284,8 +284,8 @@ def _parse_ids(text: str, whole: str) -> list[int]:
         high = _parse_id(last, whole) if dash else low
         if high < low:
             raise ConfigError(f"run {part!r} ends before it begins: {whole!r}")
-        if len(ids) + high - low >= _MOST_IDS:
-            raise ConfigError(f"a list of more than {_MOST_IDS} open or aborted ids: {whole[:200]!r}")
+        if len(ids) + high - low >= _MAX_IDS:
+            raise ConfigError(f"a list of more than {_MAX_IDS} open or aborted ids: {whole[:200]!r}")
         ids.extend(range(low, high + 1))
     return ids
 

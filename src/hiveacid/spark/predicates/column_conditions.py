@@ -18,11 +18,12 @@ from pyspark.sql import types as T
 
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.parser.catalyst import explain_errors, java_class, parser_of, session_of
 from hiveacid.spark.parser.lexer import Token, TokenKind, scan, split_conjunction
 from hiveacid.spark.predicates.pushable_conditions import Comparison, ComparisonReader
-from hiveacid.spark.read.scan_source import FILE_NAME, ROW_ID, ROW_ID_TYPE
+from hiveacid.spark.read.scan_source import ROW_ID_TYPE
 from hiveacid.spark.session.capabilities import SparkFacts
 
 # Spark pads values that are compared with a column of this metadata, so that 'a' equals 'a   ' as in Hive.

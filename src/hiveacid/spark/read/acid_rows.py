@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import schema_evolution as recipes
 from hiveacid.spark.formats.expressions import Expression, named, selected
@@ -28,9 +29,7 @@ from hiveacid.spark.read.originals import PARTITION_KEY, OriginalsByRoot, origin
 from hiveacid.spark.read.partition_lookup import PartitionKey, PartitionLookup, partition_lookup
 from hiveacid.spark.read.scan_source import (
     CURRENT_WRITE_ID,
-    FILE_NAME,
     PROLEPTIC_CALENDAR,
-    ROW_ID,
     STRICT_READ,
     ScanSource,
     data_files,

@@ -19,6 +19,7 @@ from pyspark.sql.window import Window
 
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID, ChangedState, ChangeSpan
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
 from hiveacid.spark.read.delete_bounds import DeleteBounds
@@ -26,7 +27,7 @@ from hiveacid.spark.read.delete_join_without_bitmap import delete_keys, row_key
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.scan import flat_table_frames
 from hiveacid.spark.read.scan_groups import FileGroup, top_directory
-from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, FILE_NAME, ScanSource, empty_frame
+from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ScanSource, empty_frame
 from hiveacid.storage.locations import Location
 
 _DELETED_BY, _DELETED_BEFORE = "__hiveacid_ended", "__hiveacid_ended_before"
@@ -87,7 +88,7 @@ class _RowSource:
     @property
     def columns(self) -> list[str]:
         table = self.source.table
-        identity = ["ROW__ID"] if table.kind is TableKind.FULL_ACID else []
+        identity = [ROW_ID] if table.kind is TableKind.FULL_ACID else []
         return [quote_name(c.name) for c in (*table.columns, *table.partition_columns)] + identity
 
     def of(self, locations: Sequence[Location], bounds: DeleteBounds | None) -> Iterable[DataFrame]:

@@ -12,19 +12,14 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read import acid_rows
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
 from hiveacid.spark.read.delete_bounds import FIRST_V1_PROPERTY, DeleteBounds, KeyBox
 from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.scan_groups import FileGroup, group_files
-from hiveacid.spark.read.scan_source import (
-    CURRENT_WRITE_ID,
-    ROW_ID,
-    ScanSource,
-    delete_event_files,
-    empty_frame,
-)
+from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ScanSource, delete_event_files, empty_frame
 from hiveacid.storage.locations import Location
 
 

@@ -21,13 +21,14 @@ from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.core.snapshot.acid_event_checks import EventFacts, Span
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash import bucket_number
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.read.acid_rows import ABSENT_FIELD, root_type, row_validity
 from hiveacid.spark.read.scan_groups import decoded_path, escape_globs
-from hiveacid.spark.read.scan_source import FILE_NAME, ROW_ID, STRICT_READ
+from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.capabilities import SparkFacts
 
 _PLACE, _FILE, _BLOCK = "__hiveacid_place", "__hiveacid_file", "__hiveacid_block"

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.virtual_columns import FILE_NAME
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected
 from hiveacid.spark.read import delete_bounds
@@ -31,7 +32,6 @@ from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.scan_groups import FileGroup, FilesOf, decoded_path, escape_globs, group_files
 from hiveacid.spark.read.scan_source import (
     CURRENT_WRITE_ID,
-    FILE_NAME,
     PROLEPTIC_CALENDAR,
     STRICT_READ,
     ScanSource,

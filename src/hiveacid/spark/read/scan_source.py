@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.evolution import Recipe
+from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.ports.file_system import FileSystem
@@ -21,8 +22,6 @@ from hiveacid.spark.read.scan_groups import FileFooter, FilesOf, ReadOptions
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.locations import Location, PlanMemo
 
-ROW_ID = "ROW__ID"
-FILE_NAME = "INPUT__FILE__NAME"
 CURRENT_WRITE_ID = "__hiveacid_current"
 ROW_ID_TYPE = T.StructType(
     [

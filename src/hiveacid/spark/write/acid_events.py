@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from hiveacid.core.format.write_tasks import DEFAULT_FILE_SIZE, MAX_TASKS, MIN_GROUPS, buckets_by_group
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.bucket_hash import bucket_number
@@ -26,7 +27,7 @@ from hiveacid.spark.formats.expressions import Expression, cast, named, selected
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.formats.time_zones import to_file
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ROW_ID
+from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.distribution import distribute
 from hiveacid.spark.write.task_reports import TaskReport, save_frame
@@ -219,7 +220,7 @@ def stage_changed_rows(
     events = events.selectExpr("*", f"if({deleted}, {_decode_bucket('__id.bucketid')}, __new) AS {_SHUFFLE}")
     events = events.coalesce(1) if small else events.repartition(_EVENT, *partitions, _SHUFFLE)
     if check_cardinality:
-        events = _refuse_multiple_matches(events, partitions)
+        events = _check_merge_cardinality(events, partitions)
     by_row = target.has_buckets or (not small and buckets_by_group(shuffle_tasks(target.facts)))
     own = _SHUFFLE if by_row else _TASK_BUCKET
     kind = f"if({deleted} AND {ACTION} = {int(Action.UPDATE)}, {int(StagedKind.REPLACED)}, {_EVENT})"
@@ -387,7 +388,7 @@ def _new_bucket(target: StagingTarget) -> Expression:
     return f"pmod(hash({spread}), {target.row_groups})"
 
 
-def _refuse_multiple_matches(events: DataFrame, partitions: Sequence[str]) -> DataFrame:
+def _check_merge_cardinality(events: DataFrame, partitions: Sequence[str]) -> DataFrame:
     unmatched = f"CASE WHEN {ACTION} = {int(Action.INSERT)} THEN monotonically_increasing_id() END"
     key = ["__id.writeid", "__id.bucketid", "__id.rowid", "__unmatched"]
     same_row = ", ".join([_EVENT, *partitions, _SHUFFLE, *key])

@@ -15,9 +15,9 @@ from pyspark.sql.types import DataType
 
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected, when
 from hiveacid.spark.formats.types import assignment_cast, column_type
-from hiveacid.spark.read.scan_source import ROW_ID
 from hiveacid.spark.write.acid_events import ACTION, Action
 
 _IN_TARGET, _IN_SOURCE, _CLAUSE = "__hiveacid_target", "__hiveacid_source", "__hiveacid_clause"

@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from hiveacid.core.display import did_you_mean, did_you_mean_any
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation
 from hiveacid.core.schema.types import parse_type, quote_name
+from hiveacid.core.schema.virtual_columns import ROW_ID
+from hiveacid.core.suggestions import did_you_mean, did_you_mean_any
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected
 from hiveacid.spark.formats.types import column_type, store_cast
-from hiveacid.spark.read.scan_source import ROW_ID
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.acid_events import ACTION, Action
 

@@ -18,12 +18,13 @@ from pyspark.sql import functions as F
 from hiveacid.core.compaction.sort_order import SortColumn
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.errors import BadFileError
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ROW_ID, STRICT_READ
+from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, STRICT_READ
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.acid_events import bucket_property
 from hiveacid.spark.write.task_reports import save_frame

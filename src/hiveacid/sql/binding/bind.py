@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame
 
 from hiveacid.config.property_definitions import SPARK_PROVIDER
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableKind, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.virtual_columns import ROW_ID
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token
 from hiveacid.spark.parser.relations import (
@@ -187,7 +188,7 @@ class Binder:
             return metadata_frame(self.context, source, self.joined or self.reader)
         table = self.context.require(source.table)
         more = (
-            [n for n in VIRTUAL_COLUMNS if n != "ROW__ID" or table.kind is TableKind.FULL_ACID]
+            [n for n in VIRTUAL_COLUMNS if n != ROW_ID or table.kind is TableKind.FULL_ACID]
             if source.virtual_columns
             else []
         )

@@ -28,7 +28,7 @@ from hiveacid.transactions.transaction import Transaction
 _WORDS = MappingProxyType({"NULL": None, "TRUE": True, "FALSE": False})
 METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})
 """The tables of metadata that each table has: ``SELECT * FROM db.t.history`` shows ``t.inspect.history()``."""
-_MOST_PARTS = 3  # database, table, metadata table
+_MAX_PARTS = 3  # database, table, metadata table
 
 
 def resolve_as_of(context: Context, piece: Slice, relation: Relation) -> PointInTime | None:
@@ -81,7 +81,7 @@ def find_metadata_table(context: Context, parts: Sequence[str]) -> TableSource |
 
     The caller first looks for a table of the hiveacid catalog with this name.
     """
-    if len(parts) > _MOST_PARTS and parts[0] == SPARK_CATALOG:
+    if len(parts) > _MAX_PARTS and parts[0] == SPARK_CATALOG:
         parts = parts[1:]
     *owner, metadata = parts
     if metadata not in METADATA_TABLES or len(owner) not in (1, 2):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, TokenKind
 from hiveacid.sql.statements.values import Slice
@@ -18,7 +19,7 @@ from hiveacid.sql.statements.values import Slice
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-VIRTUAL_COLUMNS = ("ROW__ID", "INPUT__FILE__NAME")
+VIRTUAL_COLUMNS = (ROW_ID, FILE_NAME)
 # The marker's name ends in the number of columns before it that go with it.
 MARKER = "__hiveacid_end_"
 

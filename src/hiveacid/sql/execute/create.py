@@ -14,11 +14,11 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.locations import overlap
 from hiveacid.core.schema.storage_formats import ORC, storage_format
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import NoSuchColumnError, StatementError
 from hiveacid.ports.transactions import Operation

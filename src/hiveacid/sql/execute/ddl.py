@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from hiveacid.catalog import ddl
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchColumnError, StatementError, UnsupportedFeatureError
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.insert import partition_values

@@ -16,7 +16,7 @@ Cell = str | int | bool | None
 Row = Sequence[Cell]
 
 # Rows as parameters of an inline table are read without a job; each parameter costs about a millisecond.
-_MOST_PARAMETERS = 500
+_MAX_PARAMETERS = 500
 
 WRITTEN = (
     ("num_affected_rows", "bigint"),
@@ -30,7 +30,7 @@ WRITTEN = (
 
 def small_frame(facts: SparkFacts, columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> DataFrame:
     """Return rows as a DataFrame; ``columns`` are names with Spark's type texts."""
-    if len(columns) * len(rows) > _MOST_PARAMETERS:
+    if len(columns) * len(rows) > _MAX_PARAMETERS:
         schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
         return facts.spark.createDataFrame([tuple(row) for row in rows], schema)
     names = [f"c{index}" for index in range(len(columns))]

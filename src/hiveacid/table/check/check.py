@@ -27,7 +27,7 @@ from hiveacid.table.read.scan import scan_locations
 from hiveacid.transactions.transaction import Transaction
 
 T = TypeVar("T")
-_MOST_BAD_FILES = 20  # unreadable files after which the check gives up reading rows
+_MAX_BAD_FILES = 20  # unreadable files after which the check gives up reading rows
 
 
 def check_table(context: Context, inventory: TableInventory, txn: Transaction) -> tuple[Finding, ...]:
@@ -174,7 +174,7 @@ class _Data:
 
     def _attempt(self, run: Callable[[], T]) -> T | None:
         """Run a plan; if it fails on a file, add a finding and run it again without that file."""
-        for _ in range(_MOST_BAD_FILES):
+        for _ in range(_MAX_BAD_FILES):
             try:
                 with translate_errors():
                     return run()
@@ -188,7 +188,7 @@ class _Data:
             except HiveAcidError as error:
                 self._give_up(error)
                 return None
-        message = f"more than {_MOST_BAD_FILES} files cannot be read: the other rows were not checked"
+        message = f"more than {_MAX_BAD_FILES} files cannot be read: the other rows were not checked"
         self.checks.findings.append(Finding(FindingKind.NOT_CHECKED, self.table.location, message))
         return None
 

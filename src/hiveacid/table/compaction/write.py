@@ -19,7 +19,13 @@ from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.compaction.sort_order import sort_columns
-from hiveacid.core.format.names import ACID_VERSION_FILE, METADATA_FILE, PAIR_FILE, LayoutLevel
+from hiveacid.core.format.names import (
+    ACID_VERSION_FILE,
+    METADATA_FILE,
+    PAIR_FILE,
+    LayoutLevel,
+    format_original_file,
+)
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
@@ -325,7 +331,7 @@ def _publish(
     if table.kind is TableKind.INSERT_ONLY:
         fs.make_directory(output)
         return publish.publish_flat(
-            fs, table, files, lambda *_: output, lambda number, _: f"{number:06d}_0", reported
+            fs, table, files, lambda *_: output, lambda number, _: format_original_file(number), reported
         )
     published = publish.publish_acid(fs, table, files, lambda *_: output, reported)
     if published.directories:

@@ -10,17 +10,19 @@ from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config.property_definitions import HISTORY_FROM
-from hiveacid.core.display import Displayed, did_you_mean
+from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.snapshot import change_feed as feed
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.predicates.column_conditions import with_char_metadata
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
 from hiveacid.spark.read.change_feed import ChangedLocation, change_feed, pair_updates
 from hiveacid.spark.read.originals import OriginalsByRoot
-from hiveacid.spark.read.scan_source import ROW_ID, ScanSource
+from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage import locations as table_locations
 from hiveacid.table.context import Context

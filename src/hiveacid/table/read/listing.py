@@ -14,7 +14,7 @@ from hiveacid.core.snapshot.selection_reuse import SnapshotIds
 from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.storage.locations import Location, list_locations, memo_of
 from hiveacid.table.context import StoreContext
-from hiveacid.table.read.listing_cache import list_kept
+from hiveacid.table.read.listing_reuse import list_kept
 from hiveacid.table.read.time_travel import PointInTime, require_history, write_ids_at
 from hiveacid.transactions.transaction import Transaction
 

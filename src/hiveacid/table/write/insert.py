@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 
 from hiveacid.config import Settings, setting_definitions
+from hiveacid.core.format.names import format_original_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError, WriteConflictError
@@ -263,7 +264,7 @@ def _publish(
         return publish.publish_acid(context.fs, table, files, directory, reported)
     if table.kind is TableKind.INSERT_ONLY:
         return publish.publish_flat(
-            context.fs, table, files, directory, lambda number, _: f"{number:06d}_0", reported
+            context.fs, table, files, directory, lambda number, _: format_original_file(number), reported
         )
     if outputs.overwrite:
         targets = {file.values or fixed for file in files}

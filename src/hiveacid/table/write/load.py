@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from hiveacid import errors
 from hiveacid.core.format.bucket_property import MAX_BUCKET
+from hiveacid.core.format.names import format_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.evolution import matching, recipe
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
@@ -233,7 +234,7 @@ def _targets(
 ) -> Iterator[tuple[SourceFile, str]]:
     for number, file in enumerate(files):
         if table.kind is TableKind.FULL_ACID:
-            yield file, f"{directory}/{number:06d}_0"
+            yield file, f"{directory}/{format_original_file(number)}"
         else:
             yield file, f"{directory}/{free_name(file.name, names)}"
 

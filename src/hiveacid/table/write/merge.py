@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
-from hiveacid.core.display import Displayed, did_you_mean
+from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name, unquoted_name
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.session.error_translation import translate_errors

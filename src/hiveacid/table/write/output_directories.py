@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel
+from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, format_original_file
 from hiveacid.core.model import Partition, TableDefinition, TxnId, WriteId
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.transactions.commit_records import NewFiles
@@ -188,7 +188,7 @@ class PlainFileNames:
         with self._lock:
             if directory not in self._taken:
                 self._taken[directory] = existing_names(self._context, directory)
-            return free_name(f"{number:06d}_0", self._taken[directory])
+            return free_name(format_original_file(number), self._taken[directory])
 
 
 def existing_names(context: Context, directory: str) -> set[str]:

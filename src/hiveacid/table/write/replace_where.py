@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.expressions import Expression, selected
-from hiveacid.spark.read.scan_source import ROW_ID
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import ACTION, Action
 from hiveacid.spark.write.changed_rows import deleted_rows

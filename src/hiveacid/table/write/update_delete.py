@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config import setting_definitions
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.write_tasks import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import unquoted_name
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.session.error_translation import translate_errors

@@ -9,6 +9,7 @@ from hiveacid.core.format.names import (
     LayoutLevel,
     OriginalFile,
     format_bucket_file,
+    format_original_file,
     is_hidden,
     parse_bucket_file,
     parse_directory,
@@ -117,6 +118,7 @@ def test_bucket_files() -> None:
     assert parse_bucket_file("bucket_100000") == BucketFile(100000)
     for other in ("bucket_00000_flush_length", "bucket_", "bucket_1_2_3", "x_bucket_1", "000000_0"):
         assert parse_bucket_file(other) is None
+    assert format_original_file(3) == "000003_0"
     assert format_bucket_file(3) == "bucket_00003"
     assert format_bucket_file(100000) == "bucket_100000"
 

@@ -14,8 +14,8 @@ from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.refusals import misplaced_partition
 
 _ALL = -1  # partitions
-_MOST_NAMES = 1000  # of one request
-_MOST_NEW = 500  # of one request, each with its definition
+_MAX_NAMES = 1000  # of one request
+_MAX_NEW = 500  # of one request, each with its definition
 
 Values = tuple[str | None, ...]
 
@@ -27,8 +27,8 @@ def fetch_partitions(client: MetastoreClient, name: TableName) -> list[Any]:
 
 def fetch_partitions_by_name(client: MetastoreClient, name: TableName, names: Sequence[str]) -> Iterator[Any]:
     """Return the existing partitions among those with Hive's ``names``."""
-    for start in range(0, len(names), _MOST_NAMES):
-        chunk = list(names[start : start + _MOST_NAMES])
+    for start in range(0, len(names), _MAX_NAMES):
+        chunk = list(names[start : start + _MAX_NAMES])
         yield from client.call("get_partitions_by_names", name.database, name.name, chunk) or ()
 
 
@@ -49,8 +49,8 @@ def add_missing_partitions(
     )
     fresh = [partition for values, partition in requested.items() if values not in existing]
     met = False
-    for start in range(0, len(fresh), _MOST_NEW):
-        chunk = fresh[start : start + _MOST_NEW]
+    for start in range(0, len(fresh), _MAX_NEW):
+        chunk = fresh[start : start + _MAX_NEW]
         if not _add_all_or_none(client, table, chunk, now):
             for partition in chunk:
                 met = not _add_all_or_none(client, table, [partition], now) or met

@@ -54,7 +54,7 @@ from hiveacid.stores.refusals import (
 _INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables are hidden from us
 _WHO = "hiveacid"
 _CATALOG = "hive"  # the only one that transactions know
-_MOST_ALTERED = 500  # partitions of one request, each with its definition
+_MAX_ALTERED = 500  # partitions of one request, each with its definition
 _COUNT = "setStatsStateForCreateTable", b'{"enabled":true}'
 """Request to Hive 4, as Hive sends it: a new table whose directory is empty has a row count, 0, which writers add to."""
 _VIEWS = (VIRTUAL, "MATERIALIZED_VIEW")
@@ -362,11 +362,11 @@ class MetastoreCatalog:
                 call = "alter_partition_with_environment_context"
                 self.client.call(call, name.database, name.name, raw, _environment(QUIET))
             return
-        for start in range(0, len(raws), _MOST_ALTERED):
+        for start in range(0, len(raws), _MAX_ALTERED):
             request = protocol.AlterPartitionsRequest(
                 dbName=name.database,
                 tableName=name.name,
-                partitions=list(raws[start : start + _MOST_ALTERED]),
+                partitions=list(raws[start : start + _MAX_ALTERED]),
                 environmentContext=_environment(QUIET),
                 writeId=write_id,
                 validWriteIdList=own_write_id_list(name, write_id),

@@ -44,7 +44,7 @@ ROUNDS = 3
 Each further server adds a round, because a server that hangs takes the time of the others.
 """
 _PAUSE, _LONGEST = 0.5, 4  # seconds, doubled at each round; at most so many times
-_MOST_IDLE = 4
+_MAX_IDLE = 4
 _SHORT = frozenset(
     {"getVersion", "get_config_value", "heartbeat_txn_range"}
 )  # a healthy server answers at once
@@ -174,7 +174,7 @@ class MetastoreClient:
 
     def _return(self, wire: ThriftConnection) -> None:
         with self._lock:
-            if len(self._idle) < _MOST_IDLE:
+            if len(self._idle) < _MAX_IDLE:
                 self._idle.append(wire)
                 return
         wire.close()

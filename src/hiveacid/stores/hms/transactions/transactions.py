@@ -29,7 +29,7 @@ from hiveacid.stores.refusals import not_open
 # TxnType. READ_ONLY (2) is not used: ``get_open_txns`` leaves those out, so a reader could not ask for its own state.
 _TYPES = {TxnKind.COMPACTION: 3}
 _STATES = {2: "ABORTED", 3: "OPEN"}  # TxnState
-_MOST_TABLES = 500  # of one request
+_MAX_TABLES = 500  # of one request
 
 
 class MetastoreTransactions:
@@ -185,8 +185,8 @@ def _fetch_write_id_lists(
 ) -> dict[TableName, ValidWriteIdList]:
     id_lists: dict[TableName, ValidWriteIdList] = {}
     plain_names = list(dict.fromkeys(plain_table(name) for name in tables))
-    for start in range(0, len(plain_names), _MOST_TABLES):
-        names = {str(name): name for name in plain_names[start : start + _MOST_TABLES]}
+    for start in range(0, len(plain_names), _MAX_TABLES):
+        names = {str(name): name for name in plain_names[start : start + _MAX_TABLES]}
         request = protocol.GetValidWriteIdsRequest(
             fullTableNames=list(names), validTxnList=format_txn_list(txns)
         )

@@ -44,7 +44,7 @@ class ErrorKind(Enum):
 
 
 class database_now(FunctionElement[int]):  # noqa: N801 - reads like a SQL function
-    """The database's own time in milliseconds since the epoch."""
+    """The database's own time in milliseconds since the epoch; the module of each dialect compiles it."""
 
     type = BigInteger()
     inherit_cache = True
@@ -57,29 +57,9 @@ class joined_ids(FunctionElement[str]):  # noqa: N801 - reads like a SQL functio
     inherit_cache = True
 
 
-@compiles(database_now, "sqlite")
-def _sqlite_now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
-    return "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)"
-
-
-@compiles(database_now, "postgresql")
-def _postgres_now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
-    return "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
-
-
-@compiles(database_now, "mysql", "mariadb")
-def _mysql_now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
-    return "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(3)) DIV 1000)"
-
-
-@compiles(joined_ids, "sqlite", "mysql", "mariadb")
+@compiles(joined_ids)
 def _group_concat(element: joined_ids, compiler: SQLCompiler, **kw: Any) -> str:
     return f"group_concat({compiler.process(element.clauses, **kw)})"
-
-
-@compiles(joined_ids, "postgresql")
-def _string_agg(element: joined_ids, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"string_agg(CAST({compiler.process(element.clauses, **kw)} AS TEXT), ',')"
 
 
 class Dialect(ABC):

@@ -14,10 +14,12 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, bindparam, create_engine, event, text
 from sqlalchemy.engine import Dialect as SqlalchemyDialect
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import ConfigError
-from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, key_number
+from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, database_now, key_number
 from hiveacid.stores.sql.dialects.tls import mariadb_context
 from hiveacid.stores.sql.table_names import table_parameters
 
@@ -30,6 +32,13 @@ _OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0, 17)}  # SKIP LOCKED; utf8mb4_0900
 _KEYS = 256
 _RECURSION = "/*M! max_recursive_iterations */ /*!80017 cte_max_recursion_depth */"
 _EXACT = "CHARACTER SET utf8mb4 COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
+
+_NOW = "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(3)) DIV 1000)"
+
+
+@compiles(database_now, "mysql", "mariadb")
+def _now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
+    return _NOW
 
 
 class MariadbDialect(Dialect):
@@ -48,7 +57,7 @@ class MariadbDialect(Dialect):
         "name": f"VARCHAR(256) {_EXACT}",
         "text": f"LONGTEXT {_EXACT}",
         "options": " ENGINE=InnoDB",
-        "now": "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(3)) DIV 1000)",
+        "now": _NOW,
         "state_then_id": "state, id",
         "where_open": "",
         "id_then_state": "state, id, started",

@@ -8,9 +8,30 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
-from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, key_number
+from hiveacid.stores.sql.dialects.dialect import (
+    Dialect,
+    Durability,
+    ErrorKind,
+    database_now,
+    joined_ids,
+    key_number,
+)
 from hiveacid.stores.sql.dialects.tls import check_postgres
+
+_NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+
+
+@compiles(database_now, "postgresql")
+def _now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
+    return _NOW
+
+
+@compiles(joined_ids, "postgresql")
+def _string_agg(element: joined_ids, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"string_agg(CAST({compiler.process(element.clauses, **kw)} AS TEXT), ',')"
 
 
 class PostgresDialect(Dialect):
@@ -23,7 +44,7 @@ class PostgresDialect(Dialect):
         "key": 'TEXT COLLATE "C"',
         "name": 'TEXT COLLATE "C"',
         "text": "TEXT",
-        "now": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+        "now": _NOW,
     }
 
     def engine(self, url: URL) -> Engine:

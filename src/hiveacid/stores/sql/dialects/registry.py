@@ -1,4 +1,8 @@
-"""The dialects by the scheme of a store's URL. A new one also needs its scheme in ``stores.sql.store_url``."""
+"""The dialects by the scheme of a store's URL.
+
+A new dialect is a module of this package and an entry here. ``stores.sql.store_url`` holds the variables with passwords that
+its driver reads.
+"""
 
 from __future__ import annotations
 

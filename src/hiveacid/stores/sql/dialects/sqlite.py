@@ -9,10 +9,19 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from hiveacid.errors import ConfigError, StoreUnavailableError
-from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind
+from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, database_now
 from hiveacid.stores.sql.sqlite_file import protect_file
+
+_NOW = "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)"
+
+
+@compiles(database_now, "sqlite")
+def _now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
+    return _NOW
 
 
 class SqliteDialect(Dialect):
@@ -26,7 +35,7 @@ class SqliteDialect(Dialect):
         "key": "TEXT",
         "name": "TEXT",
         "text": "TEXT",
-        "now": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
+        "now": _NOW,
     }
 
     def engine(self, url: URL) -> Engine:
