@@ -20,7 +20,7 @@ from hiveacid.errors import CatalogError, ConfigError
 
 logger = logging.getLogger(__name__)
 
-_MISSPELT = 0.85  # similarity of a key to one of table_properties.py
+_MISSPELT = 0.85  # similarity of a key to one of config/property_definitions.py
 # `convert.target_kind` checks them together, with the table's kind
 _KIND_PROPERTIES = frozenset({TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name})
 

@@ -1,4 +1,4 @@
-"""A small HTTP server that no client can block: deadlines, few threads, checks of Host and token (issue 20, point 14)."""
+"""A small HTTP server that no client can block: deadlines, few threads, checks of Host and token."""
 
 from __future__ import annotations
 

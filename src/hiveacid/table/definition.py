@@ -91,8 +91,8 @@ def exclusive_name(context: Context, name: TableName) -> Iterator[Transaction]:
 
 @contextmanager
 def exclusive_table(context: Context, name: TableName) -> Iterator[tuple[TableDefinition, Transaction]]:
-    """Lock a table exclusively, and yield its definition as of then with the transaction. Raises NoSuchTableError."""
-    context.require(name)  # nobody waits for a lock on nothing
+    """Lock a table exclusively; yield its definition, read under the lock, and the transaction. Raises NoSuchTableError."""
+    context.require(name)  # nobody waits for the lock of a missing table
     with exclusive_name(context, name) as txn:
         yield context.require(name), txn
 

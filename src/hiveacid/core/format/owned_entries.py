@@ -1,4 +1,4 @@
-"""Entries of a location that belong to its table: DROP, TRUNCATE and the cleaner delete nothing else (issue 20).
+"""Entries of a location that belong to its table: DROP, TRUNCATE and the cleaner delete nothing else.
 
 A transactional table owns whole directories of the ACID layout, files named like those of Hive's writers
 (``000000_0``), and what hiveacid stages. A plain table owns every file that is not hidden, because those are its rows.

@@ -59,7 +59,7 @@ def to_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
 
 
 def _zones(facts: SparkFacts, kind: HiveType) -> tuple[str, str] | None:
-    """Return the zones of files and session if a type has wall clocks that differ between them."""
+    """Return the zones of files and session; None if the type has no wall clock, or both zones show the same."""
     if facts.shown_as_stored or not has_primitive(kind, {_WALL_CLOCK}):
         return None
     stored, session = facts.stored_time_zone, facts.session_time_zone
@@ -67,7 +67,7 @@ def _zones(facts: SparkFacts, kind: HiveType) -> tuple[str, str] | None:
 
 
 def _instant_shift(facts: SparkFacts, hive: str) -> int:
-    # TIMESTAMP_INSTANT counts from 2015 in UTC, the TIMESTAMP that Spark writes from 2015 in the JVM's zone
+    # A TIMESTAMP_INSTANT counts from 2015 in UTC. Spark writes a TIMESTAMP, which counts from 2015 in the JVM's zone.
     if _INSTANT not in hive:
         return 0
     if not facts.classic:

@@ -33,7 +33,7 @@ class TokenKind(StrEnum):
 
 
 MAX_LENGTH, MAX_TOKENS, MAX_DEPTH = 10_000_000, 300_000, 500
-"""Limits of a statement: characters, tokens, levels of parentheses and brackets (issue 20, point 15)."""
+"""Limits of a statement: characters, tokens, levels of parentheses and brackets."""
 
 
 class Token(NamedTuple):

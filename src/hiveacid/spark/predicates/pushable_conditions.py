@@ -30,10 +30,10 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison ``column operator value``; it holds for the values themselves, whatever casts Spark added.
+    """Comparison ``column operator value`` of the column's own values, without the casts that Spark adds.
 
-    ``values``: none for IS [NOT] NULL, two for BETWEEN, any number for IN (without NULLs), else one. Whole numbers
-    are int, also if the text had ``5.0``; timestamps are in UTC. ``type``: the type of the column.
+    ``values``: none for IS [NOT] NULL, two for BETWEEN, any number for IN (NULLs are left out), otherwise one. A whole
+    number is an int, even if the text is ``5.0``. A timestamp is in UTC. ``type``: the type of the column.
     """
 
     column: str

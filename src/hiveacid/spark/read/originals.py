@@ -4,8 +4,8 @@
 number in the file. On Connect, where a file may be split, the number comes from a window over the file.
 
 Write id, bucket property and first row id are the same for all rows of a file. The scan looks them up by the path of
-the file, or joins them (Connect, very many files). Spark drops number and lookup if neither row ids nor delete events
-need them, and then reads the file at plain speed.
+the file, or joins them (Connect, very many files). If neither row ids nor delete events need number and lookup, Spark drops
+both. It then reads the file as fast as a file of a plain table.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _read_group(
     *,
     with_partition_key: bool,
 ) -> DataFrame:
-    """Return the rows with their position in their file, and with ``row_facts``, or else the tail of the file's path."""
+    """Return the rows with the columns that their numbers come from, and with ``row_facts`` or the tail of the file's path."""
     table = source.table
     frame = flat.read(facts, table, scan_groups.escape_globs(group.files), STRICT_READ, group.options.recipe)
     partition = partition_lookup(facts, table, group, frame)
@@ -202,7 +202,7 @@ def _numbered_by_window(rows: DataFrame) -> DataFrame:
 def _join_row_facts(
     source: ScanSource, numbered: DataFrame, group: scan_groups.FileGroup, row_facts: _RowFacts
 ) -> DataFrame:
-    """Add the row facts of each row's file by a join, and the row ids."""
+    """Return rows with their row ids; a join finds the facts of each row's file."""
     depth = path_depth(source.table, group)
     paths = ("/".join(file.split("/")[-depth:]) for file in group.files)
     values = zip(

@@ -1,4 +1,4 @@
-"""Time zone of the executors' JVMs, in which ORC files are written and read (issue 20, point 2).
+"""Time zone of the executors' JVMs, in which ORC files are written and read.
 
 Spark's ORC reader and writer use the default time zone of the JVM that runs the task. This is the driver's JVM only on
 a local master.

@@ -81,7 +81,7 @@ def open_hadoop(jvm: Any, conf: Any, place: StorageUri) -> ArrowFileSystem:
             opened = jvm.org.apache.hadoop.fs.Path(f"{place}/").getFileSystem(conf)
     except OSError as error:
         raise StorageError(f"cannot open {place.scheme}://{place.authority}: {error.strerror}") from error
-    packages = JavaPackages(jvm._gateway_client)  # noqa: SLF001 - `jvm` asks Java for each part of a name
+    packages = JavaPackages(jvm._gateway_client)  # noqa: SLF001 - `jvm` itself would ask Java about each part of a name
     return ArrowFileSystem(HadoopFileSystem(packages, opened), path_only, renames=True)
 
 
@@ -169,7 +169,7 @@ class HadoopFileSystem:
             return _Output(path, self.fs.create(self._path(path), True))  # noqa: FBT003 - Java
 
     def open_append_stream(self, path: str) -> _Output:
-        """Open a file to write behind its end. Raises OSError where files cannot grow."""
+        """Open a file to append to it. Raises OSError if the file system cannot append."""
         with _as_os_errors(path):
             return _Output(path, self.fs.append(self._path(path)))
 
@@ -233,7 +233,8 @@ def _directories(entries: Iterable[FileInfo]) -> list[str]:
 def _written_statuses(data: bytes) -> Iterator[bytes]:
     """Yield the statuses that Hadoop's ``ObjectWritable`` of an array wrote.
 
-    The array has the name of its class and its length before it; an entry two names of classes and its length.
+    The array begins with the name of its class and the number of its entries, each entry with two names of classes and
+    its length in bytes.
     """
 
     def number(at: int, size: int) -> int:

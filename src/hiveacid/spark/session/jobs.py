@@ -66,7 +66,9 @@ def cancel_tagged(facts: SparkFacts, tag: str) -> None:
 
 def thread_with_job_properties(facts: SparkFacts, run: Callable[[], None], name: str) -> threading.Thread:
     """Return a new thread, not started, whose Spark jobs have the tags, pool and other properties of this one."""
-    if facts.classic:  # with a session Spark 4 copies its tags, which are among the properties anyway
+    if (
+        facts.classic
+    ):  # given a session, Spark 4 would also copy its tags, which the job properties contain already
         return InheritableThread(target=run, name=name, daemon=True)
     return InheritableThread(target=run, name=name, daemon=True, session=facts.spark)
 

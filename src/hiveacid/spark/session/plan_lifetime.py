@@ -21,7 +21,8 @@ from hiveacid.spark.parser.catalyst import java_class, scala_items
 from hiveacid.spark.session.capabilities import SparkFacts
 
 _RELATION = "HadoopFsRelation"
-_MAX_ROUNDS, _PAUSE = 4, 0.1  # seconds between later turns
+_MAX_ROUNDS = 4
+_PAUSE = 0.1  # seconds between later rounds
 _ROUNDS_WITHOUT_PAUSE = 2  # the first rounds, which usually release a plan that has run
 
 
@@ -38,9 +39,9 @@ class PlanWatch:
         self._watch = _RelationWatch(facts, frame) if facts.classic else _ClientWatch(frame, lease)
 
     def alive(self) -> bool:
-        """Tell whether any plan made from the DataFrame can still run; False for one that reads no files.
+        """Tell whether any plan made from the DataFrame can still run; False if it reads no files.
 
-        Right after the last use the answer may still be yes, until the JVM has collected its garbage.
+        After the last use the answer may stay True until the JVM has collected its garbage.
         """
         return self._watch.alive()
 
@@ -128,9 +129,10 @@ def _release_java_objects(client: Any) -> None:
 
 
 def release_unused_plans(facts: SparkFacts, sweep: Callable[[], int]) -> None:
-    """Collect garbage in several rounds (before cleaning), until no snapshot is held or a further round cannot help.
+    """Collect garbage, in four rounds at most, until ``sweep`` finds that no snapshot is held.
 
-    ``sweep`` ends snapshots that no plan needs any more, and returns the number of those still held.
+    ``sweep`` ends the snapshots that no plan needs any more, and returns the number of the others. A caller that wants to
+    clean directories releases snapshots first.
     """
     for turn in range(_MAX_ROUNDS):
         if not sweep():

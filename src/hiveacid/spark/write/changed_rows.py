@@ -1,6 +1,6 @@
 """Changed rows of UPDATE, DELETE and MERGE, for `hiveacid.spark.write.acid_events.stage_changed_rows`.
 
-A MERGE takes one join of target and source in one pass.
+A MERGE joins target and source once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def updated_rows(
 ) -> DataFrame:
     """Return the selected rows with their new values; a value that does not fit fails the job."""
     new = {column: f"__hiveacid_new_{column}" for column in assignments}
-    # Inside of another expression Spark refuses functions that return several rows for one (explode).
+    # The WHEN around each value makes Spark refuse functions that return several rows for one (explode).
     values = {name: F.when(F.lit(True), as_column(assignments[column])) for column, name in new.items()}  # noqa: FBT003
     valued = selected(frame, ["*", *[named(value, name) for name, value in values.items()]])
     types = {field.name: field.dataType for field in valued.schema.fields}
@@ -104,9 +104,9 @@ class MergePlan:
         return selected(valued, [named(action, ACTION), ROW_ID, *values])
 
     def _valued(self, chosen: DataFrame) -> DataFrame:
-        """Return the joined rows with the target's columns that are kept, and the values of each clause for its rows.
+        """Return the joined rows with the values of each clause, and with the target's columns that are kept.
 
-        As columns, the values have types, and texts can name them.
+        A value becomes a column, because columns have types, and texts can name them.
         """
         target = quote_name(self.target_alias)
         columns = (*self.table.columns, *self.table.partition_columns)

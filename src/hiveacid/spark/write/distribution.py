@@ -1,8 +1,9 @@
 """Distribution of an INSERT's rows among tasks: each task writes one file in each directory that it has rows for.
 
-A shuffle makes files of about the target size: Spark measures the shuffled rows, joins small parts and divides large ones.
-INSERT into dynamic partitions has it. An INSERT into one directory saves its cost: it joins the source's tasks until each
-has rows for a file. It has the shuffle if files should be smaller than the parts in which Spark reads a source.
+An INSERT into dynamic partitions shuffles its rows. Spark measures the shuffled rows, joins small parts and divides large
+ones, so that files have about the target size. An INSERT into one directory saves the cost of a shuffle. It joins the
+source's tasks until each of them has the rows of a file. It shuffles only if files should be smaller than the parts in which
+Spark reads a source.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hiveacid.spark.session.classic_session import dataset_class
 _SPARK_4 = (4, 0)
 _UNKNOWN = 1 << 62  # Spark's size of a source that tells none (spark.sql.defaultSizeInBytes) is 2**63 - 1
 _HASHED_COLUMNS = 16  # enough to spread the rows, few enough to cost nothing
-# Names of Spark's logical plans that decide which task has a row, or its order there, and of those that leave both alone.
+# Names of Spark's logical plans that distribute or order rows, and of plans that do neither.
 _PLACING = frozenset({"Sort", "Repartition", "RepartitionByExpression", "RebalancePartitions"})
 _PLACELESS = frozenset({"Project", "Filter", "SubqueryAlias"})
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
@@ -31,10 +32,11 @@ _NESTED = (T.StructType, T.ArrayType, T.MapType)
 def distribute(
     facts: SparkFacts, frame: DataFrame, keys: Sequence[str], file_size: int, *, bucketed: bool, small: bool
 ) -> DataFrame:
-    """Return new rows as their tasks write them: 4,096 tasks at most, rows of a directory (``keys``) side by side.
+    """Return new rows, distributed among the tasks that write them.
 
-    ``file_size``: bytes that a file should have. ``bucketed``: one task writes the rows of a directory, since the
-    bucket is a key. ``small``: one task is enough.
+    Each task has the rows of a directory (``keys``) side by side. ``file_size``: bytes that a file should have.
+    ``bucketed``: the bucket is one of the keys, and one task writes all rows of a directory. Otherwise there are 4,096 tasks at
+    most. ``small``: one task is enough.
     """
     if small:
         frame = frame.coalesce(1)
@@ -55,7 +57,7 @@ def _distribute_in_directory(facts: SparkFacts, frame: DataFrame, file_size: int
         # Not fewer tasks than the session has cores: the query may compute much from few bytes.
         least = max(MIN_GROUPS, facts.spark.sparkContext.defaultParallelism)
         return frame.coalesce(min(MAX_TASKS, max(least, -(-size // file_size))))
-    # Without columns Spark would sort all rows first, so that a repeated task deals them out in the same order.
+    # Without columns Spark deals rows out in turn, and sorts them all first, so that a repeated task does the same.
     # A hint takes no name with a dot or a back-quote.
     atomic = [f.name for f in frame.schema.fields if not isinstance(f.dataType, _NESTED)]
     names = [name for name in atomic if "." not in name and "`" not in name][:_HASHED_COLUMNS]
@@ -68,7 +70,10 @@ def _split_size(facts: SparkFacts) -> int:
 
 
 def _is_distributed_by_query(frame: DataFrame) -> bool:
-    """Tell whether a query ends with ORDER BY, DISTRIBUTE BY or a hint: order narrows the key bounds of the files."""
+    """Tell whether a query ends with ORDER BY, DISTRIBUTE BY or a hint.
+
+    The INSERT keeps that order, which narrows the key bounds of the files.
+    """
     if not hasattr(frame, "_jdf"):  # Spark Connect
         return False
     plan: Any = frame._jdf.logicalPlan()  # noqa: SLF001
@@ -80,8 +85,8 @@ def _is_distributed_by_query(frame: DataFrame) -> bool:
 def _source_size(frame: DataFrame, enough: int) -> int | None:
     """Return the bytes of a frame's rows as Spark estimates them before it optimizes; None if it has no estimate.
 
-    Spark multiplies the sizes of joined sources, although most joins look up. If its estimate is above ``enough``,
-    the sum of the sources is the upper bound.
+    Spark estimates a join as the product of its sources, although most joins only look up values. If its estimate is
+    above ``enough``, the sum of the sources is the upper bound.
     """
     if not hasattr(frame, "_jdf"):  # Spark Connect
         return None
@@ -100,7 +105,7 @@ def _size_of(plan: Any) -> int:
 
 
 def _rebalance(facts: SparkFacts, frame: DataFrame, keys: Sequence[str], file_size: int) -> DataFrame:
-    """Let Spark distribute rows evenly by their keys, in tasks of the rows of one file."""
+    """Let Spark shuffle rows by their keys into tasks of similar size, each with the rows of one file."""
     if facts.version < _SPARK_4:  # only SQL accepts columns in a hint
         names = ", ".join(map(quote_name, keys))
         hint = f"REBALANCE({names})" if names else "REBALANCE"

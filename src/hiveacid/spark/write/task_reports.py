@@ -2,7 +2,7 @@
 
 Spark's write tasks count rows and files, and the driver adds up the counts of the committed tasks, without failed and
 speculative attempts. Executors may write to a directory of their own machine, if a ``file:`` location is not shared.
-They then report rows, but the driver finds no files; for Spark such a job succeeds (issue 20, point 1).
+They then report rows, but the driver finds no files; for Spark such a job succeeds.
 
 Local files are written without Hadoop's checksum files, which no reader uses after publishing. Each checksum file costs
 a process: without its native library, Hadoop sets the mode of a new file by the command chmod.

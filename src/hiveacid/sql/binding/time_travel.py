@@ -62,9 +62,9 @@ def _millis(context: Context, expression: Slice) -> int:
 
 @dataclass(frozen=True)
 class TableSource:
-    """Rows that a temporary view shows: those of a table or, with ``metadata``, of one of its `METADATA_TABLES`.
+    """Table, or metadata table of a table, whose rows a temporary view shows.
 
-    ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
+    ``metadata``: one of `METADATA_TABLES`; None: the table itself. ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
     rows that fulfil it. ``counted``: the query needs only the number of rows.
     """
 
@@ -135,7 +135,7 @@ def _point(value: constant_expressions.ConstantValue, name: str) -> int | str | 
 
 
 def _before(context: Context, start: int | str | datetime | None) -> int | Instant | None:
-    """Return the point just before a first write id or moment, which is then included."""
+    """Return the point just before ``start``, so that the changes of ``start`` are included."""
     if isinstance(start, str | datetime):
         return Instant(constant_expressions.epoch_millis(context.facts, start) - 1)
     return max(start - 1, 0) if isinstance(start, int) else None

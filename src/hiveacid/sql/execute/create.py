@@ -188,6 +188,6 @@ def adopted_definition(context: Context, statement: CreateTable, location: str |
 
 
 def _remove_unowned(context: Context, made: TableDefinition) -> None:
-    """Delete the directory of a table that was not created, unless another table lies there or below by now."""
+    """Delete the directory of a table whose creation failed, unless the location of another table overlaps it by now."""
     if not any(overlap(table.location, made.location) for table in all_tables(context)):
         remove_table(context, made, ())

@@ -66,12 +66,12 @@ def _check_columns(table: TableDefinition, assignments: Sequence[Assignment]) ->
 def _run(
     execution: ExecutionContext, name: TableName, verb: str, pieces: Sequence[Slice | None], run: Run
 ) -> DataFrame:
-    """Run a change. With subqueries, it runs in the transaction that reads these, so that all see one snapshot."""
+    """Run a change; one with subqueries runs in the transaction that reads them, so that both see one snapshot."""
     context, joined = execution.context, execution.joined
-    nested = any(
+    has_subquery = any(
         piece is not None and mentions(piece.tokens, ("SELECT", "TABLE", "FROM")) for piece in pieces
     )
-    if not nested:
+    if not has_subquery:
         return write_result(context.facts, run(Binder(context, joined, None), joined))
 
     def within(_: TableDefinition, txn: Transaction) -> WriteReport:

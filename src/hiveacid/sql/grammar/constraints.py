@@ -1,7 +1,7 @@
 """Constraints of CREATE TABLE (``HiveParser.g``, columnConstraint and tableConstraint).
 
-A constraint that no engine enforces has no effect on the data and is ignored. A constraint that Hive would enforce on
-every write (NOT NULL, DEFAULT and CHECK unless DISABLE follows) is refused: hiveacid would write rows that violate it.
+A constraint that no engine enforces has no effect on the data and is ignored. Hive enforces NOT NULL, DEFAULT and CHECK on
+every write, unless DISABLE follows. They are refused, because hiveacid would write rows that violate them.
 Trino prints NOT NULL for columns of tables that it does not check itself either.
 """
 

@@ -1,7 +1,7 @@
 """DataFrames of native sessions: their ``write``, ``writeTo`` and ``mergeInto`` know transactional tables.
 
-PySpark gives every DataFrame one class, whatever its session is. `replace_writers` therefore replaces members of that
-class, until the native session is closed; DataFrames of other applications' sessions get Spark's own.
+The DataFrames of all sessions have one class. `replace_writers` therefore replaces members of that class until the native
+session is closed. DataFrames of other applications' sessions still get Spark's own members.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Values = Mapping[str, "Column"]
 class NativeMergeWriter:
     """Clauses of a MERGE as Spark's ``MergeIntoWriter`` collects them; `merge` runs it.
 
-    Expressions name the target's columns by the table's name, the source's as in the source DataFrame.
+    Expressions name a column of the target with the table's name before it, and a column of the source as its DataFrame does.
     """
 
     def __init__(self, source: DataFrame, target: Target, condition: Column) -> None:
@@ -126,8 +126,8 @@ def replace_writers(
 ) -> Callable[[], None]:
     """Replace the writers of a DataFrame class; return the function that restores them.
 
-    ``native_session``: the native session for a DataFrame's session, None for Spark's own writers. A session that was made
-    later replaces the members again, and stays in effect if this one is closed first.
+    ``native_session``: returns the native session for a DataFrame's session, None for Spark's own writers. A native session
+    that is made later replaces the members again. Its members stay if this session is closed first.
     """
     own = {name: frame_class.__dict__[name] for name in _MEMBERS if name in frame_class.__dict__}
 

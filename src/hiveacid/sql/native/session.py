@@ -56,7 +56,7 @@ class NativeSession(SparkSession):
     """
 
     def __init__(self, plain: SparkSession, gateway: Gateway, connect_arguments: ConnectArguments) -> None:
-        """Wrap a session whose parser `open_native_session` has installed."""
+        """Wrap a session in which `open_native_session` has installed the parser."""
         super().__init__(plain.sparkContext, plain._jsparkSession)  # noqa: SLF001
         self._sql_gateway = gateway
         self._parser = gateway.parser_of(plain._jsparkSession)  # noqa: SLF001
@@ -157,7 +157,7 @@ class NativeSession(SparkSession):
                 return None
 
     def find_target(self, name: str) -> Target | None:
-        """Return the target of a writer, None if the name can only be Spark's; see `targets.find_target`."""
+        """Return the target of a writer, None if the name can only be Spark's; see `writer_targets.find_target`."""
         parts = self._parts(name)
         return None if parts is None else find_target(self.acid, parts)
 
@@ -273,7 +273,10 @@ def open_native_session(
 
 
 def _native_session(native: NativeSession, session: SparkSession) -> NativeSession | None:
-    """Return the native session around the session of a DataFrame, which in ``foreachBatch`` is a plain one."""
+    """Return the native session for the session of a DataFrame; None for one of another application.
+
+    DataFrames in ``foreachBatch`` have plain sessions.
+    """
     if isinstance(session, NativeSession):
         return session
     return native.wrap(session) if session.sparkContext is native.sparkContext else None

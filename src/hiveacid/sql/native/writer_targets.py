@@ -215,7 +215,7 @@ def _types(columns: Sequence[Column]) -> list[tuple[str, str]]:
 
 
 def find_target(session: NativeConnection, parts: Sequence[str]) -> Target | None:
-    """Return the target of a name; None for names in other catalogs, and for Spark's temporary views.
+    """Return the target of a name; None for one in another catalog, or of a temporary view of Spark.
 
     Raises CatalogError for a view of hiveacid's catalog, and for a temporary view that hides a hiveacid table.
     """

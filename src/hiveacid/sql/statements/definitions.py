@@ -14,8 +14,8 @@ class CreateTable(values.TableStatement):
 
     ``storage`` is None where the text says nothing about it. ``query`` is set for CREATE TABLE AS; then
     ``columns`` is empty and ``partition_columns`` may have the empty type (PARTITIONED BY names only).
-    ``properties`` hold what was written, ``transactional`` included for CREATE TRANSACTIONAL TABLE and Trino.
-    ``using``: the format is named as Spark does it (USING orc), which beside Spark's own tables makes one of those.
+    ``properties``: those of the text, and ``transactional`` for CREATE TRANSACTIONAL TABLE and for Trino. ``using``: the text
+    names the format as Spark does (USING orc). Where Spark has tables of its own, the new table is one of them.
     """
 
     columns: tuple[Column, ...] = ()
@@ -33,7 +33,7 @@ class CreateTable(values.TableStatement):
     def definition(
         self, name: TableName, *, location: str, storage: StorageFormat, owner: str = "", created_at: int = 0
     ) -> TableDefinition:
-        """Return the catalog's value; ``location`` and ``storage`` serve where the statement has none."""
+        """Return the definition for the catalog; ``location`` and ``storage``: used if the statement names none."""
         return TableDefinition(
             name=name,
             columns=self.columns,
@@ -49,7 +49,7 @@ class CreateTable(values.TableStatement):
         )
 
     def with_columns(self, columns: tuple[Column, ...]) -> CreateTable:
-        """Return a copy with the columns that a query gave; partition columns are taken out by name."""
+        """Return a copy with the columns of a query; the statement's partition columns take theirs by name."""
         by_name = {column.name: column for column in columns}
         partitions = tuple(by_name.get(column.name, column) for column in self.partition_columns)
         names = {column.name for column in partitions}
@@ -94,7 +94,7 @@ class RenameTable(values.TableStatement):
 
 @dataclass(frozen=True)
 class AddColumns(values.TableStatement):
-    """ALTER TABLE t ADD COLUMNS (...) [RESTRICT | CASCADE]; partitions have the table's columns in any case."""
+    """ALTER TABLE t ADD COLUMNS (...) [RESTRICT | CASCADE]; partitions get the columns with either word."""
 
     columns: tuple[Column, ...]
 

@@ -113,7 +113,7 @@ class ShowLocks(Statement):
 
 @dataclass(frozen=True)
 class ShowCompactions(Statement):
-    """SHOW COMPACTIONS with Hive 4's filters; ``order_by`` is the text of its list."""
+    """SHOW COMPACTIONS with the filters of Hive 4; ``order_by``: the text behind ORDER BY."""
 
     compaction_id: int | None = None
     database: str | None = None

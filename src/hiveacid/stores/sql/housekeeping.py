@@ -37,9 +37,9 @@ class Housekeeping(SqlBase):
     ) -> None:
         """Drop ended transactions, their write ids and changes, and old compactions, if no later answer needs them.
 
-        Ended transactions are kept for the timeout of their client at least: a client that lost the answer to its commit may
-        still ask. Idempotency marks are kept for the longest timeout of an open transaction. What open transactions may need
-        is determined while none is being opened; later ones need less.
+        Ended transactions are kept for the timeout of their client at least, because a client that lost the answer to its commit
+        may still ask. Idempotency marks are kept for the longest timeout of an open transaction. The
+        bounds of what open transactions may need are read while none is being opened. Later transactions need less.
         """
         limits, now = self._limits, self._database.now()
         bounds = self._database.write(lambda connection: _bounds(self._database, connection))
@@ -59,7 +59,11 @@ class Housekeeping(SqlBase):
 
 
 def _bounds(database: Database, connection: Connection) -> dict[str, int]:
-    """Return the lowest id open at the begin of any open transaction, their oldest moment, and the highest id."""
+    """Return the bounds of what open transactions may need.
+
+    ``seen``: lowest id that was open when any of them began. ``moment``: lowest commit sequence number that any of them sees.
+    ``top``: highest id. ``timeout``: their longest timeout in milliseconds.
+    """
     database.dialect.block_opens(connection)
     row = connection.execute(_NEEDED).one()
     if database.dialect.ids_may_gap:

@@ -1,6 +1,6 @@
 """Schema migrations: numbered steps that only go forward.
 
-A released step is never changed, because it says what it did to existing stores. Words in braces are the dialect's
+A released step is never changed, because existing stores have run it as it is. Words in braces are the dialect's
 (``Dialect.words``).
 """
 

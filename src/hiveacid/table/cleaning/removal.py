@@ -18,7 +18,7 @@ _SHOWN = 5
 
 
 def first_foreign_entry(context: Context, location: str) -> str | None:
-    """Return the name of an entry of a directory that hiveacid did not stage, hidden ones included; None without any."""
+    """Return the first entry of a directory, hidden or not, that hiveacid did not stage; None if there is none."""
     if not context.fs.exists(location):
         return None
     entries = context.fs.list_directory(location)

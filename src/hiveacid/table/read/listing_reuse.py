@@ -17,7 +17,7 @@ from hiveacid.table.context import StoreContext
 class _KeptListing:
     """A listed location with the conditions of its reuse.
 
-    ``view``: what the snapshot said about ids up to ``reach``, the highest ones in the directory names.
+    ``reach``: the highest ids in the directory names. ``view``: what the snapshot said about ids up to them.
     """
 
     location: table_locations.Location

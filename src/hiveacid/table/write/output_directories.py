@@ -39,8 +39,8 @@ def known_partitions(
 ) -> dict[PartitionValues, Partition]:
     """Return the partitions that rows may be written to, by value.
 
-    Raises UnsupportedFeatureError if the name of one differs from the name that hiveacid gives its value (in a table
-    adopted from another engine). Its rows would be written to a different partition.
+    A partition of a table that was adopted from another engine may have another name than hiveacid gives to its value. New
+    rows would go to a different partition. Such a partition raises UnsupportedFeatureError.
     """
     partitions = {partition.values: partition for partition in partitions_of(context, table, txn) or ()}
     for values in partitions:
@@ -122,14 +122,17 @@ class OutputDirectories:
 def change_statement_ids(txn: Transaction, level: LayoutLevel, *, mixed: bool) -> dict[StagedKind, int]:
     """Take statement ids for an UPDATE, DELETE or MERGE. ``mixed``: a MERGE that may update and insert.
 
-    At level hive4 as Hive 4 numbers them: delete events, then new versions, then inserted rows.
+    At level hive4 the order is that of Hive 4: delete events, then new versions, then inserted rows.
 
     At level hive3 all new rows have one statement id, the first of the statement, as Hive 3.1.3 writes an UPDATE
-    (``delta_5_5_0000`` beside ``delete_delta_5_5_0000``): in a transaction of one statement it is 0, the id of every
-    INSERT. Trino assigns the rows of a bucketed table to writers by the whole bucket property modulo the number of
-    buckets; rows of one bucket with different statement ids would get two writers of one file. Delete events name
-    rows of older write ids or of earlier statements of the transaction, never those beside them. ``mixed`` counts
-    updates by `StagedKind.REPLACED`, whose events need a directory, and so a statement id, apart from `StagedKind.DELETE`.
+    (``delta_5_5_0000`` beside ``delete_delta_5_5_0000``). In a transaction of one statement it is 0, the id of every INSERT.
+
+    The reason is Trino. It assigns a row of a bucketed table to a writer by the bucket property, which contains the statement
+    id. Rows of one bucket with different statement ids would get two writers of one file.
+
+    Delete events may have the id of new rows: they name rows of older write ids or of earlier statements, never rows
+    beside them. With ``mixed``, the delete events of updates are staged as `StagedKind.REPLACED`. They need another directory
+    than those of `StagedKind.DELETE`, and so another statement id.
     """
     if level is LayoutLevel.HIVE4:
         return dict(

@@ -17,8 +17,8 @@ class WriteReport:
     deleted: int = 0
     write_id: WriteId | None = None
     retries: int = 0
-    files: int = field(default=0, compare=False)  # written, and their bytes
-    bytes: int = field(default=0, compare=False)
+    files: int = field(default=0, compare=False)  # number of written files
+    bytes: int = field(default=0, compare=False)  # size of the written files
 
     def summary(self, operation: str, statement: str | None) -> OperationSummary:
         """Return the summary for the table's history."""

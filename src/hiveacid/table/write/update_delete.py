@@ -142,7 +142,7 @@ def write_changes(
 ) -> WriteReport:
     """Write delete events and new rows in one job; the caller commits. ``verb``: for the table's history.
 
-    ``size``: bytes of the largest location with changed rows, None if new rows come from elsewhere.
+    ``size``: bytes of the largest location with changed rows; None if new rows come from other tables, too.
     ``small``: one task is enough. ``mixed``: some rows may be updated and others inserted.
     """
     write_id = txn.write_id(table.name)
@@ -187,7 +187,7 @@ def write_changes(
         files=output_directories.new_files(table, published),
     )
     # An updated row is staged as DELETE and UPDATED, or as REPLACED (its delete event) and INSERTED (its new version).
-    # It counts only as updated: INSERTED holds one row too many for each REPLACED, DELETE one for each UPDATED.
+    # It counts only as updated. The rows of REPLACED are therefore taken off INSERTED, those of UPDATED off DELETE.
     report = WriteReport(
         inserted=published.total(StagedKind.INSERTED) - replaced,
         updated=updated,

@@ -1,7 +1,7 @@
-"""Row counts in a metastore, kept by Hive's arithmetic: each writer adds its rows, and takes off those that it deletes.
+"""Row counts in a metastore: as in Hive, each writer adds the rows that it inserts and subtracts those that it deletes.
 
-Hive 4 answers ``count(*)`` from a count that is marked as exact. Its compaction sets the mark without counting, so a
-count that some writer left out, or removed, gives wrong answers later: Hive goes on counting from 0.
+Hive 4 answers ``count(*)`` from a count that is marked as exact. Its compaction sets the mark without
+counting. If a writer has left the count out or removed it, Hive goes on counting from 0, and later answers are wrong.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ NO_ROWS: Mapping[str, str] = MappingProxyType({_ROWS: "0"})
 
 @dataclass(frozen=True)
 class RowChange:
-    """Change of a row count. ``rows``: added rows, negative if removed; None: unknown. ``replaced``: they are all rows."""
+    """Change of a row count. ``rows``: number of added rows, negative for removed ones; None: unknown.
+
+    ``replaced``: the added rows replace all earlier ones.
+    """
 
     rows: int | None = None
     replaced: bool = False
@@ -57,9 +60,10 @@ class CountedWrites:
     _added: dict[str | None, RowChange] = field(default_factory=dict)
 
     def apply(self, raw: Any, partition: str | None, write_id: WriteId | None) -> bool:
-        """Change the count of a definition; tell whether that changes it. ``write_id``: the writer's; None with Hive 3.
+        """Change the row count in a definition; tell whether the definition changes.
 
-        Hive 3 keeps no write id, which shows that a call whose answer was lost was executed; its counts are removed.
+        ``write_id``: the writer's, which tells that a repeated call was executed before. It is None with Hive 3, which does not
+        keep it; the counts are then removed.
         """
         if write_id is None:
             return remove_counts(raw, None)
@@ -100,7 +104,9 @@ def counted_from_0(partitions: Sequence[Partition]) -> list[Partition]:
 
 
 def remove_counts(raw: Any, write_id: WriteId | None, rows: int | None = None) -> bool:
-    """Remove the mark that counts are exact, and all counts but ``rows``; tell whether that changes the definition.
+    """Remove the mark of exact counts and all counts, then set the row count to ``rows`` if given.
+
+    Returns whether the definition changes.
 
     ``write_id``: the writer's id, which is stored. An ANALYZE that began earlier and does not see this id then cannot
     set the mark again (``ObjectStore.isCurrentStatsValidForTheQuery`` of Hive 4).
@@ -117,9 +123,9 @@ def remove_counts(raw: Any, write_id: WriteId | None, rows: int | None = None) -
 
 
 def own_write_id_list(name: TableName, write_id: WriteId | None) -> str | None:
-    """Return the write-id list that goes with a writer's id, without which a metastore does not keep the id.
+    """Return the write-id list to pass with a writer's id; a metastore does not store the id without a list.
 
-    The list says which counts the writer may mark as exact; where no mark is set, any list will do.
+    The list tells a metastore which counts the writer may mark as exact. hiveacid sets no mark, so any list will do.
     """
     return None if write_id is None else ValidWriteIdList(name, write_id).to_string()
 

@@ -33,13 +33,13 @@ def _call(
     retryable: bool = True,
     **arguments: Kind | type[ThriftStruct],
 ) -> Method:
-    """Declare a call: in the interface its arguments and errors have the numbers 1, 2, … in their order."""
+    """Declare a call. The interface numbers the arguments, and the errors, from 1 in their order."""
     numbers = range(1, len(errors) + 1)
     fields: list[tuple[int, str, Kind | type[ThriftStruct]]]
     fields = [(number, f"o{number}", Said) for number in numbers]
     if answer is not None:
         fields.append((0, "success", answer))
-    # Java leaves out a text that is null; a struct without fields says nothing.
+    # Not required are a text, which Java leaves out if it is null, and a struct without fields.
     answers = answer is not None and answer != TEXT and not is_empty(kind_of(answer))
     return Method(
         struct("Arguments", *((number, *argument) for number, argument in enumerate(arguments.items(), 1))),
@@ -89,7 +89,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             errors=(_NO_TXN, _META),
         ),
         "add_write_ids_to_min_history": _call(txnId=I64, writeIds=map_of(TEXT, I64), errors=(_META,)),
-        # A transaction keeps its id for a table, a second record of one partition says nothing new.
+        # Both can be repeated: a transaction keeps its write id of a table, and a partition that is recorded twice counts once.
         "allocate_table_write_ids": _call(
             rqst=protocol.AllocateTableWriteIdsRequest,
             answer=protocol.AllocateTableWriteIdsResponse,
@@ -98,7 +98,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "add_dynamic_partitions": _call(rqst=protocol.AddDynamicPartitions, errors=(_NO_TXN, _ABORTED)),
         "repl_tbl_writeid_state": _call(rqst=protocol.ReplTblWriteIdStateRequest),
         "seed_txn_id": _call(rqst=protocol.SeedTxnIdRequest, errors=(_META,), retryable=False),
-        # A duplicate request lives as long as its transaction, which never waits for itself.
+        # It can be repeated: locks of a repeated request end with the transaction, which never waits for its own.
         "lock": _call(rqst=protocol.LockRequest, answer=protocol.LockResponse, errors=(_NO_TXN, _ABORTED)),
         "check_lock": _call(
             rqst=protocol.CheckLockRequest, answer=protocol.LockResponse, errors=(_NO_TXN, _ABORTED, _NO_LOCK)

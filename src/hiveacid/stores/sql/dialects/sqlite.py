@@ -39,7 +39,10 @@ class SqliteDialect(Dialect):
     }
 
     def engine(self, url: URL) -> Engine:
-        """Make the engine, and the file and its directory with access for the owner only. Raises ConfigError without a file."""
+        """Make the engine. Raises ConfigError for a URL without a file.
+
+        A new file and its new directory are accessible to the owner only.
+        """
         if not url.database or url.database == ":memory:":
             raise ConfigError("a SQLite store needs a file: sqlite:///path/to/store.db")
         file = Path(url.database)
@@ -63,7 +66,7 @@ class SqliteDialect(Dialect):
             connection.info["synchronous"] = level
 
     def begin(self, connection: Connection, durability: Durability) -> None:
-        """Take the write lock at once: a transaction that reads first could not get it later."""
+        """Take the write lock at once: a transaction that has read something may not get it later."""
         self.prepare(connection, durability)
         self.run(connection, "BEGIN IMMEDIATE")
 

@@ -1,4 +1,4 @@
-"""Heartbeats, aborts, time-outs, and cleaned remains of aborts.
+"""Heartbeats, aborts, time-outs, and write ids of aborted transactions until their files are cleaned.
 
 After Hive's ``HeartbeatTxnFunction``, ``AbortTxnsFunction`` and ``MarkCleanedFunction``.
 """
@@ -107,8 +107,8 @@ class AbortTxns(SqlBase):
     def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
         """Record that the files of aborted transactions in a partition, or (None) in the table, are removed.
 
-        A write id stays while other partitions it was recorded for are not cleaned, and, where nothing was
-        recorded for it, until the whole table is.
+        A write id stays until every partition that was recorded for it is cleaned. A write id without recorded partitions
+        stays until the whole table is cleaned.
         """
         argument_validation.table_name(table)
         argument_validation.partition_name(partition)

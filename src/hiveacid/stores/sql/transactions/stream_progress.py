@@ -40,7 +40,7 @@ class Streams(SqlBase):
         def work(connection: Connection) -> StreamProgress:
             self._database.dialect.serialise(
                 connection, {f"stream {parameters['of']}": True}
-            )  # there may be no row to hold
+            )  # a new stream has no row to lock
             known = _read_progress(connection, stream, hold=True)
             progress = register_writer(known, stream, writer, checkpoint, restart=restart)
             if known is None:
