@@ -68,13 +68,14 @@ class _PartitionReader:
     snapshot: Snapshot
     files: PartitionFiles
     selection: Selection
+    _newest: NewestVersions | None = None  # of a location with update events (ACID v1)
 
     def batches(self) -> Iterator[Any]:
         table = self.snapshot.table
         if file_kind(table.storage) is not FileKind.ORC:
             for plain in self.files.rows:
                 for stored in read_flat_file(self.context.fs, plain, table, self._stored_names):
-                    yield self._filtered(stored)
+                    yield self._filter_batch(stored)
             return
         level = self.context.layout_level(table)
         opened = self._open(level)
@@ -84,11 +85,9 @@ class _PartitionReader:
             )
         for file in opened:
             for stripe in self._stripes(file):
-                batch = self._stripe(file, stripe)
+                batch = self._read_stripe(file, stripe)
                 if batch.num_rows:
                     yield batch
-
-    _newest: NewestVersions | None = None
 
     def _open(self, level: Any) -> list[OrcRows]:
         table, fs = self.snapshot.table, self.context.fs
@@ -115,19 +114,19 @@ class _PartitionReader:
             file.tail, file.columns_without_conversion(selection.filtered), schema, selection.predicate
         )
 
-    def _stripe(self, file: OrcRows, stripe: int) -> Any:
+    def _read_stripe(self, file: OrcRows, stripe: int) -> Any:
         """Return the live rows of a stripe that pass the filter."""
         selection, rows = self.selection, file.tail.stripes[stripe].rows
-        mask = self._live(file, stripe)
+        mask = self._visible_rows(file, stripe)
         keep = None if mask is None or mask.all() else pa.array(mask)
         if keep is not None and not keep.true_count:
-            return self._batch({}, 0, None)
+            return self._output_batch({}, 0, None)
         columns: dict[str, Any] = {}
         if selection.predicate is not None:
             names = [name for name in selection.filtered if name not in self._partition]
             columns = file.values(stripe, names, keep)
             live = rows if keep is None else keep.true_count
-            passing = self._passing(columns, live)
+            passing = self._passing_positions(columns, live)
             if len(passing) < live:
                 columns = {name: values.take(passing) for name, values in columns.items()}
                 chosen = np.zeros(rows, bool)
@@ -135,7 +134,7 @@ class _PartitionReader:
                 chosen[positions[passing.to_numpy()]] = True
                 keep = pa.array(chosen)
                 if not len(passing):
-                    return self._batch({}, 0, None)
+                    return self._output_batch({}, 0, None)
         count = rows if keep is None else keep.true_count
         rest = [name for name in self._stored_names if name not in columns]
         columns |= file.values(stripe, rest, keep)
@@ -143,19 +142,19 @@ class _PartitionReader:
         if selection.row_ids:
             keys = file.keys(stripe)
             ids = keys if keep is None else keys.filter(keep)
-        return self._batch(columns, count, ids)
+        return self._output_batch(columns, count, ids)
 
-    def _filtered(self, stored: Any) -> Any:
+    def _filter_batch(self, stored: Any) -> Any:
         """Return the rows of a batch of stored columns that pass the filter."""
         columns = {name: stored.column(index) for index, name in enumerate(stored.schema.names)}
         count = stored.num_rows
         if self.selection.predicate is not None:
-            passing = self._passing(columns, count)
+            passing = self._passing_positions(columns, count)
             columns = {name: values.take(passing) for name, values in columns.items()}
             count = len(passing)
-        return self._batch(columns, count, None)
+        return self._output_batch(columns, count, None)
 
-    def _passing(self, columns: dict[str, Any], count: int) -> Any:
+    def _passing_positions(self, columns: dict[str, Any], count: int) -> Any:
         """Return the positions, among ``count`` rows, of those that pass the filter."""
         arrays = [
             columns[name] if name in columns else pa.repeat(self._partition[name], count)
@@ -165,7 +164,7 @@ class _PartitionReader:
         batch = pa.RecordBatch.from_arrays([*arrays, positions], names=[*self.selection.filtered, _POSITION])
         return batch.filter(self.selection.predicate).column(len(arrays))
 
-    def _batch(self, columns: dict[str, Any], count: int, ids: Any) -> Any:
+    def _output_batch(self, columns: dict[str, Any], count: int, ids: Any) -> Any:
         schema = self.selection.schema(self.snapshot)
         arrays = []
         for field in schema:
@@ -181,19 +180,19 @@ class _PartitionReader:
 
     # deleted rows, and rows of write ids that are not valid
 
-    def _live(self, file: OrcRows, stripe: int) -> Any:
+    def _visible_rows(self, file: OrcRows, stripe: int) -> Any:
         """Return a mask of the rows that are visible in the snapshot; None for all."""
         if self._newest is not None:
             return self._newest.live(
-                file, stripe, self._valid(file, stripe) if file.file.partly_valid else None
+                file, stripe, self._valid_rows(file, stripe) if file.file.partly_valid else None
             )
-        mask = self._valid(file, stripe) if file.file.partly_valid else None
-        deleted = self._deleted(file, stripe) if self._deletes is not None else None
+        mask = self._valid_rows(file, stripe) if file.file.partly_valid else None
+        deleted = self._deleted_rows(file, stripe) if self._deletes is not None else None
         if deleted is None:
             return mask
         return ~deleted if mask is None else mask & ~deleted
 
-    def _valid(self, file: OrcRows, stripe: int) -> Any:
+    def _valid_rows(self, file: OrcRows, stripe: int) -> Any:
         own, current = (
             are_valid(self.snapshot.write_ids, column.cast(pa.int64()).fill_null(-1))
             for column in file.columns_of_events(stripe, [KEY[0], CURRENT])
@@ -212,7 +211,7 @@ class _PartitionReader:
         """Return keys and current write ids of a file's valid delete events, as a table."""
         return read_events(self.context.fs, file, self.snapshot.write_ids)
 
-    def _deleted(self, file: OrcRows, stripe: int) -> Any:
+    def _deleted_rows(self, file: OrcRows, stripe: int) -> Any:
         """Return a mask of deleted rows; None if no row is deleted."""
         deletes = self._deletes
         assert deletes is not None  # noqa: S101 - the caller has checked it

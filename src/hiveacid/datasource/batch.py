@@ -112,18 +112,18 @@ class BatchReader(SentToWorkers, DataSourceReader):
             source.close()
             raise
         source.close_keeping_files()
-        return [FilePartition(file) for file in files if self._is_wanted(file)]
+        return [FilePartition(file) for file in files if self._passes_partition_filters(file)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one file, in a task."""
         return read_file_changes(partition.file) if isinstance(partition, FilePartition) else iter(())
 
-    def _is_wanted(self, file: FileChanges) -> bool:
+    def _passes_partition_filters(self, file: FileChanges) -> bool:
         values = () if file.partition is None else file.partition.values
         texts = {
             column.name: (None if text == DEFAULT_PARTITION else text)
             for column, text in zip(file.table.partition_columns, values, strict=True)
-            # a directory that another engine named p=01 is read as 1
+            # The text 01, of another engine's directory p=01, is the value 1: such partitions are not pruned.
             if column.type in _TYPES_WITH_UNIQUE_TEXT
             and (text is None or text == DEFAULT_PARTITION or is_canonical(text, column.type))
         }
@@ -132,11 +132,11 @@ class BatchReader(SentToWorkers, DataSourceReader):
 
 def _require_columns(table: TableDefinition, schema: StructType) -> None:
     """Raise SchemaMismatchError if the table's columns are not those that Spark was told."""
-    has = [f"{name} {kind.simpleString()}" for name, kind in spark_columns(table)]
-    waits = [f"{field.name} {field.dataType.simpleString()}" for field in schema]
-    if has != waits:
+    actual = [f"{name} {kind.simpleString()}" for name, kind in spark_columns(table)]
+    expected = [f"{field.name} {field.dataType.simpleString()}" for field in schema]
+    if actual != expected:
         raise SchemaMismatchError(
-            f"{table.name} has the columns {', '.join(has)}, and Spark was told {', '.join(waits)}: leave .schema(...) out, "
+            f"{table.name} has the columns {', '.join(actual)}, and Spark was told {', '.join(expected)}: leave .schema(...) out, "
             "use select and cast instead, and create a view again after its table was altered"
         )
 

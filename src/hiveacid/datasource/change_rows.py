@@ -76,13 +76,13 @@ def read_file_changes(changes: FileChanges) -> Iterator[Any]:
     deletions = _Deletions.of(changes)
     for stripe in range(rows.stripes):
         keys, write_ids = _row_keys(changes, rows, stripe)
-        inserted, deleted, ended = _classify(changes, deletions, keys, write_ids)
+        inserted, deleted, deleted_by = _classify(changes, deletions, keys, write_ids)
         changed = inserted | deleted
         if not changed.any():
             continue
         keep = None if changed.all() else pa.array(changed)
         columns = rows.values(stripe, [column.name for column in changes.table.columns], keep)
-        for mask, kind, ids in ((deleted, "delete", ended), (inserted, "insert", write_ids)):
+        for mask, kind, ids in ((deleted, "delete", deleted_by), (inserted, "insert", write_ids)):
             positions, ids_of_kind = np.flatnonzero(mask[changed]), ids[mask]
             for start in range(0, len(positions), _ROWS):
                 part = slice(start, start + _ROWS)

@@ -58,7 +58,7 @@ def decompress(data: bytes, kind: Compression, block_size: int) -> bytes:
 
 
 def compress(data: bytes, kind: Compression, block_size: int) -> bytes:
-    """Cut a section into chunks; zlib compresses them, every other codec stores them as they are (all may)."""
+    """Cut a section into chunks. Only zlib compresses them here: every codec allows chunks that are not compressed."""
     if kind is Compression.NONE:
         return data
     out = []

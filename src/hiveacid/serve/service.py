@@ -51,7 +51,12 @@ _STRUCT = 12
 _UNKNOWN_METHOD = 1
 _INFO = {13: "hiveacid", 17: "Spark SQL"}  # TGetInfoType: name of the server, of the DBMS
 _DBMS_VERSION = 18
-_NUMBERS = {30: 128, 66: 0, 34: 128, 35: 256}  # longest names of columns, schemas and tables; 0: no limit
+_LONGEST_NAMES = {
+    30: 128,
+    66: 0,
+    34: 128,
+    35: 256,
+}  # TGetInfoType: of columns, schemas and tables; 0: no limit
 _METADATA = {  # TOperationType
     "GetTypeInfo": 1,
     "GetCatalogs": 2,
@@ -150,8 +155,8 @@ class Service:
     def _get_info(self, request: Any, caller: Caller) -> Any:
         self._of_session(request, caller)
         kind = request.infoType
-        if kind in _NUMBERS:
-            value = hs2_structs.GetInfoValue(lenValue=_NUMBERS[kind])
+        if kind in _LONGEST_NAMES:
+            value = hs2_structs.GetInfoValue(lenValue=_LONGEST_NAMES[kind])
         else:
             text = self._version if kind == _DBMS_VERSION else _INFO.get(kind, "")
             value = hs2_structs.GetInfoValue(stringValue=text)

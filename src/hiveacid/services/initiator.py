@@ -78,7 +78,7 @@ class Initiator:
     context: Context
     name: str
     figures: dict[tuple[str, str, str], policy.LocationSizes] = field(default_factory=dict, init=False)
-    _seen: int = field(default=0, init=False)
+    _seen: int = field(default=0, init=False)  # ms: commits and aborts from then on are examined
 
     def step(self) -> list[InitiatorFinding]:
         """Do one turn; return the decision on each table or partition with new writes or aborts.

@@ -32,6 +32,7 @@ def split_by_bucket(table: TableDefinition, dynamic: Sequence[Column], batch: An
 
     Raises UnsupportedFeatureError for a partition value that Hive would format differently.
     """
+    # The code of a row is one number for its partition values (each by its index in a dictionary) and its bucket.
     rows = batch.select([column.name for column in table.columns])
     codes = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
     texts = []

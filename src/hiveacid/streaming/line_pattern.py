@@ -12,13 +12,16 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import ConfigError
 
-# an escaped character, a class, the beginning of a group that captures, anything else
+# One of: an escaped character, a class of characters, the beginning of a capturing group, any other character.
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|(?P<open>\((?!\?))|.", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class LinePattern:
-    """An expression in RE2 syntax with a named group per column; ``names``: the column of each group."""
+    """An expression in RE2 syntax. ``groups``: the names of its groups. ``names``: the column of each group.
+
+    ``columns``: all columns of the result; those without a group are NULL.
+    """
 
     text: str
     groups: tuple[str, ...]

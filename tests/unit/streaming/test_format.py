@@ -109,7 +109,7 @@ def test_equalities_leave_out_partitions(warehouse: Warehouse) -> None:
         replace(one, partition=replace(one.partition, values=(text,)))
         for text in ("01", "+1", "2", DEFAULT_PARTITION)
     ]
-    assert [reader._is_wanted(other) for other in others] == [True, True, False, False]
+    assert [reader._passes_partition_filters(other) for other in others] == [True, True, False, False]
 
 
 def test_lost_attempts_and_lost_jobs(warehouse: Warehouse) -> None:

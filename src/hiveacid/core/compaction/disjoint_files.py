@@ -20,7 +20,7 @@ Key = tuple[int, int, int]
 """Write id, bucket property, row id: the sort key of records."""
 
 _MAX_SMALL_FILES = 8
-"""Most small files that are copied with a large one above them. Each becomes a stripe; small stripes are slow to read."""
+"""Limit of the small files that are copied below a large one. Each becomes a stripe, and small stripes are slow to read."""
 _DOMINANT_FILE_DIVISOR = 8
 """A file with three quarters of its bucket's bytes counts as large from an eighth of the usual size on."""
 
@@ -62,12 +62,16 @@ def bucket_of(bucket_property: int) -> int | None:
 
 
 def _disjoint_prefix(files: Sequence[KeyedFile], large: int) -> Sequence[KeyedFile]:
+    """Return the first files in key order whose ranges do not overlap any other, up to the last large one.
+
+    If too many of them are small, return only the large files at the beginning.
+    """
     ordered = sorted(files, key=lambda file: (file.low, file.high))
-    apart = 0
-    while apart + 1 < len(ordered) and ordered[apart].high < ordered[apart + 1].low:
-        apart += 1
-    is_whole = apart + 1 == len(ordered)
-    below = ordered if is_whole else ordered[:apart]
+    disjoint = 0
+    while disjoint + 1 < len(ordered) and ordered[disjoint].high < ordered[disjoint + 1].low:
+        disjoint += 1
+    is_whole = disjoint + 1 == len(ordered)
+    below = ordered if is_whole else ordered[:disjoint]
     total = sum(file.size for file in files)
 
     def is_large(file: KeyedFile) -> bool:
