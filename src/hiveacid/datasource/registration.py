@@ -24,9 +24,8 @@ def register(spark: SparkSession) -> None:
             f'format("hiveacid") needs Spark 4.0 or later, this is {spark.version}: write streams by '
             "foreachBatch(t.stream_writer(...))"
         )
-    SparkFacts(
-        spark
-    ).apply_settings()  # at every call: RESET removes the settings, while the source stays registered
+    # at every call: RESET removes the settings, while the source stays registered
+    SparkFacts(spark).apply_settings()
     if _is_registered(spark):
         return
     spark.dataSource.register(_portable_source())

@@ -99,9 +99,8 @@ def parse_change_options(options: Mapping[str, str]) -> ChangeOptions:
 def change_schema(options: Mapping[str, str]) -> T.StructType:
     """Return the columns of a source: the table's (TIMESTAMP without time zone), and the change columns if requested."""
     change_options = parse_change_options(options)
-    source_options.require_known(
-        options, source_options.READ | source_options.READ_STREAM
-    )  # of both, because Spark does not say yet whether it is a batch read or a stream
+    # of both, because Spark does not say yet whether it is a batch read or a stream
+    source_options.require_known(options, source_options.READ | source_options.READ_STREAM)
     source_options.require_warehouse(options)
     source = ChangeSource(change_options)
     try:

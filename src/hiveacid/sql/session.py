@@ -103,9 +103,8 @@ class AcidSession(WarehouseConnection):
     read_only: bool = False
     reader: Transaction | None = None  # of snapshot()
     runner: Runner | None = field(default=None, compare=False, repr=False)  # of hiveacid.auto_compact
-    views: dict[str, DataFrame] = field(
-        default_factory=dict, compare=False, repr=False
-    )  # made on Spark Connect
+    # made on Spark Connect
+    views: dict[str, DataFrame] = field(default_factory=dict, compare=False, repr=False)
 
     def sql(self, text: str, args: Arguments | None = None, *, first_line: int = 1) -> DataFrame:
         """Run one statement; return its rows.

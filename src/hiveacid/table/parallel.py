@@ -44,9 +44,8 @@ def run_in_parallel(
             # not Thread.join: after an interruption it treats the thread as dead (CPython 3.11)
             while not event.wait(1.0) and thread.is_alive():
                 pass
-        workers.run(
-            threading.Event()
-        )  # tasks of threads that could not start, because the JVM had no more threads
+        # tasks of threads that could not start, because the JVM had no more threads
+        workers.run(threading.Event())
     except BaseException:
         workers.waiting.clear()
         while workers.at_work:
@@ -73,9 +72,8 @@ class _WorkerThreads(Generic[T]):
     def run(self, ended: threading.Event) -> None:
         """Run waiting tasks one after the other until none is left or one has failed."""
         me = threading.get_ident()
-        self.at_work.add(
-            me
-        )  # before taking a task: a thread that empties ``waiting`` then sees all that took one
+        # before taking a task: a thread that empties ``waiting`` then sees all that took one
+        self.at_work.add(me)
         try:
             with on_behalf_of(self.first):
                 while not self.errors and self._run_next():

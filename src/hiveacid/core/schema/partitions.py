@@ -16,9 +16,8 @@ from hiveacid.core.model import DEFAULT_PARTITION, Partition, TableDefinition
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP
 from hiveacid.errors import BadDirectoryNameError, ConfigError, NoSuchPartitionError
 
-_ESCAPED = {
-    code: f"%{code:02X}" for code in (*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F)
-}  # not '}', not the blank: Hive's own set
+# not '}', not the blank: Hive's own set
+_ESCAPED = {code: f"%{code:02X}" for code in (*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F)}
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 
 

@@ -52,9 +52,8 @@ def _pattern(separator: str) -> str:
 def _hide_escaped(layout: TextLayout, text: SparkColumn) -> SparkColumn:
     if layout.escape is None:
         return text
-    for byte in _escaped(
-        layout
-    ):  # the escape character first: each one that is left escapes the next character
+    # the escape character first: each one that is left escapes the next character
+    for byte in _escaped(layout):
         text = F.replace(text, F.lit(layout.escape + byte), F.lit(chr(_HIDDEN + ord(byte))))
     return text
 

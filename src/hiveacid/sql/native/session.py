@@ -84,9 +84,8 @@ class NativeSession(SparkSession):
             return super().sql(sqlQuery, args, **kwargs)
         if kwargs:
             return self._formatted(sqlQuery, args, kwargs)
-        if getattr(
-            self._local, "inside", False
-        ):  # a statement that hiveacid itself runs while it carries out another
+        # a statement that hiveacid itself runs while it carries out another
+        if getattr(self._local, "inside", False):
             return self._run_in_spark(sqlQuery, args)
         self._local.inside = True
         try:

@@ -224,9 +224,8 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
         ) if ownership.owner is Owner.OURS:
             ensure_database(session, table)
         case definitions.CreateDatabase(name=name) if context.catalog.get_database(name) is None:
-            parser_of(context.facts).parsePlan(
-                source.text
-            )  # if Spark refuses the statement, neither catalog gets the database
+            # if Spark refuses the statement, neither catalog gets the database
+            parser_of(context.facts).parsePlan(source.text)
             if not _SPARK_DATABASE.fullmatch(name):
                 raise CatalogError(
                     f"a database called {name!r} cannot be in a native session: Spark takes ASCII letters, digits and '_' only"
@@ -234,9 +233,8 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
             execute(session.execution(), ownership.statement)
         case definitions.DropDatabase(name=name, cascade=cascade) if (
             context.catalog.get_database(name) is not None
-            and (
-                cascade or not spark_catalog_tables(context.facts, name)
-            )  # otherwise Spark refuses, and both catalogs keep it
+            # otherwise Spark refuses, and both catalogs keep it
+            and (cascade or not spark_catalog_tables(context.facts, name))
         ):
             create_database(context.facts, name)  # first: if Spark refuses its name, both catalogs keep it
             execute(session.execution(), ownership.statement)

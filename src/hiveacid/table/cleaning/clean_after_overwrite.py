@@ -63,9 +63,8 @@ class OverwrittenCleaner:
 
     context: Context
     _since: int = field(default=0, init=False)
-    _changed: dict[_Place, int] = field(
-        default_factory=dict, init=False
-    )  # to the time (ms) of the last write
+    # to the time (ms) of the last write
+    _changed: dict[_Place, int] = field(default_factory=dict, init=False)
     _listed_at: dict[_Place, int] = field(default_factory=dict, init=False)
     _obsolete_files: dict[_Place, ObsoleteFiles] = field(default_factory=dict, init=False)
 

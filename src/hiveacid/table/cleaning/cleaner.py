@@ -93,9 +93,8 @@ def clean_job(context: Context, job_id: int) -> list[str]:
 
 def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list[str]:
     ready = clean_location.ready_jobs(context)
-    if job.id not in {
-        candidate.id for candidate in ready
-    }:  # dropped with its table, or cleaned by another client
+    # dropped with its table, or cleaned by another client
+    if job.id not in {candidate.id for candidate in ready}:
         return []
     table = context.catalog.get_table(job.request.table)
     name = job.request.partition

@@ -350,9 +350,8 @@ def _end_stale_job(
 ) -> None:
     """End a job that blocks another one, if its worker seems dead or only its cleaning is left."""
     covered = (job.request.kind, request.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
-    with suppress(
-        errors.TransactionStateError, errors.CompactionError
-    ):  # another client has ended the job meanwhile
+    # another client has ended the job meanwhile
+    with suppress(errors.TransactionStateError, errors.CompactionError):
         if (
             job.state == CompactionState.WORKING
             and (job.started or 0) < silent_since

@@ -110,9 +110,8 @@ def run_job(
                 context.store.release_compaction(job.id, worker)
             raise
         logger.warning("compaction %s of %s failed: %s", job.id, subject, error)
-        with suppress(
-            errors.TransactionStateError, errors.CompactionError
-        ):  # another worker has it, or the table is gone
+        # another worker has it, or the table is gone
+        with suppress(errors.TransactionStateError, errors.CompactionError):
             context.store.end_compaction(job.id, CompactionState.FAILED, str(error)[:500], worker=worker)
         raise
     report = replace(report, seconds=(context.clock.now() - began) / 1000)
@@ -137,10 +136,8 @@ def _refuse(context: Context, job: Compaction, worker: str, refused: _RefusedErr
         )
     try:
         context.store.end_compaction(job.id, state, str(refused), following, worker)
-    except (
-        errors.TransactionStateError,
-        errors.CompactionError,
-    ):  # the claim expired meanwhile, and another worker has the job
+    # the claim expired meanwhile, and another worker has the job
+    except (errors.TransactionStateError, errors.CompactionError):
         return CompactionState.FAILED
     return state
 

@@ -86,9 +86,8 @@ class StreamWriter:
             raise errors.NoSuchColumnError(
                 f"{self.table} has no column {unknown[0]} to merge on; it has {', '.join(table.column_names)}{near}"
             )
-        self.context.store.stream_progress(
-            self.stream
-        )  # raises an error if the store does not support streams
+        # raises an error if the store does not support streams
+        self.context.store.stream_progress(self.stream)
 
     def __reduce__(self) -> NoReturn:
         """Refuse pickling: Spark Connect would run the batches on the server."""

@@ -29,9 +29,8 @@ from hiveacid.table.write.constraints import columns_set_to_default, constrain_c
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
-_SMALL = (
-    4 << 20
-)  # bytes of ORC that one task reads, sorts and writes faster than several tasks with a shuffle
+# bytes of ORC that one task reads, sorts and writes faster than several tasks with a shuffle
+_SMALL = 4 << 20
 
 
 def update(
