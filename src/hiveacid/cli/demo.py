@@ -16,10 +16,7 @@ from hiveacid.cli.options import exit_on_errors, output_option, require_pyspark
 MONTHS = 2
 # The demo runs hundreds of short jobs, for which the JVM's second compiler costs more time than it saves.
 SESSION = MappingProxyType(
-    {
-        "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
+    {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 )
 
 

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("-e", "--execute", "text", metavar="SQL", help="Statements, separated by semicolons.")
 @click.option(
-    "-f",
-    "--file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of statements.",
+    "-f", "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file of statements."
 )
 @click.argument("source", required=False, metavar="[-]")
 @click.option(

@@ -47,11 +47,7 @@ class SnapshotIds:
             min_open if min_open is not None and min_open <= write_id else None,
             None
             if txns is None
-            else (
-                min(txns.high_watermark, txn_id),
-                _up_to(txns.open, txn_id),
-                _up_to(txns.aborted, txn_id),
-            ),
+            else (min(txns.high_watermark, txn_id), _up_to(txns.open, txn_id), _up_to(txns.aborted, txn_id)),
         )
 
 

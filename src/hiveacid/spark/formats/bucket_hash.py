@@ -38,11 +38,7 @@ _DECIMAL = "org.apache.hadoop.hive.common.type.HiveDecimal"
 
 
 def bucket_number(
-    facts: SparkFacts,
-    columns: Sequence[SparkColumn],
-    hive_types: Sequence[str],
-    version: int,
-    count: int,
+    facts: SparkFacts, columns: Sequence[SparkColumn], hive_types: Sequence[str], version: int, count: int
 ) -> SparkColumn:
     """Return the bucket of a row, an int from 0 to ``count - 1``.
 

@@ -43,11 +43,7 @@ def options(recipe: Recipe) -> dict[str, str]:
 
 
 def values(
-    facts: SparkFacts,
-    recipe: Recipe,
-    columns: Sequence[Column],
-    prefix: str,
-    path: str,
+    facts: SparkFacts, recipe: Recipe, columns: Sequence[Column], prefix: str, path: str
 ) -> list[Expression]:
     """Return the table's columns; ``prefix``: text before the names of the requested fields (``row.``)."""
     return [

@@ -75,11 +75,7 @@ def original_column(index: int) -> str:
 
 
 def original_frames(
-    source: ScanSource,
-    locations: Sequence[Location],
-    originals: OriginalsByRoot,
-    *,
-    with_partition_key: bool,
+    source: ScanSource, locations: Sequence[Location], originals: OriginalsByRoot, *, with_partition_key: bool
 ) -> Iterable[tuple[scan_groups.FileGroup, DataFrame]]:
     """Yield scans: ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``; `PARTITION_KEY` if asked for.
 

@@ -139,10 +139,7 @@ def _files_without_deletes(
 
 
 def _count_deleted_rows(
-    source: ScanSource,
-    locations: Sequence[Location],
-    free_files: Collection[str],
-    originals: OriginalsByRoot,
+    source: ScanSource, locations: Sequence[Location], free_files: Collection[str], originals: OriginalsByRoot
 ) -> int | None:
     """Return the number of rows that delete events match; None if only a scan of the rows can tell.
 

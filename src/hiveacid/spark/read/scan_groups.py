@@ -77,10 +77,7 @@ class FileGroup:
 
 
 def group_files(
-    fs: FileSystem,
-    table: TableDefinition,
-    locations: Sequence[Location],
-    files_of: FilesOf,
+    fs: FileSystem, table: TableDefinition, locations: Sequence[Location], files_of: FilesOf
 ) -> list[FileGroup]:
     """Group the files of all locations into as few scans as possible (100 scans cost 8 times one scan)."""
     single = len(locations) == 1

@@ -145,12 +145,7 @@ def _staged_values(target: StagingTarget) -> list[Expression]:
 
 
 def stage_insert(
-    target: StagingTarget,
-    frame: DataFrame,
-    directory: str,
-    *,
-    dynamic: bool,
-    small: bool,
+    target: StagingTarget, frame: DataFrame, directory: str, *, dynamic: bool, small: bool
 ) -> TaskReport:
     """Write new rows into ``directory`` and return what the tasks report.
 

@@ -132,11 +132,7 @@ def renumber_rows(
     each = -(-runs.total // buckets) or 1
     bucket = F.expr(bucket_property(f"CAST(__n DIV {each} AS INT)", "0"))
     write_id = F.lit(runs.highest_write_id).cast("bigint") if reordered else F.col(_WRITE_ID)
-    row_id = F.struct(
-        write_id.alias("writeid"),
-        bucket.alias("bucketid"),
-        F.col("__n").alias("rowid"),
-    )
+    row_id = F.struct(write_id.alias("writeid"), bucket.alias("bucketid"), F.col("__n").alias("rowid"))
     users = [F.col(f"c{i}").alias(c.name) for i, c in enumerate(table.columns)]
     return frame.withColumn("__n", number).select(
         *users, row_id.alias(ROW_ID), write_id.alias(CURRENT_WRITE_ID)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
@@ -12,7 +11,7 @@ from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute.context import ExecutionContext
-from hiveacid.sql.execute.show import find_partition
+from hiveacid.sql.execute.show import find_partition, java_time
 from hiveacid.sql.execute.small_results import Row, string_rows
 from hiveacid.sql.statements.queries import DescribeDatabase, DescribeHistory, DescribeTable
 from hiveacid.table.inspect import Inspect
@@ -78,7 +77,7 @@ def _details(described: Described, partition: Partition | None) -> list[Row]:
         ("Database:", described.name.database, None),
         ("OwnerType:", "USER", None),
         ("Owner:", described.owner, None),
-        ("CreateTime:", _time(described.created_at), None),
+        ("CreateTime:", java_time(described.created_at), None),
     ]
     if isinstance(described, TableDefinition):
         location = described.location if partition is None else partition.location
@@ -134,11 +133,6 @@ def _storage(table: TableDefinition) -> list[Row]:
         ("Storage Desc Params:", None, None),
         *(("", key, value) for key, value in table.storage.serde_properties),
     ]
-
-
-def _time(seconds: int) -> str:
-    """Return a time as Java prints it, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
 
 
 def _in_one_line(described: Described, partition: Partition | None) -> str:

@@ -183,18 +183,22 @@ def extended_rows(context: Context, database: str, names: Sequence[str]) -> Data
     return small_frame(context.facts, _EXTENDED, rows)
 
 
+def java_time(seconds: int) -> str:
+    """Return a time as Java prints it, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
+
+
 def _lines(facts: Sequence[tuple[str, str]]) -> str:
     return "".join(f"{key}: {value}\n" for key, value in facts)
 
 
 def _of_relation(relation: TableDefinition | ViewDefinition) -> list[tuple[str, str]]:
-    created = datetime.fromtimestamp(relation.created_at, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
     head = [
         ("Catalog", "spark_catalog"),
         ("Database", relation.name.database),
         ("Table", relation.name.name),
         ("Owner", relation.owner),
-        ("Created Time", created),
+        ("Created Time", java_time(relation.created_at)),
         ("Last Access", "UNKNOWN"),
         ("Created By", "hiveacid"),
     ]

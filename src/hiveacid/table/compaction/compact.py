@@ -241,9 +241,7 @@ def _run_request(
 
 
 def _claim_and_run(
-    context: Context,
-    job: Compaction,
-    interrupted: Callable[[], bool] = never_interrupted,
+    context: Context, job: Compaction, interrupted: Callable[[], bool] = never_interrupted
 ) -> CompactionReport | None:
     """Claim a job and run it as ``run_job`` does; None if another worker has it.
 

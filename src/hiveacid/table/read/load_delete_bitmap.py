@@ -87,9 +87,7 @@ def load_delete_bitmap(
 def _event_files(location: Location, write_ids: ValidWriteIdList) -> list[_EventFile]:
     return [
         _EventFile(
-            f"{location.root}/{file.path}",
-            file,
-            None if directory.validity is RangeShare.ALL else write_ids,
+            f"{location.root}/{file.path}", file, None if directory.validity is RangeShare.ALL else write_ids
         )
         for directory in location.state.delete_deltas
         for file in directory.acid_files

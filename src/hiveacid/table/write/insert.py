@@ -306,10 +306,7 @@ def record_written(
     partitions = outputs.new_partitions()
     files = output_directories.new_files(table, published, next(iter(outputs.used), ()), replaced=overwrite)
     report = WriteReport(
-        inserted=inserted,
-        write_id=outputs.write_id or None,
-        files=published.files,
-        bytes=published.bytes,
+        inserted=inserted, write_id=outputs.write_id or None, files=published.files, bytes=published.bytes
     )
     if table.kind is TableKind.PLAIN:
         txn.add_written([], partitions, files=files)
