@@ -22,7 +22,7 @@ import hiveacid.services
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from support.samples import CLIENT
+from support.samples import CLIENT, INCOMPRESSIBLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -245,9 +245,7 @@ def test_two_processes_share_the_work_and_one_of_them_dies(on_postgres: Scene) -
     scene.table("parted", partitions=6, inserts=2)
     scene.acid.sql(f"CREATE TABLE big (id INT, t STRING) {ACID}")
     for number in range(2):
-        scene.acid.sql(
-            f"INSERT INTO big SELECT id * 2 + {number}, sha2(CAST(id AS STRING), 512) FROM range(600000)"
-        )
+        scene.acid.sql(f"INSERT INTO big SELECT id * 2 + {number}, {INCOMPRESSIBLE} FROM range(600000)")
     location = Path(scene.acid.table("big").definition.location)
     scene.until(lambda: all(map(scene.is_there, two)), "both have started")
     for p in range(6):

@@ -30,6 +30,7 @@ from support.corpus.acid_files import orc_bytes
 from support.crash.faults import Faults, Moment, Point, SimulatedCrash, crash, faulty
 from support.crash.late_sessions import heartbeats_end_nothing
 from support.exhaustive import sample
+from support.samples import INCOMPRESSIBLE
 from support.servers.absent import skip_without
 from support.servers.hdfs import WHY_NOT as NO_HDFS
 from support.servers.hdfs import hdfs_server
@@ -138,9 +139,7 @@ def test_partitions_cost_one_listing_each_and_files_nothing_but_their_tails(
 
 def test_a_large_file_gets_its_footer_inside_the_store(lake: AcidSession, s3: S3Server) -> None:
     lake.sql(f"CREATE TABLE big (a BIGINT, b STRING) {FULL}")
-    wide = lake.context.facts.spark.range(0, 200_000, 1, 1).selectExpr(
-        "id AS a", "sha2(string(id), 512) AS b"
-    )
+    wide = lake.context.facts.spark.range(0, 200_000, 1, 1).selectExpr("id AS a", f"{INCOMPRESSIBLE} AS b")
     s3.uploads.clear()
     lake.table("big").insert(wide)
     (written,) = [path for path in files(lake, "big") if path.endswith("bucket_00000")]

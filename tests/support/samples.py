@@ -1,4 +1,4 @@
-"""Small values that the store contracts and their tests share."""
+"""Small values that the store contracts and other tests share."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ ORC = StorageFormat(
     "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat",
     (("serialization.format", "1"),),
 )
+# SQL: 128 characters of a row's id that do not compress, for a fraction of the CPU of a cryptographic hash.
+INCOMPRESSIBLE = f"concat({', '.join(f'hex(xxhash64(id, {salt}))' for salt in range(8))})"
 
 
 class Store(TransactionStore, Catalog, Protocol):
