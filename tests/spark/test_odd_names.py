@@ -106,7 +106,7 @@ ODD_VALUES = ("a/b", "a=b", "50%", "%41", "*", "?", "[x]", "{y,z}", "line\nbreak
 
 
 def test_odd_partition_values(spark: SparkSession, acid: AcidSession) -> None:
-    values = sample(ODD_VALUES, 9)
+    values = sample(ODD_VALUES, 6)
     acid.sql(
         "CREATE TABLE odd (a INT) PARTITIONED BY (p STRING, q STRING) STORED AS ORC "
         "TBLPROPERTIES ('transactional'='true')"

@@ -220,7 +220,7 @@ HAND_PICKED = [
 
 def test_no_row_is_lost_for_conditions_at_the_edges(files: Files) -> None:
     subqueries = {"i IN (SELECT 5)"}  # not allowed inside count_if
-    without_loss(files, sample([where for where in HAND_PICKED if where not in subqueries], 20))
+    without_loss(files, sample([where for where in HAND_PICKED if where not in subqueries], 12))
     assert files.read(files.arguments("i IN (SELECT 5)")).where("i IN (SELECT 5)").count() == 1
 
 
@@ -383,9 +383,16 @@ def conditions(draw: st.DrawFn) -> str:
             return f"{column} IS {draw(st.sampled_from(['', 'NOT ']))}NULL"
 
 
+_AT_ONCE = 30 if ALL else 12  # conditions of an example
+
+
 @settings(max_examples=4 if ALL else 1, suppress_health_check=list(HealthCheck))
 @given(
-    st.lists(conditions() | st.tuples(conditions(), conditions()).map(" AND ".join), min_size=30, max_size=30)
+    st.lists(
+        conditions() | st.tuples(conditions(), conditions()).map(" AND ".join),
+        min_size=_AT_ONCE,
+        max_size=_AT_ONCE,
+    )
 )
 def test_no_row_is_lost_for_random_conditions(files: Files, wanted: list[str]) -> None:
     without_loss(files, wanted)
@@ -398,8 +405,8 @@ def test_no_row_is_lost_where_session_and_jvm_are_in_different_zones(files: File
             files.spark.conf.set("spark.sql.session.timeZone", zone)
             without_loss(
                 files,
-                [f"ts {operator} timestamp'{day}'" for operator in ("=", "<", ">=")
-                 for day in ("1968-01-01 10:33:20", "1968-01-01", "1976-03-05 14:13:20", "1995-01-01")],
+                sample([f"ts {operator} timestamp'{day}'" for operator in ("=", "<", ">=")
+                        for day in ("1968-01-01 10:33:20", "1968-01-01", "1976-03-05 14:13:20", "1995-01-01")], 6),
             )  # fmt: skip
     finally:
         files.spark.conf.set("spark.sql.session.timeZone", before)
@@ -433,5 +440,5 @@ def test_no_row_is_lost_where_files_have_other_types(spark: SparkSession, tmp_pa
         "d > '2060-01-01'", "added = 12345", "added IS NULL", "added IS NOT NULL", "added < 12002",
         "x BETWEEN 1 AND 1.2",
     ]  # fmt: skip
-    without_loss(files, wanted)
+    without_loss(files, sample(wanted, 8))
     assert scanned(files.read(files.arguments("i = 15000")).where("i = 15000")) <= 3 * GROUP

@@ -89,6 +89,12 @@ EXHAUSTIVE = {
     "crash/test_kill.py::test_what_a_killed_driver_leaves[first_file]": _DRIVER,
     "crash/test_kill.py::test_what_a_killed_driver_leaves[not_committed]": _DRIVER,
     "crash/test_services.py::test_a_service_process_works": "two processes and one turn stay; unit/services has the watch",
+    "spark/test_listing_reuse.py::test_a_repeated_plan": "speed only; the rows of kept listings are compared by other tests",
+    **{
+        f"spark/test_listing_reuse.py::test_files_that_others_put_beside_are_seen[{name}": "a file that others put beside stays"
+        for name in ("directory", "partition")
+    },
+    "spark/test_listing_reuse.py::test_insert_only": "tables with row ids stay, and insert-only ones without kept listings",
     "spark/test_listing_reuse.py::test_every_statement": "changes of files, and random histories with kept listings, stay",
     "spark/test_large_writes.py": "INSERTs of fewer tasks stay; thousands of tasks take a minute",
     "crash/test_soak.py": _STRESS,
@@ -96,6 +102,11 @@ EXHAUSTIVE = {
     "crash/test_stream_crash.py::test_a_query_that_is_killed": "batches that died stay; unit/streaming kills writers",
     "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[false": _OTHER_CASE,
     "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[true": "the other SQL interface stays",
+    **{
+        f"spark/test_arrow.py::test_files_of_every_kind[{name}": "each format stays, insert-only or plain"
+        for name in ("insert_only-text", "plain-orc", "plain-parquet")
+    },
+    "spark/test_bad_input.py::test_a_missing_directory_is_named[]": "a partition whose directory is missing stays",
     "spark/test_beside_trino.py::test_an_unbucketed_table": "sizes only; Trino's rules for statements stay",
     "spark/test_beside_trino.py::test_update_and_merge_at_level_hive3_write_rows_as_statement_zero[3]": _OTHER_CASE,
     "spark/test_beside_trino.py::test_update_and_merge_at_level_hive3_write_rows_as_statement_zero[4]": _OTHER_CASE,
@@ -157,6 +168,7 @@ EXHAUSTIVE = {
     "spark/test_load_and_convert.py::test_load_that_has_to_insert": "LOAD DATA into full ACID stays",
     "spark/test_migrate.py::test_from_sqlite": "the interrupted migration, brought to its end, stays",
     "spark/test_narrowing.py::test_a_source_that_changes_is_read_once[joined": _OTHER_CASE,
+    "spark/test_narrowing.py::test_keys_with_variables_find_their_rows[joined": _OTHER_CASE,
     "spark/test_narrowing.py::test_the_result_is_the_same[joined": _OTHER_CASE,
     **{
         f"spark/test_object_store.py::test_a_driver_that_dies_at_any_step_leaves_no_partial_row[{name}": _DEATHS
@@ -252,7 +264,7 @@ SAMPLED = {
         "the contract stays whole on PostgreSQL, SQLite and in memory",
     ),
     "simulation/test_simulation.py::test_a_hundred_thousand_steps": (3, "seeds of the same simulation"),
-    "spark/test_bad_input.py::test_a_damaged_file": (2, _OF_MANY),
+    "spark/test_bad_input.py::test_a_damaged_file": (4, _OF_MANY),
     "spark/test_bad_input.py::test_a_wrong_call": (4, _OF_MANY),
     "spark/test_bad_input.py::test_a_wrong_statement": (5, _OF_MANY),
     "spark/test_flat.py::": (4, "types and formats are in other files, too"),
