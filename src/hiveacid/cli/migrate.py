@@ -85,16 +85,16 @@ def _move(
     moved: list[MigratedTable | str] = []
     failed = 0
     with connection.opened_store() as old, to.opened_store() as new:
-        work = Migration(
+        migration = Migration(
             MigrationStore(old, _display_name(connection)),
             MigrationStore(new, _display_name(to)),
             LocalFileSystem(),
             SystemClock(),
         )
-        names_to_move = _select_tables(work, names)
+        names_to_move = _select_tables(migration, names)
         for name in names_to_move:
             try:
-                item = work.move(name, dry_run=dry_run)
+                item = migration.move(name, dry_run=dry_run)
             except Exception as error:
                 if not is_expected(error):
                     raise
@@ -105,70 +105,72 @@ def _move(
             if item is not None:
                 moved.append(item)
         moved_tables = {item.table.name for item in moved if not isinstance(item, str)}
-        moved += _move_views(work, work.views(_databases(work, names)), moved_tables, dry_run=dry_run)
+        moved += _move_views(
+            migration, migration.views(_databases(migration, names)), moved_tables, dry_run=dry_run
+        )
     return moved, failed
 
 
 def _move_views(
-    work: Migration, views: Sequence[TableName], moved_tables: Collection[TableName], *, dry_run: bool
+    migration: Migration, views: Sequence[TableName], moved_tables: Collection[TableName], *, dry_run: bool
 ) -> list[str]:
     """Move the views that read only tables and views of the target; print why the others stay.
 
     ``moved_tables``: tables that count as moved; with ``dry_run`` those that would be.
     """
-    reachable, failures = set(moved_tables), dict.fromkeys(views, "")
+    reachable, obstacles = set(moved_tables), dict.fromkeys(views, "")
     moved: list[str] = []
-    waiting = True
-    while waiting:
-        waiting = False
-        for view in list(failures):
+    has_moved = True
+    while has_moved:
+        has_moved = False
+        for view in list(obstacles):
             try:
-                failures[view] = _find_obstacle(work, view, reachable)
-                if not failures[view] and not dry_run:
-                    work.move_view(view)
+                obstacles[view] = _find_obstacle(migration, view, reachable)
+                if not obstacles[view] and not dry_run:
+                    migration.move_view(view)
             except Exception as error:
                 if not is_expected(error):
                     raise
-                failures[view] = str(error)
-            if not failures[view]:
-                del failures[view]
+                obstacles[view] = str(error)
+            if not obstacles[view]:
+                del obstacles[view]
                 reachable.add(view)
                 moved.append(str(view))
-                waiting = True
-    for view, reason in failures.items():
+                has_moved = True
+    for view, reason in obstacles.items():
         click.echo(
             f"{view}: a view, which stays ({reason}): create it again from its SHOW CREATE TABLE", err=True
         )
     return moved
 
 
-def _databases(work: Migration, names: Sequence[str]) -> set[str]:
+def _databases(migration: Migration, names: Sequence[str]) -> set[str]:
     if not names:
-        return set(work.source.store.list_databases())
+        return set(migration.source.store.list_databases())
     return {TableName.parse(name).database for name in names}
 
 
-def _find_obstacle(work: Migration, view: TableName, reachable: Collection[TableName]) -> str:
+def _find_obstacle(migration: Migration, view: TableName, reachable: Collection[TableName]) -> str:
     """Return the reason why a view cannot move to the target, an empty text if it can."""
     from hiveacid.core.model import TableName  # noqa: PLC0415 - keeps --help fast
     from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls  # noqa: PLC0415
     from hiveacid.sql.binding.table_mentions import find_mentions_and_travel  # noqa: PLC0415 - needs an extra
     from hiveacid.sql.statements.values import Slice  # noqa: PLC0415
 
-    definition = work.source.store.get_view(view)
+    definition = migration.source.store.get_view(view)
     if definition is None:
         return "it was dropped"
     query = Slice(definition.text)
     if list(tables_of_change_calls(query)):
         return "it calls a function for changes"
-    target = work.target.store
+    target = migration.target.store
     for relation in find_mentions_and_travel(query):
         database, name = (
             relation.parts[:2] if len(relation.parts) > 1 else (definition.database, *relation.parts)
         )
         read = TableName(database, name)
         if read not in reachable and target.get_table(read) is None and target.get_view(read) is None:
-            return f"it reads {read}, which is not in {work.target.name}"
+            return f"it reads {read}, which is not in {migration.target.name}"
     return ""
 
 
@@ -181,10 +183,10 @@ def _display_name(connection: ConnectionOptions) -> str:
     return f"{scheme.partition('+')[0]}://{address.rpartition('@')[2].partition('?')[0]}"
 
 
-def _select_tables(work: Migration, names: Sequence[str]) -> list[TableName]:
+def _select_tables(migration: Migration, names: Sequence[str]) -> list[TableName]:
     from hiveacid.core.model import TableName  # noqa: PLC0415
 
-    candidates = work.tables() if not names or any(name.endswith(".*") for name in names) else []
+    candidates = migration.tables() if not names or any(name.endswith(".*") for name in names) else []
     if not names:
         return candidates
     selection: dict[TableName, None] = {}

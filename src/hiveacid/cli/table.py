@@ -89,7 +89,7 @@ def _print_inventory(
     rows_of: Callable[[TableInventory], Iterable[Row]],
 ) -> None:
     """Print rows made from the inventory of a table's directories; needs no Spark."""
-    from hiveacid.table.read.inventory import inventory_of  # noqa: PLC0415 - see above
+    from hiveacid.table.read.inventory import inventory_of  # noqa: PLC0415 - keeps --help fast
 
     with connection.standalone_access() as access:
         inventory = inventory_of(access, *access.find(name))

@@ -34,7 +34,7 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str, database: str = "default") -> TableName:
-        """Return the name that ``db.table`` or ``table`` is; one without a database is in the given one."""
+        """Parse ``db.table`` or ``table``; a table without a database is in ``database``."""
         owner, dot, name = text.strip().replace("`", "").rpartition(".")
         return cls((owner if dot else database).lower(), name.lower())
 

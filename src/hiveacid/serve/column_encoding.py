@@ -98,7 +98,7 @@ def encode_column(values: Any) -> bytes:
 
 
 def _items(values: Any) -> tuple[int, int, bytes]:
-    """Return the number of the union's field, the type of its items, and their bytes."""
+    """Return the field number in the union ``TColumn``, Thrift's type code of the items, and the bytes of the items."""
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return (7 if pa.types.is_string(kind) else 8), 11, _texts(values)
@@ -137,7 +137,7 @@ def _texts(values: Any) -> bytes:
 
 
 def _null_bits(values: Any) -> bytes:
-    """Return a bit for each NULL, the lowest bit first; shorter where no NULLs follow."""
+    """Return a bit for each row, the lowest first, set for NULL; one byte of zeros if no row is NULL."""
     if not values.null_count:
         return b"\0"
     bits = pa.concat_arrays([pc.is_null(values)])  # a copy begins at the first bit

@@ -63,18 +63,18 @@ def _cast(values: Any, field: Any) -> Any:
     return cast(values, want)
 
 
-def _family(of: Any) -> str:
+def _family(target: Any) -> str:
     """Return the family of a type (number, text, bytes, list, …); types of one family are cast into one another."""
     types = pa.types
-    if types.is_integer(of) or types.is_floating(of) or types.is_decimal(of):
+    if types.is_integer(target) or types.is_floating(target) or types.is_decimal(target):
         return "number"
-    if types.is_string(of) or types.is_large_string(of) or types.is_string_view(of):
+    if types.is_string(target) or types.is_large_string(target) or types.is_string_view(target):
         return "text"
-    if types.is_binary(of) or types.is_large_binary(of) or types.is_fixed_size_binary(of):
+    if types.is_binary(target) or types.is_large_binary(target) or types.is_fixed_size_binary(target):
         return "bytes"
-    if types.is_list(of) or types.is_large_list(of) or types.is_fixed_size_list(of):
+    if types.is_list(target) or types.is_large_list(target) or types.is_fixed_size_list(target):
         return "list"
-    return str(of).partition("[")[0].partition("<")[0]
+    return str(target).partition("[")[0].partition("<")[0]
 
 
 def parse_texts(texts: Any, columns: tuple[Column, ...]) -> Any:
@@ -98,47 +98,47 @@ def parse_texts(texts: Any, columns: tuple[Column, ...]) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def cast(values: Any, of: Any) -> Any:
+def cast(values: Any, target: Any) -> Any:
     """Cast an array and its nested values without loss. Raises ArrowInvalid, SchemaMismatchError.
 
     A time as text may have nine digits of a fraction if the last three are zeros, as Hive prints them. Values below a
     null struct or outside of a slice are ignored.
     """
     have = values.type
-    if have == of:
+    if have == target:
         return values
     types = pa.types
-    if types.is_list(have) and types.is_list(of):
+    if types.is_list(have) and types.is_list(target):
         values = without_offset(values)
         return pa.ListArray.from_arrays(
-            values.offsets, cast(values.values, of.value_type), of, mask=values.is_null()
+            values.offsets, cast(values.values, target.value_type), target, mask=values.is_null()
         )
-    if types.is_map(have) and types.is_map(of):
+    if types.is_map(have) and types.is_map(target):
         values = without_offset(values)
-        keys, items = cast(values.keys, of.key_type), cast(values.items, of.item_type)
-        return pa.MapArray.from_arrays(values.offsets, keys, items, of, mask=values.is_null())
-    if types.is_struct(have) and types.is_struct(of):
-        return _cast_struct(values, of)
-    if not types.is_timestamp(of):
-        return values.cast(of)
-    if types.is_timestamp(have) and bool(have.tz) != bool(of.tz):
+        keys, items = cast(values.keys, target.key_type), cast(values.items, target.item_type)
+        return pa.MapArray.from_arrays(values.offsets, keys, items, target, mask=values.is_null())
+    if types.is_struct(have) and types.is_struct(target):
+        return _cast_struct(values, target)
+    if not types.is_timestamp(target):
+        return values.cast(target)
+    if types.is_timestamp(have) and bool(have.tz) != bool(target.tz):
         raise SchemaMismatchError(  # Arrow would read the local time as UTC
             f"times {'with' if have.tz else 'without'} a zone don't fit where the table's are "
-            f"{'with' if of.tz else 'without'} one: convert them before"
+            f"{'with' if target.tz else 'without'} one: convert them before"
         )
     try:
-        return values.cast(of)
+        return values.cast(target)
     except pa.ArrowInvalid:
         if not types.is_string(have):
             raise
-        return pc.replace_substring_regex(values, r"(\.\d{6})0{1,3}$", r"\1").cast(of)
+        return pc.replace_substring_regex(values, r"(\.\d{6})0{1,3}$", r"\1").cast(target)
 
 
-def _cast_struct(values: Any, of: Any) -> Any:
+def _cast_struct(values: Any, target: Any) -> Any:
     values = without_offset(values)
     names = [field.name.lower() for field in values.type]
-    if sorted(names) != sorted(field.name for field in of):
-        raise SchemaMismatchError(f"a struct of the records is {values.type}, the table's needs {of}")
+    if sorted(names) != sorted(field.name for field in target):
+        raise SchemaMismatchError(f"a struct of the records is {values.type}, the table's needs {target}")
     members = dict(zip(names, values.flatten(), strict=True))
-    arrays = [cast(members[field.name], field.type) for field in of]
-    return pa.StructArray.from_arrays(arrays, fields=list(of), mask=values.is_null())
+    arrays = [cast(members[field.name], field.type) for field in target]
+    return pa.StructArray.from_arrays(arrays, fields=list(target), mask=values.is_null())

@@ -57,7 +57,7 @@ def shell(
     screen.note("starting Spark ...")
     if limit is None and sys.stdout.isatty():
         limit = _MAX_ROWS
-    from hiveacid.cli.shell.cancel import on_interrupt  # noqa: PLC0415 - see above
+    from hiveacid.cli.shell.cancel import on_interrupt  # noqa: PLC0415 - keeps --help fast
 
     # PySpark has replaced Python's handler of Ctrl-C by its own
     with connection.session(new=True) as session, on_interrupt(signal.default_int_handler):
@@ -69,11 +69,11 @@ def shell(
 def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *, keep_going: bool) -> bool:
     """Run the shell until it ends; tell whether a statement from a pipe failed."""
     from hiveacid.cli.shell.backslash_commands import DisplayOptions  # noqa: PLC0415
-    from hiveacid.cli.shell.cancel import StatementRunner  # noqa: PLC0415 - see above
+    from hiveacid.cli.shell.cancel import StatementRunner  # noqa: PLC0415 - keeps --help fast
     from hiveacid.cli.shell.loop import Shell  # noqa: PLC0415
 
     runner = StatementRunner(session)
-    made = Shell(session, screen, runner, DisplayOptions(screen.typed, limit), output, keep_going)
+    loop = Shell(session, screen, runner, DisplayOptions(screen.typed, limit), output, keep_going)
     version = session.context.facts.spark.version
     screen.note(f"hiveacid {hiveacid.__version__} on Spark {version}, {session.context.warehouse}")
     screen.note("\\help lists the commands; Ctrl-D ends")
@@ -81,22 +81,22 @@ def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *
         if screen.edits:
             from hiveacid.cli.shell.editor import Editor, typed_entries  # noqa: PLC0415 - needs the extra
 
-            made.run_typed(typed_entries(Editor(made.complete, screen.note), made.prompt))
+            loop.run_typed(typed_entries(Editor(loop.complete, screen.note), loop.prompt))
         elif screen.typed:
-            made.run_lines(_typed_lines(made))
+            loop.run_lines(_typed_lines(loop))
         else:
-            made.run_lines(line.rstrip("\n") for line in sys.stdin)
+            loop.run_lines(line.rstrip("\n") for line in sys.stdin)
     finally:
         options.warn_if_open(session)
         runner.close()
-    return made.failed and not screen.typed
+    return loop.failed and not screen.typed
 
 
-def _typed_lines(made: Shell) -> Iterator[str | None]:
+def _typed_lines(loop: Shell) -> Iterator[str | None]:
     """Yield lines typed without the editor; None for Ctrl-C. Ctrl-D ends."""
     while True:
         try:
-            click.echo(made.prompt(), nl=False)
+            click.echo(loop.prompt(), nl=False)
             line = sys.stdin.readline()
         except KeyboardInterrupt:
             click.echo()

@@ -191,12 +191,12 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 
 def quote_name(name: str) -> str:
-    """Return a name in back-quotes, those inside doubled."""
+    """Return a name in back-quotes; back-quotes inside of it are doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def unquoted_name(text: str) -> str:
-    """Return the name that a text is, without blanks around it; one in back-quotes without these."""
+    """Return the name in a text, without blanks around it and without back-quotes."""
     name = text.strip()
     is_quoted = len(name) > 1 and name[0] == name[-1] == "`"
     return name[1:-1].replace("``", "`") if is_quoted else name
