@@ -45,7 +45,7 @@ def test_views_of_sparks_mean_the_tables_of_their_own_database(native: NativeSes
     # what goes by one session to Spark as it stands is judged in another
     other = SparkSession(native.sparkContext, native.newSession()._jsparkSession)
     other.sql("USE one")
-    with native._sql_gateway.left_to_spark(native._jsparkSession, "SELECT id FROM t"):
+    with native._sql_gateway.resolved_by_spark(native._jsparkSession, "SELECT id FROM t"):
         assert rows(other.sql("SELECT id FROM t")) == [(1,)]
     # Spark would keep the text, and with it names that end with the statement
     for statement in (

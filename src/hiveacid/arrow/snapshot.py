@@ -23,7 +23,7 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.locations import Location
 from hiveacid.streaming.arrow_casts import cast
 from hiveacid.table.context import StoreContext
-from hiveacid.table.read.flushed_files import flushed_length
+from hiveacid.table.read.flushed_files import require_flush_length
 from hiveacid.table.read.listing import list_as_of, warn_of_foreign_files, write_ids_of
 from hiveacid.table.read.time_travel import PointInTime
 from hiveacid.transactions.transaction import Transaction
@@ -193,7 +193,7 @@ def _length(fs: FileSystem, location: Location, file: DataFile) -> int:
     """Return the bytes of a file that may be read: of a streamed one, those that its writer has flushed."""
     if file.flush_length_path is None:
         return file.size
-    return flushed_length(fs, f"{location.root}/{file.path}", file).length
+    return require_flush_length(fs, f"{location.root}/{file.path}", file).length
 
 
 def _originals(

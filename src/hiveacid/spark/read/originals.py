@@ -38,7 +38,7 @@ from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.java_methods import long_array, map_lookup
 from hiveacid.storage.locations import Location
 
-_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+_UNESCAPED_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _NOT_THE_LISTED_FILE = (
     "[HIVEACID_FORMAT] a file without row ids is not the one that was listed, or was not read as a whole"
 )
@@ -51,16 +51,16 @@ OriginalsByRoot = dict[str, tuple["OriginalRows", ...]]
 
 
 @dataclass(frozen=True)
-class _RowFacts:
+class _OriginalFileFacts:
     """Write id, bucket property, first row id and number of rows of each file of a group, in its order."""
 
     write_ids: tuple[int, ...]
     buckets: tuple[int, ...]
-    firsts: tuple[int, ...]
-    counts: tuple[int, ...]
+    first_row_ids: tuple[int, ...]
+    row_counts: tuple[int, ...]
 
     @classmethod
-    def of(cls, files: Sequence[tuple[OriginalRows, int]]) -> _RowFacts:
+    def of(cls, files: Sequence[tuple[OriginalRows, int]]) -> _OriginalFileFacts:
         return cls(
             tuple(int(rows.write_id) for rows, _ in files),
             tuple(rows.bucket_property for rows, _ in files),
@@ -98,21 +98,21 @@ def original_frames(
         for root, files in originals.items()
         for rows in files
     }
-    apart = source.facts.apart(None)
+    per_file = source.facts.session_with_task_per_file(None)
     for group in groups:
-        row_facts = _RowFacts.of([ids[file] for file in group.files])
-        if apart is None:
+        file_facts = _OriginalFileFacts.of([ids[file] for file in group.files])
+        if per_file is None:
             rows = _read_group(source, source.facts, group, with_partition_key=with_partition_key)
             numbered = _numbered_by_window(rows)
-            yield group, _join_row_facts(source, numbered, group, row_facts)
+            yield group, _join_file_facts(source, numbered, group, file_facts)
             continue
-        looked_up = can_look_up(apart, group)
-        looked_up_facts = row_facts if looked_up else None
-        rows = _read_group(source, apart, group, looked_up_facts, with_partition_key=with_partition_key)
+        looked_up = can_look_up(per_file, group)
+        looked_up_facts = file_facts if looked_up else None
+        rows = _read_group(source, per_file, group, looked_up_facts, with_partition_key=with_partition_key)
         numbered = frame_of_plan(source.facts, plan_of(_numbered_by_task(rows)))
         yield (
             group,
-            _with_row_ids(numbered) if looked_up else _join_row_facts(source, numbered, group, row_facts),
+            _with_row_ids(numbered) if looked_up else _join_file_facts(source, numbered, group, file_facts),
         )
 
 
@@ -120,11 +120,11 @@ def _read_group(
     source: ScanSource,
     facts: SparkFacts,
     group: scan_groups.FileGroup,
-    row_facts: _RowFacts | None = None,
+    file_facts: _OriginalFileFacts | None = None,
     *,
     with_partition_key: bool,
 ) -> DataFrame:
-    """Return the rows with the columns that their numbers come from, and with ``row_facts`` or the tail of the file's path."""
+    """Return the rows with the columns that their numbers come from, and with ``file_facts`` or the tail of the file's path."""
     table = source.table
     frame = flat.read(facts, table, scan_groups.escape_globs(group.files), STRICT_READ, group.options.recipe)
     partition = partition_lookup(facts, table, group, frame)
@@ -132,7 +132,7 @@ def _read_group(
     if with_partition_key and facts.classic:
         partition_key.append(named(partition.number, PARTITION_KEY.number))
     file_key: list[Expression] = [f"{_path_tail(table, group)} AS __hiveacid_tail"]
-    if row_facts is not None:
+    if file_facts is not None:
         file_key = []
         if len(group.files) > 1:
             indexes = index_by_spark_path(facts, table, group, frame)
@@ -153,11 +153,11 @@ def _read_group(
     )
     count = len(table.columns) + len(table.partition_columns)
     rows = rows.toDF(*map(original_column, range(count)), *rows.columns[count:])
-    return rows if row_facts is None else _add_row_facts(facts, rows, row_facts)
+    return rows if file_facts is None else _add_file_facts(facts, rows, file_facts)
 
 
-def _add_row_facts(facts: SparkFacts, rows: DataFrame, row_facts: _RowFacts) -> DataFrame:
-    """Add the row facts of each row's file, by the index of that file."""
+def _add_file_facts(facts: SparkFacts, rows: DataFrame, file_facts: _OriginalFileFacts) -> DataFrame:
+    """Add the facts of each row's file, by the index of that file."""
 
     def by_file(values: Sequence[int]) -> Column:
         if len(set(values)) == 1:
@@ -166,10 +166,10 @@ def _add_row_facts(facts: SparkFacts, rows: DataFrame, row_facts: _RowFacts) -> 
 
     return rows.select(
         "*",
-        by_file(row_facts.write_ids).alias("originalTransaction"),
-        by_file(row_facts.buckets).cast("int").alias("bucket"),
-        by_file(row_facts.firsts).alias("__hiveacid_first"),
-        by_file(row_facts.counts).alias("__hiveacid_rows"),
+        by_file(file_facts.write_ids).alias("originalTransaction"),
+        by_file(file_facts.buckets).cast("int").alias("bucket"),
+        by_file(file_facts.first_row_ids).alias("__hiveacid_first"),
+        by_file(file_facts.row_counts).alias("__hiveacid_rows"),
     )
 
 
@@ -179,13 +179,13 @@ def _path_tail(table: TableDefinition, group: scan_groups.FileGroup) -> str:
     Spark spells scheme and authority in several ways. The expression runs for each row: the plain name costs least.
     """
     depth = path_depth(table, group)
-    if depth == 1 and all(_PLAIN.fullmatch(file.rpartition("/")[2]) for file in group.files):
+    if depth == 1 and all(_UNESCAPED_NAME.fullmatch(file.rpartition("/")[2]) for file in group.files):
         return "_metadata.file_name"
     return f"substring_index(url_decode(replace(_metadata.file_path, '+', '%2B')), '/', -{depth})"
 
 
 def _numbered_by_task(rows: DataFrame) -> DataFrame:
-    """Add the number of each row, in files each of which one task reads as a whole (`SparkFacts.apart`)."""
+    """Add the number of each row, in files each of which one task reads as a whole (`SparkFacts.session_with_task_per_file`)."""
     in_task = f"monotonically_increasing_id() & {(1 << 33) - 1}L"  # the task is in the bits above
     return rows.selectExpr("*", f"if(__hiveacid_block = 0, {in_task}, NULL) AS __hiveacid_number")
 
@@ -195,14 +195,19 @@ def _numbered_by_window(rows: DataFrame) -> DataFrame:
     return rows.withColumn("__hiveacid_number", F.row_number().over(order) - 1)
 
 
-def _join_row_facts(
-    source: ScanSource, numbered: DataFrame, group: scan_groups.FileGroup, row_facts: _RowFacts
+def _join_file_facts(
+    source: ScanSource, numbered: DataFrame, group: scan_groups.FileGroup, file_facts: _OriginalFileFacts
 ) -> DataFrame:
     """Return rows with their row ids; a join finds the facts of each row's file."""
     depth = path_depth(source.table, group)
     paths = ("/".join(file.split("/")[-depth:]) for file in group.files)
     values = zip(
-        paths, row_facts.write_ids, row_facts.buckets, row_facts.firsts, row_facts.counts, strict=True
+        paths,
+        file_facts.write_ids,
+        file_facts.buckets,
+        file_facts.first_row_ids,
+        file_facts.row_counts,
+        strict=True,
     )
     facts = source.facts.spark.createDataFrame(
         list(values),

@@ -149,7 +149,7 @@ class SparkFacts:
         for key, value in _SETTINGS.items():
             self.spark.conf.set(key, value)
 
-    def apart(self, part: int | None) -> SparkFacts | None:
+    def session_with_task_per_file(self, part: int | None) -> SparkFacts | None:
         """Return a new session like this one, in which each file of a scan has its own task; None on Connect.
 
         ``part``: size in bytes of the parts of larger files, each with its own task (None: files are not split). The

@@ -31,7 +31,7 @@ _MISSING = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException"
 _SECRETS = (".key", ".token")
 _LISTED_AT_ONCE = 1000  # directories
 _DIRECTORY = 1  # of FileStatusProto.FileType
-_HADOOP = KNOWN - OBJECT_STORES
+_SCHEMES_OPENED_BY_JVM = KNOWN - OBJECT_STORES
 """Schemes that the JVM opens, because Arrow would need native libraries that are rarely installed."""
 
 
@@ -43,11 +43,11 @@ class SessionFileSystems:
     """
 
     facts: SparkFacts
-    given: Mapping[str, str]
+    connection_settings: Mapping[str, str]
 
     def __call__(self, place: StorageUri) -> FileSystem:
         """Open the file system of a URI. Raises UnsupportedFeatureError, StorageError."""
-        if self.facts.classic and place.scheme in _HADOOP:
+        if self.facts.classic and place.scheme in _SCHEMES_OPENED_BY_JVM:
             return open_hadoop(self.facts.spark._jvm, self._hadoop, place)  # noqa: SLF001
         opened = open_arrow(place, self.lookup)
         if self.facts.classic and place.scheme in S3:
@@ -56,8 +56,8 @@ class SessionFileSystems:
 
     def lookup(self, name: str) -> str | None:
         """Return the value of a Hadoop setting (``fs.s3a.endpoint``), None if it is not set."""
-        if name in self.given:
-            return self.given[name]
+        if name in self.connection_settings:
+            return self.connection_settings[name]
         if not self.facts.classic:
             value: str | None = self.facts.spark.conf.get(f"spark.hadoop.{name}", None)
             return value

@@ -39,15 +39,15 @@ def updated_rows(
         else quote_name(c.name)
         for c in table.columns
     ]
-    places = [quote_name(c.name) for c in table.partition_columns]
-    return selected(valued, [f"{int(Action.UPDATE)} AS {ACTION}", ROW_ID, *columns, *places])
+    partition_columns = [quote_name(c.name) for c in table.partition_columns]
+    return selected(valued, [f"{int(Action.UPDATE)} AS {ACTION}", ROW_ID, *columns, *partition_columns])
 
 
 def deleted_rows(table: TableDefinition, frame: DataFrame) -> DataFrame:
     """Return the selected rows with their row ids and the action DELETE; no user column is read."""
     nothing = [named(cast("NULL", column_type(c)), c.name) for c in table.columns]
-    places = [quote_name(c.name) for c in table.partition_columns]
-    return selected(frame, [f"{int(Action.DELETE)} AS {ACTION}", ROW_ID, *nothing, *places])
+    partition_columns = [quote_name(c.name) for c in table.partition_columns]
+    return selected(frame, [f"{int(Action.DELETE)} AS {ACTION}", ROW_ID, *nothing, *partition_columns])
 
 
 class MatchKind(StrEnum):
@@ -58,7 +58,7 @@ class MatchKind(StrEnum):
     TARGET_ONLY = "not matched by source"
 
 
-_STATES = {
+_KIND_CONDITIONS = {
     MatchKind.MATCHED: f"({_IN_TARGET} IS NOT NULL AND {_IN_SOURCE} IS NOT NULL)",
     MatchKind.SOURCE_ONLY: f"{_IN_TARGET} IS NULL",
     MatchKind.TARGET_ONLY: f"{_IN_SOURCE} IS NULL",
@@ -92,18 +92,18 @@ class MergePlan:
         If a clause applies to matched rows, the result holds all matches. Those that no clause acts on have
         `Action.NOTHING`; the cardinality check counts them.
         """
-        chosen = self.joined(target, source).withColumn(_CLAUSE, as_column(self._choice()))
-        matched = f" OR {_STATES[MatchKind.MATCHED]}" if self._has(MatchKind.MATCHED) else ""
+        chosen = self.joined(target, source).withColumn(_CLAUSE, as_column(self._clause_index()))
+        matched = f" OR {_KIND_CONDITIONS[MatchKind.MATCHED]}" if self._has_clause(MatchKind.MATCHED) else ""
         action: Expression = str(int(Action.NOTHING))
         for index, clause in enumerate(self.clauses):
             action = when(f"{_CLAUSE} = {index}", str(int(clause.action)), action)
-        valued = self._valued(chosen.where(f"{_CLAUSE} >= 0{matched}"))
+        valued = self._with_clause_values(chosen.where(f"{_CLAUSE} >= 0{matched}"))
         types = {field.name: field.dataType for field in valued.schema.fields}
         columns = (*self.table.columns, *self.table.partition_columns)
         values = [named(self._value(types, column), column.name) for column in columns]
         return selected(valued, [named(action, ACTION), ROW_ID, *values])
 
-    def _valued(self, chosen: DataFrame) -> DataFrame:
+    def _with_clause_values(self, chosen: DataFrame) -> DataFrame:
         """Return the joined rows with the values of each clause, and with the target's columns that are kept.
 
         A value becomes a column, because columns have types, and texts can name them.
@@ -115,7 +115,7 @@ class MergePlan:
         for index, clause in enumerate(self.clauses):
             acts = F.expr(f"{_CLAUSE} = {index}")
             for column, expression in (clause.values or {}).items():
-                values.append(named(F.when(acts, as_column(expression)), _new(index, column)))
+                values.append(named(F.when(acts, as_column(expression)), _new_value_name(index, column)))
         return selected(chosen, [_CLAUSE, f"{target}.{quote_name(ROW_ID)}", *kept, *values])
 
     def joined(self, target: DataFrame, source: DataFrame) -> DataFrame:
@@ -132,21 +132,22 @@ class MergePlan:
     def _aliased(self, source: DataFrame) -> DataFrame:
         return source if self.source_alias is None else source.alias(self.source_alias)
 
-    def _has(self, when: MatchKind) -> bool:
+    def _has_clause(self, when: MatchKind) -> bool:
         return any(clause.when is when for clause in self.clauses)
 
     def _join_kind(self) -> str:
-        keep_source, keep_target = self._has(MatchKind.SOURCE_ONLY), self._has(MatchKind.TARGET_ONLY)
+        keep_source = self._has_clause(MatchKind.SOURCE_ONLY)
+        keep_target = self._has_clause(MatchKind.TARGET_ONLY)
         if keep_source and keep_target:
             return "full"
         if keep_target:
             return "left"
         return "right" if keep_source else "inner"
 
-    def _choice(self) -> Expression:
+    def _clause_index(self) -> Expression:
         choice: Expression = "-1"
         for index, clause in reversed(list(enumerate(self.clauses))):
-            state = _STATES[clause.when]
+            state = _KIND_CONDITIONS[clause.when]
             holds: Expression = state
             if clause.condition is not None:
                 holds = F.expr(state) & F.coalesce(as_column(clause.condition), F.lit(False))  # noqa: FBT003
@@ -169,7 +170,7 @@ class MergePlan:
         result = quote_name(_OLD + column.name) if self._keeps(column) else nothing
         for index, clause in enumerate(self.clauses):
             if column.name in (clause.values or {}):
-                name = _new(index, column.name)
+                name = _new_value_name(index, column.name)
                 new = assignment_cast(quote_name(name), types[name], column)
             elif clause.action is Action.INSERT:
                 new = nothing
@@ -179,6 +180,6 @@ class MergePlan:
         return result
 
 
-def _new(clause: int, column: str) -> str:
+def _new_value_name(clause: int, column: str) -> str:
     """Return the name of the value that a clause gives to a column."""
     return f"__hiveacid_{clause}_{column}"

@@ -24,8 +24,8 @@ _SPARK_4 = (4, 0)
 _UNKNOWN = 1 << 62  # Spark's size of a source that tells none (spark.sql.defaultSizeInBytes) is 2**63 - 1
 _HASHED_COLUMNS = 16  # enough to spread the rows, few enough to cost nothing
 # Names of Spark's logical plans that distribute or order rows, and of plans that do neither.
-_PLACING = frozenset({"Sort", "Repartition", "RepartitionByExpression", "RebalancePartitions"})
-_PLACELESS = frozenset({"Project", "Filter", "SubqueryAlias"})
+_DISTRIBUTING_NODES = frozenset({"Sort", "Repartition", "RepartitionByExpression", "RebalancePartitions"})
+_TRANSPARENT_NODES = frozenset({"Project", "Filter", "SubqueryAlias"})
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
 
 
@@ -77,23 +77,23 @@ def _is_distributed_by_query(frame: DataFrame) -> bool:
     if not hasattr(frame, "_jdf"):  # Spark Connect
         return False
     plan: Any = frame._jdf.logicalPlan()  # noqa: SLF001
-    while plan.nodeName() in _PLACELESS:
+    while plan.nodeName() in _TRANSPARENT_NODES:
         plan = plan.child()
-    return plan.nodeName() in _PLACING
+    return plan.nodeName() in _DISTRIBUTING_NODES
 
 
-def _source_size(frame: DataFrame, enough: int) -> int | None:
+def _source_size(frame: DataFrame, file_size: int) -> int | None:
     """Return the bytes of a frame's rows as Spark estimates them before it optimizes; None if it has no estimate.
 
     Spark estimates a join as the product of its sources, although most joins only look up values. If its estimate is
-    above ``enough``, the sum of the sources is the upper bound.
+    above ``file_size``, the sum of the sources is the upper bound.
     """
     if not hasattr(frame, "_jdf"):  # Spark Connect
         return None
     java: Any = frame._jdf  # noqa: SLF001
     plan = java.logicalPlan()
     size = _size_of(plan)
-    if size <= enough:
+    if size <= file_size:
         return size
     sources = plan.collectLeaves()
     sizes = [_size_of(sources.apply(i)) for i in range(sources.size())]

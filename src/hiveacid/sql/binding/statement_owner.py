@@ -206,7 +206,7 @@ def makes_own_table(context: Context, statement: values.Statement) -> bool:
         or TRANSACTIONAL_PROPERTIES.name in properties
     ):
         return True
-    if statement.using:
+    if statement.has_spark_provider:
         return False
     settings = context.settings
     if settings.get(setting_definitions.CREATE_AS_ACID) or settings.get(

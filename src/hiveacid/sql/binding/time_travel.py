@@ -25,13 +25,13 @@ from hiveacid.table.read.change_feed import Changes, FeedPoint
 from hiveacid.table.read.time_travel import Instant, PointInTime
 from hiveacid.transactions.transaction import Transaction
 
-_WORDS = MappingProxyType({"NULL": None, "TRUE": True, "FALSE": False})
+_KEYWORD_VALUES = MappingProxyType({"NULL": None, "TRUE": True, "FALSE": False})
 METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})
 """The tables of metadata that each table has: ``SELECT * FROM db.t.history`` shows ``t.inspect.history()``."""
 _MAX_PARTS = 3  # database, table, metadata table
 
 
-def resolve_as_of(context: Context, piece: Slice, relation: Relation) -> PointInTime | None:
+def resolve_as_of(context: Context, source: Slice, relation: Relation) -> PointInTime | None:
     """Return the point of a relation's AS OF clause; None without one, which means the statement's snapshot.
 
     Raises StatementError with the position of a value that is no write id or timestamp.
@@ -39,15 +39,15 @@ def resolve_as_of(context: Context, piece: Slice, relation: Relation) -> PointIn
     travel = relation.travel
     if travel is None:
         return None
-    line, column = piece.position(travel.start)
+    line, column = source.position(travel.start)
     value = travel.value.strip()
     if travel.kind == "VERSION":
         number = value.strip("'\"")
         if not number.isdecimal():
             raise StatementError(f"VERSION AS OF takes a write id, not {value}", line=line, column=column)
         return WriteId(int(number))
-    start = piece.text.find(value, travel.start)
-    return Instant(_millis(context, piece.part(start, start + len(value))))
+    start = source.text.find(value, travel.start)
+    return Instant(_millis(context, source.part(start, start + len(value))))
 
 
 def _millis(context: Context, expression: Slice) -> int:
@@ -98,13 +98,13 @@ def metadata_frame(context: Context, source: TableSource, txn: Transaction | Non
     return frame
 
 
-def change_frame(context: Context, piece: Slice, call: ChangeCall, txn: Transaction | None) -> DataFrame:
+def change_frame(context: Context, source: Slice, call: ChangeCall, txn: Transaction | None) -> DataFrame:
     """Return the rows of a call of a change function.
 
     Raises NoSuchTableError, StatementError, ConfigError and NotEnoughHistoryError.
     """
-    arguments = {name: _value(context, piece, argument) for name, argument in call.arguments.items()}
-    line, column = piece.position(call.start)
+    arguments = {name: _value(context, source, argument) for name, argument in call.arguments.items()}
+    line, column = source.position(call.start)
     if not isinstance(arguments["table"], str):
         raise StatementError("the table's name is no string", line=line, column=column)
     name = context.resolve(arguments["table"])
@@ -112,11 +112,11 @@ def change_frame(context: Context, piece: Slice, call: ChangeCall, txn: Transact
     with errors_at(line, column):
         if context.catalog.get_table(name) is None:
             raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES")
-        after: FeedPoint = _point(arguments[first], first)
-        until = _point(arguments.get(last), last)
+        after: FeedPoint = _checked_point(arguments[first], first)
+        until = _checked_point(arguments.get(last), last)
         if call.function != HIVEACID_CHANGES:
-            after = _before(context, _point(arguments[first], first))
-        key = tuple(key_column for part in call.key for key_column in _columns(_value(context, piece, part)))
+            after = _point_before(context, _checked_point(arguments[first], first))
+        key = tuple(key_column for part in call.key for key_column in _columns(_value(context, source, part)))
         flags = _flag(arguments, "net"), _flag(arguments, "row_ids")
         return Changes(context, name, txn, after, until, key, *flags).to_df()
 
@@ -128,13 +128,13 @@ def _flag(arguments: Mapping[str, constant_expressions.ConstantValue], name: str
     return bool(value)
 
 
-def _point(value: constant_expressions.ConstantValue, name: str) -> int | str | datetime | None:
+def _checked_point(value: constant_expressions.ConstantValue, name: str) -> int | str | datetime | None:
     if isinstance(value, bool) or not isinstance(value, int | str | datetime | None):
         raise ConfigError(f"{name} is no write id, text or timestamp")
     return value
 
 
-def _before(context: Context, start: int | str | datetime | None) -> int | Instant | None:
+def _point_before(context: Context, start: int | str | datetime | None) -> int | Instant | None:
     """Return the point just before ``start``, so that the changes of ``start`` are included."""
     if isinstance(start, str | datetime):
         return Instant(constant_expressions.epoch_millis(context.facts, start) - 1)
@@ -149,7 +149,7 @@ def _columns(value: constant_expressions.ConstantValue) -> list[str]:
     raise ConfigError("key takes the names of columns, as texts")
 
 
-def _value(context: Context, piece: Slice, argument: Argument) -> constant_expressions.ConstantValue:
+def _value(context: Context, source: Slice, argument: Argument) -> constant_expressions.ConstantValue:
     """Return the value of an argument, a constant expression; literals need no Spark."""
     first, *others = argument.tokens
     if not others:
@@ -157,8 +157,8 @@ def _value(context: Context, piece: Slice, argument: Argument) -> constant_expre
             return string_value(first.text)
         if first.kind is TokenKind.NUMBER and first.text.isdecimal():
             return int(first.text)
-        if first.keyword in _WORDS:
-            return _WORDS[first.keyword]
-    expression = piece.part(argument.start, argument.start + len(argument.text))
+        if first.keyword in _KEYWORD_VALUES:
+            return _KEYWORD_VALUES[first.keyword]
+    expression = source.part(argument.start, argument.start + len(argument.text))
     with spark_errors_at_source(EditedText(expression), before="SELECT ("):
         return constant_expressions.evaluate_constant(context.facts, expression.text)

@@ -38,13 +38,13 @@ from hiveacid.table.write.report import WriteReport
 def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFrame | None:
     """CREATE TABLE, with or without a query."""
     if statement.query is not None:
-        return _create_as(execution, statement)
-    table = definition(execution, statement)
+        return _create_as_select(execution, statement)
+    table = new_table_definition(execution, statement)
     ddl.create_table(execution.context, table, if_not_exists=statement.if_not_exists)
     return None
 
 
-def definition(execution: ExecutionContext, statement: CreateTable) -> TableDefinition:
+def new_table_definition(execution: ExecutionContext, statement: CreateTable) -> TableDefinition:
     """Return the table that a statement defines, with defaults from the session's settings."""
     name = statement.table.resolve(execution.context.database)
     statement = with_settings(statement, execution.context.settings)
@@ -87,8 +87,8 @@ def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None
     """CREATE TABLE LIKE: copies columns, buckets, format and properties of another table, without its rows."""
     context = execution.context
     source = context.require(execution.find(statement.source))
-    own_properties = {LAST_DDL_TIME.name.lower(), *RESERVED_PROPERTIES}
-    properties = {key: value for key, value in source.properties if key.lower() not in own_properties}
+    properties_not_copied = {LAST_DDL_TIME.name.lower(), *RESERVED_PROPERTIES}
+    properties = {key: value for key, value in source.properties if key.lower() not in properties_not_copied}
     if statement.external:
         properties = {k: v for k, v in properties.items() if not k.lower().startswith(TRANSACTIONAL.name)}
     table = TableDefinition(
@@ -105,7 +105,7 @@ def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None
     ddl.create_table(context, table, if_not_exists=statement.if_not_exists)
 
 
-def _create_as(execution: ExecutionContext, statement: CreateTable) -> DataFrame:
+def _create_as_select(execution: ExecutionContext, statement: CreateTable) -> DataFrame:
     """CREATE TABLE AS SELECT: writes the rows first; table and rows appear together with the commit."""
     context = execution.context
     name = statement.table.resolve(context.database)
@@ -122,7 +122,9 @@ def create_from(execution: ExecutionContext, statement: CreateTable, frame: Data
     """Create a table with the columns and rows of a frame; both appear together with the commit."""
     columns = hive_columns_of(frame)
     renamed = frame.toDF(*[column.name for column in columns])
-    return _write_new(execution, definition(execution, _with_query_columns(statement, columns)), renamed)
+    return _write_new(
+        execution, new_table_definition(execution, _with_query_columns(statement, columns)), renamed
+    )
 
 
 def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTable:

@@ -103,17 +103,17 @@ def drop_partitions(execution: ExecutionContext, statement: definitions.DropPart
     context = execution.context
     name = execution.find(statement.table)
     table = context.require(name)
-    tests = [_test(execution, table, spec) for spec in statement.specs]
+    matchers = [_partition_matcher(execution, table, spec) for spec in statement.specs]
 
     def choose(partitions: Sequence[Partition]) -> Sequence[Partition]:
-        if not statement.if_exists and not all(any(map(test, partitions)) for test in tests):
+        if not statement.if_exists and not all(any(map(matches, partitions)) for matches in matchers):
             return []
-        return [partition for partition in partitions if any(test(partition) for test in tests)]
+        return [partition for partition in partitions if any(matches(partition) for matches in matchers)]
 
     ddl.drop_partitions(context, name, choose, if_exists=statement.if_exists)
 
 
-def _test(
+def _partition_matcher(
     execution: ExecutionContext, table: TableDefinition, spec: PartitionSpec
 ) -> Callable[[Partition], bool]:
     """Return the condition of one PARTITION (...)."""
@@ -132,8 +132,9 @@ def _condition(
         )
     index = names.index(item.column)
     column = table.partition_columns[index]
-    alone = TableDefinition(table.name, (), table.storage, "", (column,))
-    bound = static_values(execution.context, alone, partition_values(execution, (item,)) or {})[column.name]
+    one_column_table = TableDefinition(table.name, (), table.storage, "", (column,))
+    values = partition_values(execution, (item,)) or {}
+    bound = static_values(execution.context, one_column_table, values)[column.name]
     holds = _COMPARISONS[item.operator]
 
     def condition(partition: Partition) -> bool:

@@ -61,7 +61,7 @@ def create_view(execution: ExecutionContext, statement: CreateTemporaryView) -> 
     """CREATE TEMPORARY VIEW: the view keeps the current snapshot."""
     name = _view_name(statement.name)
     facts = execution.context.facts
-    if not statement.shared and not statement.replace and is_temporary_view(facts, name):
+    if not statement.is_global and not statement.replace and is_temporary_view(facts, name):
         raise AlreadyExistsError(f"temporary view {name} exists already: use CREATE OR REPLACE")
     with execution.binder() as binder:
         frame = bound_frame(binder, statement.query)
@@ -72,12 +72,12 @@ def create_view(execution: ExecutionContext, statement: CreateTemporaryView) -> 
             )
         frame = frame.toDF(*statement.columns)
     with spark_errors_at_source():
-        if statement.shared:
+        if statement.is_global:
             (frame.createOrReplaceGlobalTempView if statement.replace else frame.createGlobalTempView)(name)
         else:
             frame.createOrReplaceTempView(name)
     if not facts.classic:  # the client cannot see which plans the server uses: the snapshot stays as long as the session knows the view
-        execution.views[(f"global_temp.{name}" if statement.shared else name).lower()] = frame
+        execution.views[(f"global_temp.{name}" if statement.is_global else name).lower()] = frame
 
 
 def drop_view(execution: ExecutionContext, statement: DropView) -> None:

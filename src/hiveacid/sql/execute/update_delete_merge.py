@@ -33,10 +33,10 @@ def update(execution: ExecutionContext, statement: Update) -> DataFrame:
     _check_columns(execution.context.require(name), statement.assignments)
 
     def run(binder: Binder, txn: Transaction | None) -> WriteReport:
-        texts = Texts(binder, name, statement.alias)
-        values = texts.assignments(statement.assignments)
-        where = texts.expression(statement.where)
-        with spark_errors_at_source(*texts.pieces):
+        expressions = BoundExpressions(binder, name, statement.alias)
+        values = expressions.assignments(statement.assignments)
+        where = expressions.expression(statement.where)
+        with spark_errors_at_source(*expressions.pieces):
             return change.update(execution.context, name, values, where, txn, statement.alias)
 
     pieces = [statement.where, *(a.expression for a in statement.assignments)]
@@ -48,9 +48,9 @@ def delete(execution: ExecutionContext, statement: Delete) -> DataFrame:
     name = execution.find(statement.table)
 
     def run(binder: Binder, txn: Transaction | None) -> WriteReport:
-        texts = Texts(binder, name, statement.alias)
-        where = texts.expression(statement.where)
-        with spark_errors_at_source(*texts.pieces):
+        expressions = BoundExpressions(binder, name, statement.alias)
+        where = expressions.expression(statement.where)
+        with spark_errors_at_source(*expressions.pieces):
             return change.delete(execution.context, name, where, txn, statement.alias)
 
     return _run(execution, name, "DELETE", [statement.where], run)
@@ -74,14 +74,14 @@ def _run(
     if not has_subquery:
         return write_result(context.facts, run(Binder(context, joined, None), joined))
 
-    def within(_: TableDefinition, txn: Transaction) -> WriteReport:
+    def run_in_txn(_: TableDefinition, txn: Transaction) -> WriteReport:
         with execution.binder(txn) as binder:
             return run(binder, txn)
 
-    return write_result(context.facts, run_with_retry(context, name, verb, joined, within))
+    return write_result(context.facts, run_with_retry(context, name, verb, joined, run_in_txn))
 
 
-class Texts:
+class BoundExpressions:
     """Translator of a statement's expressions for Spark; it keeps them, so that errors get their positions."""
 
     def __init__(self, binder: Binder, target: TableName, alias: str | None) -> None:
@@ -119,27 +119,27 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
     for clause in statement.clauses:
         _check_columns(context.require(name), clause.assignments)
 
-    def within(table: TableDefinition, txn: Transaction) -> WriteReport:
+    def run_in_txn(table: TableDefinition, txn: Transaction) -> WriteReport:
         with execution.binder(txn) as binder:
             source = _source(binder, statement)
-            texts = Texts(binder, name, statement.alias)
-            verb = TableMerge(
+            expressions = BoundExpressions(binder, name, statement.alias)
+            table_merge = TableMerge(
                 context,
                 name,
                 source,
-                texts.required(statement.condition),
+                expressions.required(statement.condition),
                 txn,
                 statement.alias or name.name,
                 statement.source_alias or statement.source.text.rpartition(".")[2].strip(" `").lower(),
             )
             for clause in statement.clauses:
                 with errors_at(clause.line, clause.column):
-                    verb = _with_clause(verb, clause, texts, table)
-            with spark_errors_at_source(*texts.pieces):
-                return verb.execute()
+                    table_merge = _with_clause(table_merge, clause, expressions, table)
+            with spark_errors_at_source(*expressions.pieces):
+                return table_merge.execute()
 
-    alone = is_exclusive(context, inserts=statement.inserts)
-    report = run_with_retry(context, name, "MERGE", execution.joined, within, exclusive=alone)
+    exclusive = is_exclusive(context, inserts=statement.inserts)
+    report = run_with_retry(context, name, "MERGE", execution.joined, run_in_txn, exclusive=exclusive)
     return write_result(context.facts, report)
 
 
@@ -156,21 +156,25 @@ def _source(binder: Binder, statement: Merge) -> DataFrame:
     return frame.toDF(*statement.source_columns)
 
 
-def _with_clause(verb: TableMerge, clause: MergeClause, texts: Texts, table: TableDefinition) -> TableMerge:
-    condition = texts.expression(clause.condition)
+def _with_clause(
+    table_merge: TableMerge, clause: MergeClause, expressions: BoundExpressions, table: TableDefinition
+) -> TableMerge:
+    condition = expressions.expression(clause.condition)
     if clause.match is MergeMatch.NOT_MATCHED:
-        return verb.when_not_matched_insert(_insert_values(clause, texts, table), condition)
+        return table_merge.when_not_matched_insert(_insert_values(clause, expressions, table), condition)
     by_source = clause.match is MergeMatch.NOT_MATCHED_BY_SOURCE
     if clause.action is WhenClause.DELETE:
-        when = verb.when_not_matched_by_source_delete if by_source else verb.when_matched_delete
+        when = table_merge.when_not_matched_by_source_delete if by_source else table_merge.when_matched_delete
         return when(condition)
-    values = texts.assignments(clause.assignments)
+    values = expressions.assignments(clause.assignments)
     if by_source:
-        return verb.when_not_matched_by_source_update(values, condition)
-    return verb.when_matched_update(None if clause.star else values, condition)
+        return table_merge.when_not_matched_by_source_update(values, condition)
+    return table_merge.when_matched_update(None if clause.star else values, condition)
 
 
-def _insert_values(clause: MergeClause, texts: Texts, table: TableDefinition) -> Mapping[str, str] | None:
+def _insert_values(
+    clause: MergeClause, expressions: BoundExpressions, table: TableDefinition
+) -> Mapping[str, str] | None:
     if clause.star:
         return None
     columns = clause.columns or tuple(table.column_names)
@@ -180,4 +184,4 @@ def _insert_values(clause: MergeClause, texts: Texts, table: TableDefinition) ->
             line=clause.line,
             column=clause.column,
         )
-    return {column: texts.required(value) for column, value in zip(columns, clause.values, strict=True)}
+    return {column: expressions.required(value) for column, value in zip(columns, clause.values, strict=True)}

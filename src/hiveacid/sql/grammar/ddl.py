@@ -209,14 +209,14 @@ def _compact_clause(cursor: Cursor, statement: administration.Compact) -> admini
 
 def _create_view(cursor: Cursor, *, is_replacing: bool) -> Statement:
     """Parse behind CREATE [OR REPLACE], from GLOBAL, TEMPORARY or VIEW on (``HiveParser.g``, createViewStatement)."""
-    shared = cursor.take("GLOBAL")
+    is_global = cursor.take("GLOBAL")
     if cursor.take_one("TEMPORARY", "TEMP"):
         cursor.expect("VIEW")
         name = cursor.table("the view's name")
         columns = cursor.names("a column name") if cursor.sees("(") else ()
         cursor.expect("AS")
-        return definitions.CreateTemporaryView(name, query_of(cursor), columns, is_replacing, shared)
-    if shared:
+        return definitions.CreateTemporaryView(name, query_of(cursor), columns, is_replacing, is_global)
+    if is_global:
         cursor.fail("TEMPORARY")
     cursor.expect("VIEW")
     start = cursor.next

@@ -25,7 +25,7 @@ class StorageClauses:
     serde: str | None = None
     serde_properties: Properties = ()
     delimited: bool = False
-    using: bool = False  # the format was named by Spark's USING
+    has_spark_provider: bool = False  # the format was named by Spark's USING
 
     def resolve(self) -> StorageFormat | None:
         """Return the storage format, None without any clause. A SerDe without a format reads text files, as in Hive."""
@@ -50,7 +50,7 @@ def take_storage_clause(cursor: Cursor, clauses: StorageClauses) -> str:
             cursor.refuse(
                 f"USING {name} is not supported: use STORED AS orc, parquet, textfile or avro", token
             )
-        clauses.formats, clauses.using = storage_format(name), True
+        clauses.formats, clauses.has_spark_provider = storage_format(name), True
         return "STORED AS"
     return ""
 

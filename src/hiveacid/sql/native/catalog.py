@@ -31,7 +31,7 @@ class CatalogSession(Protocol):
     def find_hiveacid_table(self, name: str) -> TableName | None:
         """Return the hiveacid table or view that a name refers to."""
 
-    def left_to_spark(self, name: str) -> AbstractContextManager[None]:
+    def resolved_by_spark(self, name: str) -> AbstractContextManager[None]:
         """Make Spark read a name as that of a database or a view."""
 
 
@@ -141,12 +141,12 @@ class NativeCatalog(Catalog):
 
     def functionExists(self, functionName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803
         """Tell whether a function exists, which may have the name of a table."""
-        with self._native.left_to_spark(functionName):
+        with self._native.resolved_by_spark(functionName):
             return super().functionExists(functionName, dbName)
 
     def getFunction(self, functionName: str) -> Function:  # noqa: N802, N803
         """Return a function, which may have the name of a table."""
-        with self._native.left_to_spark(functionName):
+        with self._native.resolved_by_spark(functionName):
             return super().getFunction(functionName)
 
     def _find(self, name: str, database: str | None = None) -> TableName | None:
@@ -167,7 +167,7 @@ class NativeCatalog(Catalog):
         if name is None:
             return ask()
         mirror_databases(self._native.acid)
-        with self._native.left_to_spark(name):
+        with self._native.resolved_by_spark(name):
             return ask()
 
     def _relation(self, name: TableName) -> TableDefinition | ViewDefinition:

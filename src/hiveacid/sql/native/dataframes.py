@@ -32,7 +32,7 @@ class NativeMergeWriter:
         table = target.require_table()
         self._target = target
         self._prepared = Merge(
-            target.session.context,
+            target.connection.context,
             table.name,
             source,
             condition,
@@ -149,7 +149,7 @@ def replace_writers(
     def view_maker(make: Callable[[Any, str], None]) -> Callable[[Any, str], None]:
         def create_view(frame: Any, name: str) -> None:
             native = native_session(frame.sparkSession)
-            with nullcontext() if native is None else native.left_to_spark(name):
+            with nullcontext() if native is None else native.resolved_by_spark(name):
                 make(frame, name)
 
         return create_view

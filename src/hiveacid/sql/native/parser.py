@@ -75,7 +75,7 @@ class NativeParser:
         def parse() -> Any:
             # parsed first, so that errors in the text are Spark's; the text may include an alias
             parsed = self.own_parser.parseExpression(text)
-            if self._sql_gateway.is_left_to_spark(self.session_number, text) or not _has_subquery(text):
+            if self._sql_gateway.is_resolved_by_spark(self.session_number, text) or not _has_subquery(text):
                 return parsed
             return self.own_parser.parseExpression(
                 self._bound(Slice(f"{EXPRESSION}{text}"), QUERY).removeprefix(EXPRESSION)
@@ -88,7 +88,7 @@ class NativeParser:
 
         def parse() -> Any:
             parts = self.own_parser.parseMultipartIdentifier(text)
-            if not self._sql_gateway.is_left_to_spark(self.session_number, text):
+            if not self._sql_gateway.is_resolved_by_spark(self.session_number, text):
                 self._refuse_hiveacid_table([str(part).lower() for part in scala_items(parts)])
             return parts
 
@@ -116,7 +116,7 @@ class NativeParser:
 
     def _plan_by_owner(self, text: str, parse: Callable[[str], Any]) -> Any:
         def plan() -> Any:
-            if self._sql_gateway.is_left_to_spark(self.session_number, text):
+            if self._sql_gateway.is_resolved_by_spark(self.session_number, text):
                 return parse(text)
             session = self._connection()
             source = Slice(text)

@@ -85,15 +85,15 @@ class NativeSession(SparkSession):
         if kwargs:
             return self._formatted(sqlQuery, args, kwargs)
         # a statement that hiveacid itself runs while it carries out another
-        if getattr(self._local, "inside", False):
+        if getattr(self._local, "in_hiveacid_statement", False):
             return self._run_in_spark(sqlQuery, args)
-        self._local.inside = True
+        self._local.in_hiveacid_statement = True
         try:
             with self.acid.statement(sqlQuery):
                 text = substitute_variables(self.acid.context.facts, sqlQuery)
                 return self._run_by_owner(Slice(text), args)
         finally:
-            self._local.inside = False
+            self._local.in_hiveacid_statement = False
 
     def _formatted(self, text: str, args: Any, values: Mapping[str, Any]) -> DataFrame:
         """Run a statement with ``values`` for its ``{name}`` fields; a DataFrame becomes a view while it runs."""
@@ -121,7 +121,7 @@ class NativeSession(SparkSession):
 
     def _run_in_spark(self, text: str, args: Any) -> DataFrame:
         """Run a text in Spark unchanged."""
-        with self._sql_gateway.left_to_spark(self._jsparkSession, text):
+        with self._sql_gateway.resolved_by_spark(self._jsparkSession, text):
             return super().sql(text, args)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
@@ -160,9 +160,9 @@ class NativeSession(SparkSession):
         parts = self._parts(name)
         return None if parts is None else find_target(self.acid, parts)
 
-    def left_to_spark(self, name: str) -> AbstractContextManager[None]:
+    def resolved_by_spark(self, name: str) -> AbstractContextManager[None]:
         """Make Spark read a name as that of a database or a view, even if a hiveacid table has the same name."""
-        return self._sql_gateway.left_to_spark(self._jsparkSession, name)
+        return self._sql_gateway.resolved_by_spark(self._jsparkSession, name)
 
     def require_readable(self, name: str) -> None:
         """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog (a Hive Metastore)."""
@@ -260,7 +260,7 @@ def open_native_session(
     root = open_session(spark, warehouse, store, settings)
     gateway = Gateway(root)
     try:
-        inject_parser(spark, lambda session, parser: _parser(gateway, spark, session, parser))
+        inject_parser(spark, lambda session, parser: _make_parser(gateway, spark, session, parser))
         native = NativeSession(spark, gateway, (warehouse, store, settings))
         mirror_databases(native.acid)
     except BaseException:
@@ -281,7 +281,7 @@ def _native_session(native: NativeSession, session: SparkSession) -> NativeSessi
     return native.wrap(session) if session.sparkContext is native.sparkContext else None
 
 
-def _parser(gateway: Gateway, spark: SparkSession, session: Any, parser: Any) -> Any:
+def _make_parser(gateway: Gateway, spark: SparkSession, session: Any, parser: Any) -> Any:
     if not gateway.open:
         return parser
     native_parser = NativeParser(gateway, SparkSession(spark.sparkContext, session), parser)

@@ -108,7 +108,7 @@ class Gateway:
     _parsers: weakref.WeakValueDictionary[int, SessionParser] = field(
         default_factory=weakref.WeakValueDictionary
     )
-    _left_to_spark: Counter[tuple[int, str]] = field(default_factory=Counter)
+    _resolved_by_spark: Counter[tuple[int, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _connections: list[weakref.ref[NativeConnection]] = field(default_factory=list)
     _abandoned: deque[Transaction] = field(default_factory=deque)
@@ -181,20 +181,20 @@ class Gateway:
         return state.sqlParser() if replacing is None else replacing.own_parser
 
     @contextmanager
-    def left_to_spark(self, session: Any, text: str) -> Iterator[None]:
+    def resolved_by_spark(self, session: Any, text: str) -> Iterator[None]:
         """Make the parser inside of a JVM session leave a text to Spark, because its owner is already decided."""
         key = (session.hashCode(), text)  # Java's own, of the object
         with self._lock:
-            self._left_to_spark[key] += 1
+            self._resolved_by_spark[key] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._left_to_spark -= Counter([key])
+                self._resolved_by_spark -= Counter([key])
 
-    def is_left_to_spark(self, session: int, text: str) -> bool:
+    def is_resolved_by_spark(self, session: int, text: str) -> bool:
         """Tell whether the parser inside of a session (given by its ``hashCode``) must leave a text to Spark."""
-        return not self.open or (session, text) in self._left_to_spark
+        return not self.open or (session, text) in self._resolved_by_spark
 
 
 def mirror_databases(session: AcidSession) -> None:

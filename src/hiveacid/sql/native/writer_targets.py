@@ -56,7 +56,7 @@ class TableSpec:
             bucketing=self.bucketing,
             storage=None if any_format else storage_format(self.provider or ""),
             properties=tuple(sorted(self._all_properties().items())),
-            using=not (self.provider is None or self.provider.lower() == "hiveacid"),
+            has_spark_provider=not (self.provider is None or self.provider.lower() == "hiveacid"),
         )
 
     def _all_properties(self) -> dict[str, str]:
@@ -69,7 +69,7 @@ class TableSpec:
             written.setdefault(TRANSACTIONAL.name, "true")
         return written
 
-    def require_possible(self, method: str) -> None:
+    def require_supported(self, method: str) -> None:
         """Refuse options and formats that hiveacid tables do not support. Raises UnsupportedFeatureError."""
         for key, value in self.options.items():
             alternative = _REFUSED_OPTIONS.get(key.lower())
@@ -90,7 +90,7 @@ class TableSpec:
 
     def require_matches(self, method: str, table: TableDefinition) -> None:
         """Refuse a writer whose settings contradict the existing table. Raises SchemaMismatchError."""
-        self.require_possible(method)
+        self.require_supported(method)
         existing = [c.name for c in table.partition_columns]
         statement = self.statement(TableRef(None, table.name.name))
         if self.partition_columns is not None and [c.name for c in statement.partition_columns] != existing:
@@ -119,7 +119,7 @@ class TableSpec:
 class Target:
     """Target of a writer. ``table``: None if hiveacid's catalog has no table of this name."""
 
-    session: NativeConnection
+    connection: NativeConnection
     ref: TableRef
     table: TableName | None
 
@@ -127,13 +127,13 @@ class Target:
         """Return the existing table's definition. Raises NoSuchTableError."""
         if self.table is None:
             raise errors.NoSuchTableError(
-                f"table {self.ref.resolve(self.session.context.database)} does not exist"
+                f"table {self.ref.resolve(self.connection.context.database)} does not exist"
             )
-        return self.session.context.require(self.table)
+        return self.connection.context.require(self.table)
 
     def can_create(self, spec: TableSpec) -> bool:
         """Tell whether a writer that creates a table creates a hiveacid table."""
-        return makes_own_table(self.session.context, spec.statement(self.ref))
+        return makes_own_table(self.connection.context, spec.statement(self.ref))
 
     def insert(self, method: str, frame: DataFrame, options: InsertOptions) -> WriteReport:
         """Insert rows into the existing table."""
@@ -148,8 +148,8 @@ class Target:
         """Create the table with the rows of a frame. Raises AlreadyExistsError."""
         if self.table is not None:
             raise errors.AlreadyExistsError(f"table {self.table} exists already")
-        spec.require_possible(method)
-        ensure_database(self.session, self.ref)
+        spec.require_supported(method)
+        ensure_database(self.connection, self.ref)
 
         def run(execution: ExecutionContext) -> WriteReport:
             if execution.joined is not None:
@@ -188,13 +188,13 @@ class Target:
 
     @contextmanager
     def _statement(self, method: str) -> Iterator[ExecutionContext]:
-        session = self.session
-        with session.statement(method):
-            before, session.context.statement = session.context.statement, method
+        connection = self.connection
+        with connection.statement(method):
+            before, connection.context.statement = connection.context.statement, method
             try:
-                yield session.execution()
+                yield connection.execution()
             finally:
-                session.context.statement = before
+                connection.context.statement = before
 
 
 class WriterSession(Protocol):
@@ -206,7 +206,7 @@ class WriterSession(Protocol):
     def require_readable(self, name: str) -> None:
         """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog."""
 
-    def left_to_spark(self, name: str) -> AbstractContextManager[None]:
+    def resolved_by_spark(self, name: str) -> AbstractContextManager[None]:
         """Make Spark read a name as that of a database or a view."""
 
 
@@ -214,13 +214,13 @@ def _types(columns: Sequence[Column]) -> list[tuple[str, str]]:
     return [(column.name, column.type) for column in columns]
 
 
-def find_target(session: NativeConnection, parts: Sequence[str]) -> Target | None:
+def find_target(connection: NativeConnection, parts: Sequence[str]) -> Target | None:
     """Return the target of a name; None for one in another catalog, or of a temporary view of Spark.
 
     Raises CatalogError for a view of hiveacid's catalog, and for a temporary view that hides a hiveacid table.
     """
-    session.follow()
-    context = session.context
+    connection.follow()
+    context = connection.context
     ref = table_ref(parts)
     if ref is None:
         return None
@@ -234,4 +234,4 @@ def find_target(session: NativeConnection, parts: Sequence[str]) -> Target | Non
     view = find_hiveacid_view(context, ref)
     if view is not None:
         raise errors.CatalogError(f"{view.name} is a view: write to the tables that it reads")
-    return Target(session, ref, find_hiveacid_table(context, ref))
+    return Target(connection, ref, find_hiveacid_table(context, ref))

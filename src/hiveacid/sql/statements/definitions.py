@@ -14,7 +14,7 @@ class CreateTable(values.TableStatement):
 
     ``storage`` is None where the text says nothing about it. ``query`` is set for CREATE TABLE AS; then
     ``columns`` is empty and ``partition_columns`` may have the empty type (PARTITIONED BY names only).
-    ``properties``: those of the text, and ``transactional`` for CREATE TRANSACTIONAL TABLE and for Trino. ``using``: the text
+    ``properties``: those of the text, and ``transactional`` for CREATE TRANSACTIONAL TABLE and for Trino. ``has_spark_provider``: the text
     names the format as Spark does (USING orc). Where Spark has tables of its own, the new table is one of them.
     """
 
@@ -28,7 +28,7 @@ class CreateTable(values.TableStatement):
     external: bool = False
     if_not_exists: bool = False
     query: values.Slice | None = None
-    using: bool = False
+    has_spark_provider: bool = False
 
     def definition(
         self, name: TableName, *, location: str, storage: StorageFormat, owner: str = "", created_at: int = 0
@@ -67,7 +67,7 @@ class CreateTableLike(values.TableStatement):
     properties: values.Properties = ()
     external: bool = False
     if_not_exists: bool = False
-    using: bool = False
+    has_spark_provider: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class CreateTemporaryView(values.Statement):
     query: values.Slice
     columns: tuple[str, ...] = ()
     replace: bool = False
-    shared: bool = False  # GLOBAL
+    is_global: bool = False
 
 
 @dataclass(frozen=True)

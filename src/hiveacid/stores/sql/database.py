@@ -254,7 +254,7 @@ class Lifetimes:
                 self._timeouts[txn_id] = int(timeout * 1000)
                 self._ends[txn_id] = moment + int(timeout * 1000 * _SHARE)
 
-    def beaten(self, txn_ids: Iterable[TxnId], moment: int) -> None:
+    def record_heartbeat(self, txn_ids: Iterable[TxnId], moment: int) -> None:
         """Record that the store has received a heartbeat sent at the time ``moment`` (ms)."""
         with self._lock:
             for txn_id in txn_ids:

@@ -52,7 +52,7 @@ class Housekeeping(SqlBase):
             forget_services(connection, limits, now)
             commit_records.prune_commits(connection, limits, now)
             candidates.keep_changed_partitions(connection, _SEEN, parameters)
-            for statement in (_MARKS, _WRITE_IDS, _SEEN_CHANGES, _EMPTY_CHANGES, _TXNS):
+            for statement in _DELETIONS:
                 connection.execute(statement, parameters)
 
         self._database.write(work)
@@ -79,32 +79,35 @@ _NEEDED = select(
     func.coalesce(func.max(txns.c.timeout), 0).label("timeout"),
 ).where(txns.c.state == OPEN)
 
-_MARKS = delete(idempotency_marks).where(idempotency_marks.c.at < NOW - bindparam("keep", type_=BigInteger))
+_DELETE_MARKS = delete(idempotency_marks).where(
+    idempotency_marks.c.at < NOW - bindparam("keep", type_=BigInteger)
+)
 _OLD = txns.c.ended + txns.c.timeout < NOW
 _COMMITTED_BEFORE_ALL = select(txns.c.id).where(
     txns.c.state == COMMITTED, _OLD, txns.c.id < bindparam("seen", type_=BigInteger)
 )
-_WRITE_IDS = delete(write_ids).where(write_ids.c.txn_id.in_(_COMMITTED_BEFORE_ALL))
+_DELETE_WRITE_IDS = delete(write_ids).where(write_ids.c.txn_id.in_(_COMMITTED_BEFORE_ALL))
 
 _SEEN = and_(
     written.c.txn_id.in_(select(txns.c.id).where(txns.c.state == COMMITTED, _OLD)),
     func.coalesce(written.c.commit_sequence, 0) <= bindparam("moment", type_=BigInteger),
 )
-_SEEN_CHANGES = delete(written).where(_SEEN)
-_EMPTY_CHANGES = delete(written).where(
+_DELETE_SEEN_CHANGES = delete(written).where(_SEEN)
+_DELETE_EMPTY_CHANGES = delete(written).where(
     written.c.txn_id.in_(select(txns.c.id).where(txns.c.state == ABORTED, _OLD)),
     written.c.operation != "c",
     ~select(write_ids.c.write_id)
     .where(write_ids.c.txn_id == written.c.txn_id, of_same_table(write_ids, written))
     .exists(),
 )
-_TXNS = delete(txns).where(
+_DELETE_TXNS = delete(txns).where(
     txns.c.state != OPEN,
     _OLD,
     txns.c.id < bindparam("top", type_=BigInteger),
     ~select(write_ids.c.txn_id).where(write_ids.c.txn_id == txns.c.id).exists(),
     ~select(written.c.txn_id).where(written.c.txn_id == txns.c.id).exists(),
 )
+_DELETIONS = (_DELETE_MARKS, _DELETE_WRITE_IDS, _DELETE_SEEN_CHANGES, _DELETE_EMPTY_CHANGES, _DELETE_TXNS)
 
 
 _ANNOUNCED = (
@@ -112,7 +115,9 @@ _ANNOUNCED = (
     .where(services.c.last_seen >= NOW - bindparam("within", type_=BigInteger))
     .order_by(services.c.name)
 )
-_SILENT = delete(services).where(services.c.last_seen < NOW - bindparam("timeout", type_=BigInteger))
+_DELETE_SILENT_SERVICES = delete(services).where(
+    services.c.last_seen < NOW - bindparam("timeout", type_=BigInteger)
+)
 
 
 class Services(SqlBase):
@@ -146,4 +151,4 @@ class Services(SqlBase):
 
 def forget_services(connection: Connection, limits: Limits, now: int | None) -> None:
     """Drop services that were not announced for ``hive.compactor.worker.timeout``."""
-    connection.execute(_SILENT, {"timeout": int(limits.worker_timeout * 1000), "now": now})
+    connection.execute(_DELETE_SILENT_SERVICES, {"timeout": int(limits.worker_timeout * 1000), "now": now})

@@ -12,8 +12,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from hiveacid.errors import ConfigError
 
 PASSWORD_VARIABLE = "HIVEACID_STORE_PASSWORD"  # noqa: S105 - the name of a variable
-_IN_QUERY = ("password", "passwd", "sslpassword")
-_OTHERS = {"postgresql": ("PGPASSWORD",), "mysql": ("MYSQL_PWD",), "mariadb": ("MYSQL_PWD",)}
+_PASSWORD_OPTIONS = ("password", "passwd", "sslpassword")
+_PASSWORD_VARIABLES = {"postgresql": ("PGPASSWORD",), "mysql": ("MYSQL_PWD",), "mariadb": ("MYSQL_PWD",)}
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,19 @@ class StoreUrl:
 
     def __str__(self) -> str:
         """Return the URL without passwords."""
-        hidden = {key: "***" for key in _IN_QUERY if key in self.url.query}
+        hidden = {key: "***" for key in _PASSWORD_OPTIONS if key in self.url.query}
         url_text = self.url.update_query_dict(hidden).render_as_string(hide_password=True)
         return url_text.replace(quote("***"), "***")
 
     def masked(self, text: str) -> str:
         """Mask the passwords, in every encoding, in a text from a driver or server."""
         spellings = {
-            spelt
+            encoded
             for secret in self.secrets
-            for spelt in (secret, quote(secret, safe=""), quote_plus(secret), repr(secret)[1:-1])
+            for encoded in (secret, quote(secret, safe=""), quote_plus(secret), repr(secret)[1:-1])
         }
-        for spelt in sorted(spellings, key=len, reverse=True):
-            text = text.replace(spelt, "***")
+        for encoded in sorted(spellings, key=len, reverse=True):
+            text = text.replace(encoded, "***")
         return text
 
 
@@ -56,15 +56,15 @@ def parse_store_url(text: str | URL, environment: Mapping[str, str]) -> StoreUrl
         ) from None
     if isinstance(text, str) and backend != "sqlite" and _has_blank_option(text):
         raise ConfigError("an option in the store's URL has no value; write name=value, or leave it out")
-    others = _OTHERS.get(backend, ())
-    if others and url.password is None and not any(key in url.query for key in _IN_QUERY[:2]):
+    others = _PASSWORD_VARIABLES.get(backend, ())
+    if others and url.password is None and not any(key in url.query for key in _PASSWORD_OPTIONS[:2]):
         own_password = environment.get(PASSWORD_VARIABLE)
         password = own_password or next(
             (environment[name] for name in others if name == "MYSQL_PWD" and name in environment), None
         )
         url = url.set(password=password) if password else url
     secrets = {str(url.password or ""), *(environment.get(name, "") for name in others)}
-    secrets |= {str(url.query[key]) for key in _IN_QUERY if key in url.query}
+    secrets |= {str(url.query[key]) for key in _PASSWORD_OPTIONS if key in url.query}
     return StoreUrl(url, frozenset(secrets - {""}))
 
 

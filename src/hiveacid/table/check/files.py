@@ -156,9 +156,9 @@ def _used_files(
             flush_length = read_flush_length(
                 access.fs, path, f"{location.root}/{file.flush_length_path}", file.size
             )
-            if flush_length.side is not None:
+            if flush_length.side_file is not None:
                 checks.findings += check_flush_length(
-                    path, flush_length.size, flush_length.side, location.name
+                    path, flush_length.size, flush_length.side_file, location.name
                 )
             limit = min(flush_length.size, flush_length.length)
         event = None

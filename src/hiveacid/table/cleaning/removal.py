@@ -27,12 +27,12 @@ def first_foreign_entry(context: Context, location: str) -> str | None:
 
 def locations_to_remove(table: TableDefinition, partitions: Sequence[Partition]) -> tuple[str, ...]:
     """Return the locations that `remove_table` cleans: those of partitions outside of the table, and the table's."""
-    elsewhere = [
+    locations_outside = [
         partition.location
         for partition in partitions
         if partition.location != f"{table.location}/{partition_name(table, partition.values)}"
     ]
-    return (*elsewhere, table.location)
+    return (*locations_outside, table.location)
 
 
 def require_listable(context: Context, locations: Iterable[str]) -> None:
@@ -49,8 +49,8 @@ def require_listable(context: Context, locations: Iterable[str]) -> None:
 
 def remove_table(context: Context, table: TableDefinition, partitions: Sequence[Partition]) -> None:
     """Delete the files of a table and its partitions, but no foreign ones (`remove_location`)."""
-    *elsewhere, _ = locations_to_remove(table, partitions)
-    for location in elsewhere:
+    *locations_outside, _ = locations_to_remove(table, partitions)
+    for location in locations_outside:
         remove_location(context, location, table.kind)
     columns = [column.name for column in table.partition_columns]
     remove_location(context, table.location, table.kind, columns)

@@ -46,7 +46,11 @@ def stage_in_order(
     """
     large = context.settings.get(setting_definitions.UNSORTED_FILE_SIZE)
     chosen = _files_without_sorting(location, footers, large)
-    facts = context.facts.apart(_split_size(context.facts, list(chosen.values()))) if chosen else None
+    facts = (
+        context.facts.session_with_task_per_file(_split_size(context.facts, list(chosen.values())))
+        if chosen
+        else None
+    )
     if facts is None:
         return None
     source = ScanSource(context.facts, context.fs, target.table, write_ids, footers.files)

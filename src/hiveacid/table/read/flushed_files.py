@@ -24,23 +24,23 @@ class FlushLength:
 
     length: int
     size: int
-    side: bytes | None
+    side_file: bytes | None
 
 
-def read_flush_length(fs: FileSystem, path: str, side: str, listed: int) -> FlushLength:
-    """Read the committed length of a file that a listing showed with ``listed`` bytes and a side file.
+def read_flush_length(fs: FileSystem, path: str, side_file: str, listed_size: int) -> FlushLength:
+    """Read the committed length of a file that a listing showed with ``listed_size`` bytes and a side file.
 
     Raises StorageError.
     """
     try:
-        data = fs.read_bytes(side)
+        data = fs.read_bytes(side_file)
     except StorageError:
-        if fs.exists(side):
+        if fs.exists(side_file):
             raise
         size = _size(fs, path)
         return FlushLength(size, size, None)
     length = last_flush_length(data)
-    return FlushLength(length, listed if length <= listed else _size(fs, path), data)
+    return FlushLength(length, listed_size if length <= listed_size else _size(fs, path), data)
 
 
 def _size(fs: FileSystem, path: str) -> int:
@@ -48,7 +48,7 @@ def _size(fs: FileSystem, path: str) -> int:
     return next((entry.size for entry in fs.list_directory(folder) if entry.path == name), 0)
 
 
-def readable_length(
+def prepare_readable_part(
     context: Context, table: TableName, txn: Transaction, path: str, file: DataFile
 ) -> tuple[int, str | None]:
     """Return the readable length of a file and, if the file itself must not be read, the path of the copy.
@@ -58,9 +58,9 @@ def readable_length(
     """
     if file.flush_length_path is None:
         return file.size, None
-    flush_length = flushed_length(context.fs, path, file)
+    flush_length = require_flush_length(context.fs, path, file)
     length, size = flush_length.length, flush_length.size
-    if flush_length.side is None:
+    if flush_length.side_file is None:
         return size, None  # its writer ended it since the listing
     if length == 0 or (length == size and not _may_grow(table, txn, path)):
         return length, None
@@ -71,7 +71,7 @@ def readable_length(
     return length, copy
 
 
-def flushed_length(fs: FileSystem, path: str, file: DataFile) -> FlushLength:
+def require_flush_length(fs: FileSystem, path: str, file: DataFile) -> FlushLength:
     """Return the flushed length of a file with a side file.
 
     Raises BadFileError for a file that is shorter than its side file says; it has lost rows.
@@ -79,7 +79,7 @@ def flushed_length(fs: FileSystem, path: str, file: DataFile) -> FlushLength:
     flush_length = read_flush_length(
         fs, path, f"{path.removesuffix(file.path)}{file.flush_length_path}", file.size
     )
-    if flush_length.side is not None and flush_length.length > flush_length.size:
+    if flush_length.side_file is not None and flush_length.length > flush_length.size:
         msg = f"{flush_length.length} bytes were flushed, but only {flush_length.size} are there: the rest is lost"
         raise BadFileError(msg, path=path)
     return flush_length

@@ -30,7 +30,7 @@ from hiveacid.spark.read.scan_groups import FileFooter
 from hiveacid.spark.read.scan_source import data_directories, files_without_acid_columns
 from hiveacid.storage.locations import Location, PlanMemo, map_in_threads, memo_of
 from hiveacid.table.context import Context
-from hiveacid.table.read.flushed_files import readable_length
+from hiveacid.table.read.flushed_files import prepare_readable_part
 from hiveacid.transactions.transaction import Transaction
 
 
@@ -68,18 +68,24 @@ def _read_footers(
         if file_kind(table.storage) is not FileKind.ORC:
             return Footers()
         paths = [
-            _Path.of(location, file)
+            _FileToRead.of(location, file)
             for location in locations
             for file in files_without_acid_columns(location)
         ]
-        return Footers(_facts(context, table, paths, read_summaries(context, paths)))
+        return Footers(_footers_by_path(context, table, paths, read_summaries(context, paths)))
     events = [
-        _Path.of(location, file) for location in locations for file in _files(location.state.delete_deltas)
+        _FileToRead.of(location, file)
+        for location in locations
+        for file in _files(location.state.delete_deltas)
     ]
-    data = [_Path.of(location, file) for location in locations for file in _files(data_directories(location))]
+    data = [
+        _FileToRead.of(location, file)
+        for location in locations
+        for file in _files(data_directories(location))
+    ]
     raw = {location.root: list(_original_files(location)) for location in locations}
     originals = [
-        _Path.of(location, file)
+        _FileToRead.of(location, file)
         for location in locations
         for _, files in raw[location.root]
         for file in files
@@ -93,14 +99,17 @@ def _read_footers(
         [summaries[path.own] for path in events],
         context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS),
     )
-    old = any(summaries[path.own].has_events for path in data)
+    has_acid_v1_events = any(summaries[path.own].has_events for path in data)
     return Footers(
-        _facts(context, table, paths, summaries), _number_original_rows(raw, summaries), bounds, old
+        _footers_by_path(context, table, paths, summaries),
+        _number_original_rows(raw, summaries),
+        bounds,
+        has_acid_v1_events,
     )
 
 
 @dataclass(frozen=True)
-class _Path:
+class _FileToRead:
     """A file to read: its absolute path, its readable length, and the path of a copy of that part, if any."""
 
     own: str
@@ -109,7 +118,7 @@ class _Path:
     copy: str | None = None
 
     @classmethod
-    def of(cls, location: Location, file: DataFile) -> _Path:
+    def of(cls, location: Location, file: DataFile) -> _FileToRead:
         return cls(f"{location.root}/{file.path}", file, file.size)
 
     @property
@@ -131,10 +140,10 @@ def _original_files(location: Location) -> Iterator[tuple[AcidDirectory | None, 
             yield directory, directory.raw_files
 
 
-def read_summaries(context: Context, paths: Sequence[_Path]) -> dict[str, FileSummary]:
+def read_summaries(context: Context, paths: Sequence[_FileToRead]) -> dict[str, FileSummary]:
     """Read footers, several at a time; the cache identifies them by path, size and time."""
 
-    def read(path: _Path) -> FileSummary:
+    def read(path: _FileToRead) -> FileSummary:
         return context.summaries.put(path.key, read_summary(context.fs, path.own, path.size))
 
     cached = {path.own: context.summaries.get(path.key) for path in paths}
@@ -147,8 +156,11 @@ def read_summaries(context: Context, paths: Sequence[_Path]) -> dict[str, FileSu
     return summaries
 
 
-def _facts(
-    context: Context, table: TableDefinition, paths: Sequence[_Path], summaries: Mapping[str, FileSummary]
+def _footers_by_path(
+    context: Context,
+    table: TableDefinition,
+    paths: Sequence[_FileToRead],
+    summaries: Mapping[str, FileSummary],
 ) -> dict[str, FileFooter]:
     rule = matching(table, context.layout_level(table))
     recipes: dict[int, Recipe] = {}  # by identity: equal schemas are one object (`SummaryCache`)
@@ -195,12 +207,12 @@ def _number_original_rows(
 
 
 def _readable_parts(
-    context: Context, table: TableName, txn: Transaction, paths: Sequence[_Path]
-) -> Iterator[_Path]:
+    context: Context, table: TableName, txn: Transaction, paths: Sequence[_FileToRead]
+) -> Iterator[_FileToRead]:
     """Yield files with their readable length, which for streamed files is the flushed part."""
     for path in paths:
         if path.file.flush_length_path is None:
             yield path
             continue
-        length, copy = readable_length(context, table, txn, path.own, path.file)
-        yield _Path(path.own, path.file, length, copy)
+        length, copy = prepare_readable_part(context, table, txn, path.own, path.file)
+        yield _FileToRead(path.own, path.file, length, copy)

@@ -122,9 +122,9 @@ def snapshot_rows(access: TableAccess, table: TableDefinition) -> list[HistoryRo
     of the snapshot. Commits of one millisecond are one point. Raises UnsupportedFeatureError on a Hive Metastore.
     """
     commits = access.store.commits(table.name)
-    write_ids = now = current_snapshot(access, table).write_ids
+    write_ids = current_write_ids = current_snapshot(access, table).write_ids
     earliest = id_property(table, HISTORY_FROM)
-    total = now.count_valid(1, earliest)
+    total = current_write_ids.count_valid(1, earliest)
     rows: list[HistoryRow] = []
     later: list[CommitRecord] = []
     for index in range(len(commits) - 1, -1, -1):

@@ -25,7 +25,7 @@ class _KeptListing:
     reach: Reach
     view: IdView
 
-    def holds(self, partition: Partition | None, ids: SnapshotIds) -> bool:
+    def is_reusable(self, partition: Partition | None, ids: SnapshotIds) -> bool:
         return (
             self.location.partition == partition
             and ids.view(self.reach) == self.view
@@ -50,15 +50,15 @@ def list_kept(
         CONVERSION.of(table),
     )
 
-    changeable: list[str] = []
+    roots_not_kept: list[str] = []
 
-    def look(root: str, partition: Partition | None) -> table_locations.Location:
+    def list_or_reuse(root: str, partition: Partition | None) -> table_locations.Location:
         if listings is None or table.kind is TableKind.PLAIN or not can_have_stamp(root):
-            changeable.append(root)
+            roots_not_kept.append(root)
             return table_locations.read_location(context.fs, table, root, partition, ids.write_ids, ids.txns)
         cached = cache.get((table_key, root))
         # LruCache.get returns a value in a tuple of one, because a value may be None
-        if cached is not None and cached[0].holds(partition, ids):
+        if cached is not None and cached[0].is_reusable(partition, ids):
             listing: _KeptListing = cached[0]
             return listing.location
         entries, stamp = listings.list(root)
@@ -71,14 +71,14 @@ def list_kept(
                 (table_key, root), _KeptListing(location, stamp, reach, ids.view(reach)), _size(location)
             )
         else:
-            changeable.append(root)
+            roots_not_kept.append(root)
         return location
 
-    locations = table_locations.for_each_location(table, partitions, look)
-    return locations if changeable else _same(context, (table_key, len(locations)), locations)
+    locations = table_locations.for_each_location(table, partitions, list_or_reuse)
+    return locations if roots_not_kept else _reuse_result(context, (table_key, len(locations)), locations)
 
 
-def _same(
+def _reuse_result(
     context: StoreContext, key: tuple[object, int], locations: tuple[table_locations.Location, ...]
 ) -> tuple[table_locations.Location, ...]:
     """Return an earlier result whose locations are the same objects, so that its memo can be used."""

@@ -183,7 +183,7 @@ def write_rows(
         context.facts,
         table,
         outputs.write_id,
-        outputs.statements,
+        outputs.statement_ids,
         file_options,
         single,
         file_size=context.settings.get(setting_definitions.WRITE_FILE_SIZE),
@@ -304,7 +304,9 @@ def record_written(
     """Record in the transaction the written partitions and files, the new partitions, and ``verb`` for the history."""
     table, txn, overwrite = outputs.table, outputs.txn, outputs.overwrite
     partitions = outputs.new_partitions()
-    files = output_directories.new_files(table, published, next(iter(outputs.used), ()), replaced=overwrite)
+    files = output_directories.new_files(
+        table, published, next(iter(outputs.used_locations), ()), replaced=overwrite
+    )
     report = WriteReport(
         inserted=inserted, write_id=outputs.write_id or None, files=published.files, bytes=published.bytes
     )
@@ -313,7 +315,7 @@ def record_written(
         return report
     outputs.require_not_overtaken()
     operation = Operation.UPDATE if overwrite else Operation.INSERT
-    used = outputs.used or dict.fromkeys(values for _, values in published.rows)
+    used = outputs.used_locations or dict.fromkeys(values for _, values in published.rows)
     rows = {values: count for (_, values), count in published.rows.items()}
     if len(used) == 1:
         rows = dict.fromkeys(used, inserted)  # a partition that the statement names is not named in the files
@@ -325,6 +327,8 @@ def record_written(
     ]
     txn.add_written(written, partitions, files=files)
     if overwrite:
-        txn.add_overwritten(table.name, {values for _, values in published.rows} | set(outputs.used))
+        txn.add_overwritten(
+            table.name, {values for _, values in published.rows} | set(outputs.used_locations)
+        )
     txn.add_summary(table.name, report.summary(verb, outputs.context.statement))
     return report

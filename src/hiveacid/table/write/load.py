@@ -41,7 +41,7 @@ from hiveacid.table.partitions import static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
 from hiveacid.table.write import insert
 from hiveacid.table.write.constraints import constrain_insert, limits_rows
-from hiveacid.table.write.output_directories import existing_names, free_name, known_partitions
+from hiveacid.table.write.output_directories import existing_names, known_partitions, take_free_name
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
@@ -236,7 +236,7 @@ def _targets(
         if table.kind is TableKind.FULL_ACID:
             yield file, f"{directory}/{format_original_file(number)}"
         else:
-            yield file, f"{directory}/{free_name(file.name, names)}"
+            yield file, f"{directory}/{take_free_name(file.name, names)}"
 
 
 def _remove(context: Context, files: Sequence[SourceFile]) -> None:

@@ -60,22 +60,22 @@ class OutputDirectories:
     context: Context
     table: TableDefinition
     txn: Transaction
-    known: dict[PartitionValues, Partition]
+    known_partitions: dict[PartitionValues, Partition]
     write_id: WriteId
-    statements: dict[StagedKind, int]
+    statement_ids: dict[StagedKind, int]
     overwrite: bool = False
-    used: dict[PartitionValues, str] = field(default_factory=dict)
+    used_locations: dict[PartitionValues, str] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
 
     def location(self, values: PartitionValues) -> str:
         """Return the location of a partition (the table itself for ``()``), new ones below the table."""
         if not values:
             return self.table.location
-        partition = self.known.get(values)
+        partition = self.known_partitions.get(values)
         location = (
             partition.location if partition else f"{self.table.location}/{partition_name(self.table, values)}"
         )
-        self.used[values] = location
+        self.used_locations[values] = location
         return location
 
     def directory(self, kind: StagedKind, values: PartitionValues) -> str:
@@ -87,7 +87,7 @@ class OutputDirectories:
         if self.overwrite:
             name = BaseName(self.write_id, TxnId(0)).format()
         else:
-            statement = self.statements[kind]
+            statement = self.statement_ids[kind]
             name = DeltaName(kind.is_delete, self.write_id, self.write_id, statement, TxnId(0)).format()
         directory = f"{self.location(values)}/{name}"
         self.directories.add(directory)
@@ -95,7 +95,7 @@ class OutputDirectories:
 
     def require_not_overtaken(self) -> None:
         """Check all locations that were used (:func:`require_not_overtaken`)."""
-        used = [self.table.location] if not self.table.partition_columns else list(self.used.values())
+        used = list(self.used_locations.values()) if self.table.partition_columns else [self.table.location]
         require_not_overtaken(self.context, self.table, self.txn, self.write_id, used)
 
     def remove(self) -> None:
@@ -114,8 +114,8 @@ class OutputDirectories:
         """Return the partitions written to that the catalog does not know."""
         return [
             NewPartition(self.table.name, Partition(values, location))
-            for values, location in self.used.items()
-            if values not in self.known
+            for values, location in self.used_locations.items()
+            if values not in self.known_partitions
         ]
 
 
@@ -167,31 +167,31 @@ def written_partitions(
 
 
 def new_files(
-    table: TableDefinition, published: PublishedFiles, fixed: PartitionValues = (), *, replaced: bool = False
+    table: TableDefinition, published: PublishedFiles, named: PartitionValues = (), *, replaced: bool = False
 ) -> list[NewFiles]:
-    """Return the new files by partition; ``fixed``: values of the partition that the statement names, if any."""
+    """Return the new files by partition; ``named``: values of the partition that the statement names, if any."""
     return [
-        NewFiles(table.name, values or fixed, paths, replaced) for values, paths in published.paths.items()
+        NewFiles(table.name, values or named, paths, replaced) for values, paths in published.paths.items()
     ]
 
 
 class PlainFileNames:
     """Gives files of a plain table Hive's names, ``000000_0`` or the next ``000000_0_copy_N`` that is free."""
 
-    def __init__(self, context: Context, place: Callable[[StagedFile], str]) -> None:
-        """``place``: the directory that a file goes to."""
+    def __init__(self, context: Context, directory_of: Callable[[StagedFile], str]) -> None:
+        """``directory_of``: the directory that a file goes to."""
         self._context = context
-        self._place = place
+        self._directory_of = directory_of
         self._taken: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
     def __call__(self, number: int, file: StagedFile) -> str:
         """Return the name of a file."""
-        directory = self._place(file)
+        directory = self._directory_of(file)
         with self._lock:
             if directory not in self._taken:
                 self._taken[directory] = existing_names(self._context, directory)
-            return free_name(format_original_file(number), self._taken[directory])
+            return take_free_name(format_original_file(number), self._taken[directory])
 
 
 def existing_names(context: Context, directory: str) -> set[str]:
@@ -201,7 +201,7 @@ def existing_names(context: Context, directory: str) -> set[str]:
     return {entry.path.partition("/")[0] for entry in context.fs.list_tree(directory)}
 
 
-def free_name(name: str, names: set[str]) -> str:
+def take_free_name(name: str, names: set[str]) -> str:
     """Return a name, or the first ``_copy_N`` of it that is not taken (before the extension), and take it."""
     stem, dot, extension = name.rpartition(".") if "." in name else (name, "", "")
     copy, free = 0, name

@@ -141,7 +141,7 @@ def write_changes(
 ) -> WriteReport:
     """Write delete events and new rows in one job; the caller commits. ``verb``: for the table's history.
 
-    ``size``: bytes of the largest location with changed rows; None if new rows come from other tables, too.
+    ``size``: of an UPDATE, bytes of the largest location with changed rows.
     ``small``: one task is enough. ``mixed``: some rows may be updated and others inserted.
     """
     write_id = txn.write_id(table.name)
@@ -167,7 +167,7 @@ def write_changes(
     outputs.require_not_overtaken()
     changed_partitions = {values for kind, values in published.rows if kind.is_delete}
     if table.partition_columns and changed_partitions and not context.store.maintained_by_hiveacid():
-        locations = [outputs.used[values] for values in changed_partitions]
+        locations = [outputs.used_locations[values] for values in changed_partitions]
         updates = any(not kind.is_delete for kind, _ in published.rows)
         txn.before_commit.append(
             lambda: require_no_silent_conflict(context, table, txn, locations, updates=updates)

@@ -237,7 +237,7 @@ def test_temporary_views() -> None:
         TableRef(None, "v"), Slice("SELECT 1, 2"), ("a", "b"), replace=True
     )
     assert parse("CREATE GLOBAL TEMPORARY VIEW v AS VALUES (1)") == CreateTemporaryView(
-        TableRef(None, "v"), Slice("VALUES (1)"), shared=True
+        TableRef(None, "v"), Slice("VALUES (1)"), is_global=True
     )
 
 

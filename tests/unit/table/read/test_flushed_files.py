@@ -12,7 +12,7 @@ from hiveacid.core.model import TableName
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.errors import BadFileError
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.read.flushed_files import readable_length
+from hiveacid.table.read.flushed_files import prepare_readable_part
 from support.corpus.acid_files import flush_lengths
 
 T = TableName("default", "t")
@@ -40,7 +40,7 @@ class Reader:
 
 def look(root: Path, listed: int, ids: str) -> tuple[int, str | None]:
     file = DataFile("delta_2_5/bucket_00000", listed, SIDE)
-    return readable_length(Here(str(root)), T, Reader(ids), f"{root}/{file.path}", file)  # type: ignore[arg-type]
+    return prepare_readable_part(Here(str(root)), T, Reader(ids), f"{root}/{file.path}", file)  # type: ignore[arg-type]
 
 
 def put(root: Path, data: bytes, *lengths: int) -> None:

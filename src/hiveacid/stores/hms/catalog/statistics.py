@@ -33,14 +33,14 @@ class RowChange:
     rows: int | None = None
     replaced: bool = False
 
-    def then(self, later: RowChange) -> RowChange:
+    def followed_by(self, later: RowChange) -> RowChange:
         """Return this change and a later one as one."""
         if later.replaced:
             return later
         unknown = self.rows is None or later.rows is None
         return RowChange(None if unknown else (self.rows or 0) + (later.rows or 0), self.replaced)
 
-    def count(self, before: int | None) -> int | None:
+    def count_after(self, before: int | None) -> int | None:
         """Return the count after the change; None if it is unknown, as after more deletions than there were rows."""
         if self.rows is None or self.replaced:
             return self.rows
@@ -57,7 +57,7 @@ class CountedWrites:
 
     table: TableName
     changes: dict[str | None, RowChange]
-    _added: dict[str | None, RowChange] = field(default_factory=dict)
+    _undo_changes: dict[str | None, RowChange] = field(default_factory=dict)
 
     def apply(self, raw: Any, partition: str | None, write_id: WriteId | None) -> bool:
         """Change the row count in a definition; tell whether the definition changes.
@@ -66,21 +66,21 @@ class CountedWrites:
         keep it; the counts are then removed.
         """
         if write_id is None:
-            return remove_counts(raw, None)
+            return reset_counts(raw, None)
         if raw.writeId == write_id:
             return False
         before = _count(raw)
-        after = self.changes.get(partition, _UNKNOWN).count(before)
+        after = self.changes.get(partition, _UNKNOWN).count_after(before)
         if after is not None:
-            self._added[partition] = RowChange((before or 0) - after)
-        return remove_counts(raw, write_id, after)
+            self._undo_changes[partition] = RowChange((before or 0) - after)
+        return reset_counts(raw, write_id, after)
 
     def take_back(self, raw: Any, partition: str | None, write_id: WriteId | None) -> bool:
         """Undo `apply` for a transaction that did not commit, unless others have counted the rows since."""
-        change = self._added.pop(partition, _UNKNOWN)
+        change = self._undo_changes.pop(partition, _UNKNOWN)
         if change.rows is None or ACCURATE in (raw.parameters or {}):
             return False
-        return remove_counts(raw, write_id, change.count(_count(raw)))
+        return reset_counts(raw, write_id, change.count_after(_count(raw)))
 
 
 def counted_writes(written: Sequence[Written]) -> Iterator[CountedWrites]:
@@ -92,7 +92,7 @@ def counted_writes(written: Sequence[Written]) -> Iterator[CountedWrites]:
         for write in writes:
             change = RowChange(write.rows, write.replaced)
             before = by_partition.get(write.partition)
-            by_partition[write.partition] = change if before is None else before.then(change)
+            by_partition[write.partition] = change if before is None else before.followed_by(change)
         yield CountedWrites(name, by_partition)
 
 
@@ -103,7 +103,7 @@ def counted_from_0(partitions: Sequence[Partition]) -> list[Partition]:
     ]
 
 
-def remove_counts(raw: Any, write_id: WriteId | None, rows: int | None = None) -> bool:
+def reset_counts(raw: Any, write_id: WriteId | None, rows: int | None = None) -> bool:
     """Remove the mark of exact counts and all counts, then set the row count to ``rows`` if given.
 
     Returns whether the definition changes.

@@ -38,7 +38,7 @@ from hiveacid.stores.hms.catalog.statistics import (
     NO_ROWS,
     counted_from_0,
     own_write_id_list,
-    remove_counts,
+    reset_counts,
 )
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
@@ -320,7 +320,7 @@ class MetastoreCatalog:
 
     def forget_statistics(self, name: TableName) -> None:
         """Remove the row counts of a plain table, from which Hive answers ``count(*)``, before its rows change."""
-        self.change_statistics(name, None, lambda raw, *_: remove_counts(raw, None))
+        self.change_statistics(name, None, lambda raw, *_: reset_counts(raw, None))
 
     def change_statistics(
         self,
@@ -340,7 +340,7 @@ class MetastoreCatalog:
             return
         own_id = write_id() if write_id is not None and self.capabilities.requests else None
         # For a partitioned table Hive keeps counts and the last writer's id per partition.
-        if remove_counts(raw, None) if raw.partitionKeys else change(raw, None, own_id):
+        if reset_counts(raw, None) if raw.partitionKeys else change(raw, None, own_id):
             self._alter(name, raw, QUIET, own_id)
         if raw.partitionKeys:
             columns = [column.name for column in raw.partitionKeys]

@@ -51,7 +51,7 @@ class AbortTxns(SqlBase):
             aborted += [txn_id for txn_id in chunk if states.get(txn_id) == TransactionState.ABORTED]
             ended_states = None, TransactionState.COMMITTED
             missing += [txn_id for txn_id in chunk if states.get(txn_id) in ended_states]
-        database.lifetimes.beaten(set(txn_ids) - {*aborted, *missing}, sent)
+        database.lifetimes.record_heartbeat(set(txn_ids) - {*aborted, *missing}, sent)
         database.lifetimes.ended([*aborted, *missing])
         return HeartbeatAnswer(tuple(aborted), tuple(missing))
 
@@ -140,16 +140,16 @@ _ABORTED_IDS = select(write_ids.c.write_id).where(_ON_TABLE, _ABORTED).order_by(
 
 def _forget(connection: Connection, key: dict[str, object], partition: str | None) -> None:
     traces: dict[int, set[str | None]] = defaultdict(set)
-    for row in connection.execute(_TRACES, key):
+    for row in connection.execute(_WRITTEN_BY_ABORTED, key):
         traces[row.txn_id].add(row.partition_name)
     cleaned = sorted(txn_id for txn_id, places in traces.items() if partition is None or partition in places)
     for chunk in chunks(cleaned):
         parameters = {**key, "ids": chunk, "partition": partition}
-        connection.execute(_DROP_ALL_TRACES if partition is None else _DROP_TRACES, parameters)
+        connection.execute(_DELETE_WRITTEN if partition is None else _DELETE_WRITTEN_IN_PARTITION, parameters)
     if partition is None:
-        connection.execute(_DROP_ALL_IDS, key)
+        connection.execute(_DELETE_WRITE_IDS, key)
     for chunk in chunks(txn_id for txn_id in cleaned if traces[txn_id] == {partition}):
-        connection.execute(_DROP_IDS, {**key, "ids": chunk})
+        connection.execute(_DELETE_WRITE_IDS_OF_TXNS, {**key, "ids": chunk})
 
 
 _OWN_ID = (
@@ -157,24 +157,24 @@ _OWN_ID = (
     .where(write_ids.c.txn_id == written.c.txn_id, of_same_table(write_ids, written))
     .scalar_subquery()
 )
-_HERE = of_table(written)
-_TRACES = (
+_WRITTEN_IN_TABLE = of_table(written)
+_WRITTEN_BY_ABORTED = (
     select(written.c.txn_id, written.c.partition_name)
     .join(txns, txns.c.id == written.c.txn_id)
     .where(
-        _HERE,
+        _WRITTEN_IN_TABLE,
         txns.c.state == ABORTED,
         func.coalesce(written.c.write_id, _OWN_ID) <= bindparam("up_to", type_=BigInteger),
     )
 )
-_DROP_ALL_TRACES = delete(written).where(
-    _HERE,
+_DELETE_WRITTEN = delete(written).where(
+    _WRITTEN_IN_TABLE,
     written.c.txn_id.in_(bindparam("ids", expanding=True)),
     or_(written.c.write_id.is_(None), written.c.write_id <= bindparam("up_to", type_=BigInteger)),
 )
-_DROP_TRACES = _DROP_ALL_TRACES.where(written.c.partition_name == bindparam("partition"))
+_DELETE_WRITTEN_IN_PARTITION = _DELETE_WRITTEN.where(written.c.partition_name == bindparam("partition"))
 _UP_TO = write_ids.c.write_id <= bindparam("up_to", type_=BigInteger)
-_DROP_ALL_IDS = delete(write_ids).where(_ON_TABLE, _UP_TO, _ABORTED)
-_DROP_IDS = delete(write_ids).where(
+_DELETE_WRITE_IDS = delete(write_ids).where(_ON_TABLE, _UP_TO, _ABORTED)
+_DELETE_WRITE_IDS_OF_TXNS = delete(write_ids).where(
     _ON_TABLE, _UP_TO, write_ids.c.txn_id.in_(bindparam("ids", expanding=True))
 )

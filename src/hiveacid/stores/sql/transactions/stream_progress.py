@@ -21,10 +21,10 @@ from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import streams
 from hiveacid.stores.sql.table_names import of_table, table_columns, table_parameters
 
-_THIS = (of_table(streams), streams.c.digest == bindparam("of"))
-_LOOK = select(streams).where(*_THIS)
-_HOLD = _LOOK.with_for_update()
-_CHANGE = update(streams).where(*_THIS)
+_OF_STREAM = (of_table(streams), streams.c.digest == bindparam("of"))
+_SELECT = select(streams).where(*_OF_STREAM)
+_SELECT_FOR_UPDATE = _SELECT.with_for_update()
+_UPDATE = update(streams).where(*_OF_STREAM)
 
 
 class Streams(SqlBase):
@@ -52,7 +52,7 @@ class Streams(SqlBase):
                 }
                 connection.execute(insert(streams), row)
             elif progress != known:
-                connection.execute(_CHANGE.values(_values(progress)), parameters)
+                connection.execute(_UPDATE.values(_values(progress)), parameters)
             return progress
 
         return self._database.write(work, repeatable=True)
@@ -72,11 +72,11 @@ def batch_refusal(
 
 def record_batch(connection: Connection, batch: StreamBatch) -> None:
     """Record a batch as committed; the caller has locked the stream's row."""
-    connection.execute(_CHANGE.values(batch_id=batch.batch_id), _parameters(batch.stream))
+    connection.execute(_UPDATE.values(batch_id=batch.batch_id), _parameters(batch.stream))
 
 
 def _read_progress(connection: Connection, stream: StreamKey, *, hold: bool = False) -> StreamProgress | None:
-    row = connection.execute(_HOLD if hold else _LOOK, _parameters(stream)).one_or_none()
+    row = connection.execute(_SELECT_FOR_UPDATE if hold else _SELECT, _parameters(stream)).one_or_none()
     if row is None:
         return None
     writers = tuple((name, epoch) for name, epoch in json.loads(row.writers))

@@ -17,7 +17,7 @@ from hiveacid.ports.transactions import Operation
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.methods import Said
+from hiveacid.stores.hms.thrift.methods import ExceptionMessage
 from support.clock import ManualClock
 from support.samples import ORDERS, lock_on, wrote
 from support.samples import table as sample
@@ -68,7 +68,7 @@ class Metastore:
             return HANG_UP if self.lose >= 0 else {}
         if name == "commit_txn" and self.refuses is not None:
             self.counted.parameters = self.counted.parameters | self.refuses
-            return {"o2": Said(message="aborted")}
+            return {"o2": ExceptionMessage(message="aborted")}
         if name == "allocate_table_write_ids":
             txn_id = arguments.rqst.txnIds[0]
             given = protocol.TxnToWriteId(txnId=txn_id, writeId=txn_id + 4)

@@ -15,7 +15,7 @@ from hiveacid.ports.transactions import Operation, Written
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.methods import METHODS, Said
+from hiveacid.stores.hms.thrift.methods import METHODS, ExceptionMessage
 from support.samples import ORDERS
 from support.samples import table as sample
 from support.servers.thrift_server import HANG_UP, Answer, Server
@@ -60,7 +60,7 @@ class Metastore:
         if name == "get_table_req":
             found = self.tables.get(arguments.req.tblName)
             number = next(n for n, kind in METHODS[name].errors.items() if kind.startswith("NoSuch"))
-            gone = {f"o{number}": Said(message="no such table")}
+            gone = {f"o{number}": ExceptionMessage(message="no such table")}
             return gone if found is None else {"success": protocol.GetTableResult(table=found)}
         if name == "create_table_req":
             self.tables[arguments.request.table.tableName] = arguments.request.table
