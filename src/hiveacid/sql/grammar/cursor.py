@@ -183,7 +183,9 @@ class Cursor:
 
     def integer(self, subject: str) -> int:
         """Take a whole number."""
-        if self.next.kind is not TokenKind.NUMBER or not _is_whole(self.next.text):
+        text = self.next.text
+        is_whole = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+        if self.next.kind is not TokenKind.NUMBER or not is_whole:
             self.fail(subject)
         return int(self.advance().text)
 
@@ -320,10 +322,6 @@ class Cursor:
         expression = self.until(frozenset({","}), "a value")
         literal = _literal(self._tokens[before : self._at])
         return values.PartitionItem(name, expression, literal, operator, token.line, token.column)
-
-
-def _is_whole(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
 def _literal(tokens: list[Token]) -> values.Literal | None:
