@@ -20,9 +20,9 @@ from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavail
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol, queue_protocol
+from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.hms.thrift.methods import METHODS
+from hiveacid.stores.hms.thrift.protocol import METHODS
 from support.clock import ManualClock
 from support.exhaustive import examples
 
@@ -115,7 +115,7 @@ _TABLE = protocol.Table(
 _IDS = protocol.TableValidWriteIds(
     fullTableName="shop.orders", writeIdHighWaterMark=9, invalidWriteIds=[3, 4], abortedBits=b"\x01"
 )
-_JOB = queue_protocol.ShowCompactResponseElement(
+_JOB = protocol.ShowCompactResponseElement(
     id=1, dbname="shop", tablename="orders", type=2, state="working", workerid="w", start=5
 )
 _LOCK = protocol.ShowLocksResponseElement(
@@ -144,7 +144,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     },
     "check_lock": {"success": protocol.LockResponse(lockid=1, state=1)},
     "show_locks": {"success": protocol.ShowLocksResponse(locks=[_LOCK])},
-    "show_compact": {"success": queue_protocol.ShowCompactResponse(compacts=[_JOB])},
+    "show_compact": {"success": protocol.ShowCompactResponse(compacts=[_JOB])},
     "get_all_databases": {"success": ["default", "shop"]},
     "get_database": {"success": protocol.Database(name="shop", locationUri="file:/data/wh", parameters={})},
     "get_tables_by_type": {"success": ["orders"]},

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hiveacid.errors import ClientProtocolError, ConfigError, StoreUnavailableError
 from hiveacid.serve import hs2_structs
 from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, hash_line
-from hiveacid.serve.codec import CALL, Decoder, encode_field, encode_message, encode_struct
+from hiveacid.serve.codec import CALL, Decoder, encode_message, encode_struct
 from hiveacid.serve.ldap import Ldap
 from hiveacid.serve.metadata import matches
 from hiveacid.serve.operations import Operation
@@ -98,7 +98,7 @@ def test_garbage_and_huge_lengths_end_only_their_own_connection(server: Server) 
                     client.sendall(head + tail)
                     assert closes(client), seed
         with pytest.raises(CallError) as caught:
-            calm.call("CloseSession", sessionHandle=hs2_structs.SessionHandle())
+            calm.call("CloseSession", sessionHandle=hs2_structs.TSessionHandle())
         assert caught.value.status.statusCode == 4
 
 
@@ -159,7 +159,9 @@ def test_handshakes_of_tls_that_stop_hold_no_more_threads_than_connections(tmp_p
 
 
 def test_calls_before_a_login_are_refused(guarded: Server) -> None:
-    body = encode_field(1, 12, encode_struct(hs2_structs.OpenSessionReq(client_protocol=9)))
+    body = encode_struct(
+        hs2_structs.CALLS["OpenSession"].arguments(req=hs2_structs.TOpenSessionReq(client_protocol=9))
+    )
     message = encode_message("OpenSession", CALL, 1, body)
     for data in (message, struct.pack(">I", len(message)) + message, struct.pack(">BI", 5, 0)):
         with socket.create_connection(("127.0.0.1", guarded.port), ENOUGH) as client:
@@ -216,7 +218,7 @@ def test_http_requests_that_are_no_calls(web: Server, text: bytes, status: bytes
 def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
     for call in (hs2_structs.CALLS["OpenSession"], hs2_structs.CALLS["GetTables"]):
         with suppress(ClientProtocolError):
-            Decoder(data).arguments(call.request)
+            Decoder(data).arguments(call)
     with suppress(ClientProtocolError):
         Decoder(data).message()
 
@@ -230,7 +232,7 @@ def test_deep_nesting_and_lengths_beyond_the_end_are_refused() -> None:
         b"\x0b\x00\x05\xff\xff\xff\xff",
     ):
         with pytest.raises(ClientProtocolError):
-            Decoder(data).arguments(hs2_structs.OpenSessionReq)
+            Decoder(data).arguments(hs2_structs.CALLS["OpenSession"])
 
 
 @pytest.mark.parametrize(

@@ -7,116 +7,49 @@ from __future__ import annotations
 
 import json
 import time
-from types import MappingProxyType
 from typing import Any
 
 from hiveacid.stores.hms.address import MetastoreAddress
 from hiveacid.stores.hms.thrift.connection import ThriftConnection
-from hiveacid.stores.hms.thrift.structs import (
-    BOOL,
-    BYTE,
-    BYTES,
-    I16,
-    I32,
-    I64,
-    TEXT,
-    Kind,
-    Method,
-    list_of,
-    map_of,
-    struct,
-    struct_of,
-)
+from hiveacid.stores.hms.thrift.structs import parse_interface
 
-_DOUBLE = Kind(4)
-_Status = struct(
-    "TStatus",
-    (1, "statusCode", I32),
-    (2, "infoMessages", list_of(TEXT)),
-    (3, "sqlState", TEXT),
-    (5, "errorMessage", TEXT),
-)
-_Identifier = struct("THandleIdentifier", (1, "guid", BYTES), (2, "secret", BYTES))
-_Session = struct("TSessionHandle", (1, "sessionId", struct_of(_Identifier)))
-_OpenReq = struct(
-    "TOpenSessionReq",
-    (1, "client_protocol", I32),
-    (2, "username", TEXT),
-    (4, "configuration", map_of(TEXT, TEXT)),
-)
-_OpenResp = struct(
-    "TOpenSessionResp", (1, "status", struct_of(_Status)), (3, "sessionHandle", struct_of(_Session))
-)
-_CloseReq = struct("TCloseSessionReq", (1, "sessionHandle", struct_of(_Session)))
-_OnlyStatus = struct("TResp", (1, "status", struct_of(_Status)))
-_ExecuteReq = struct(
-    "TExecuteStatementReq",
-    (1, "sessionHandle", struct_of(_Session)),
-    (2, "statement", TEXT),
-    (4, "runAsync", BOOL),
-)
-_Operation = struct(
-    "TOperationHandle",
-    (1, "operationId", struct_of(_Identifier)),
-    (2, "operationType", I32),
-    (3, "hasResultSet", BOOL),
-)
-_ExecuteResp = struct(
-    "TExecuteStatementResp",
-    (1, "status", struct_of(_Status)),
-    (2, "operationHandle", struct_of(_Operation)),
-)
-_StateReq = struct("TGetOperationStatusReq", (1, "operationHandle", struct_of(_Operation)))
-_StateResp = struct(
-    "TGetOperationStatusResp",
-    (1, "status", struct_of(_Status)),
-    (2, "operationState", I32),
-    (5, "errorMessage", TEXT),
-)
-_FetchReq = struct(
-    "TFetchResultsReq",
-    (1, "operationHandle", struct_of(_Operation)),
-    (2, "orientation", I32),
-    (3, "maxRows", I64),
-)
-_KINDS = (BOOL, BYTE, I16, I32, I64, _DOUBLE, TEXT)
-_Value = struct(
-    "TColumnValue",
-    *(
-        (place, f"v{place}", struct_of(struct("TValue", (1, "value", kind))))
-        for place, kind in enumerate(_KINDS, 1)
-    ),
-)
-_Row = struct("TRow", (1, "colVals", list_of(struct_of(_Value))))
-_RowSet = struct("TRowSet", (1, "startRowOffset", I64), (2, "rows", list_of(struct_of(_Row))))
-_FetchResp = struct(
-    "TFetchResultsResp",
-    (1, "status", struct_of(_Status)),
-    (2, "hasMoreRows", BOOL),
-    (3, "results", struct_of(_RowSet)),
-)
+_INTERFACE = parse_interface("""
+struct TStatus { 1: i32 statusCode, 2: list<string> infoMessages, 3: string sqlState, 5: string errorMessage }
+struct THandleIdentifier { 1: binary guid, 2: binary secret }
+struct TSessionHandle { 1: THandleIdentifier sessionId }
+struct TOpenSessionReq { 1: i32 client_protocol, 2: string username, 4: map<string,string> configuration }
+struct TOpenSessionResp { 1: TStatus status, 3: TSessionHandle sessionHandle }
+struct TCloseSessionReq { 1: TSessionHandle sessionHandle }
+struct TResp { 1: TStatus status }
+struct TExecuteStatementReq { 1: TSessionHandle sessionHandle, 2: string statement, 4: bool runAsync }
+struct TOperationHandle { 1: THandleIdentifier operationId, 2: i32 operationType, 3: bool hasResultSet }
+struct TExecuteStatementResp { 1: TStatus status, 2: TOperationHandle operationHandle }
+struct TGetOperationStatusReq { 1: TOperationHandle operationHandle }
+struct TGetOperationStatusResp { 1: TStatus status, 2: i32 operationState, 5: string errorMessage }
+struct TFetchResultsReq { 1: TOperationHandle operationHandle, 2: i32 orientation, 3: i64 maxRows }
+struct TBoolValue { 1: bool value }
+struct TByteValue { 1: byte value }
+struct TI16Value { 1: i16 value }
+struct TI32Value { 1: i32 value }
+struct TI64Value { 1: i64 value }
+struct TDoubleValue { 1: double value }
+struct TStringValue { 1: string value }
+struct TColumnValue {
+    1: TBoolValue v1, 2: TByteValue v2, 3: TI16Value v3, 4: TI32Value v4, 5: TI64Value v5,
+    6: TDoubleValue v6, 7: TStringValue v7
+}
+struct TRow { 1: list<TColumnValue> colVals }
+struct TRowSet { 1: i64 startRowOffset, 2: list<TRow> rows }
+struct TFetchResultsResp { 1: TStatus status, 2: bool hasMoreRows, 3: TRowSet results }
+TOpenSessionResp OpenSession(1: TOpenSessionReq req)
+TResp CloseSession(1: TCloseSessionReq req)
+TExecuteStatementResp ExecuteStatement(1: TExecuteStatementReq req)
+TGetOperationStatusResp GetOperationStatus(1: TGetOperationStatusReq req)
+TFetchResultsResp FetchResults(1: TFetchResultsReq req)
+TResp CloseOperation(1: TGetOperationStatusReq req)
+""")
+_STRUCTS = _INTERFACE.structs
 _FINISHED, _LAST_WAITING = 2, 1
-
-
-def _method(request: Any, answer: Any) -> Method:
-    return Method(
-        struct("Arguments", (1, "req", struct_of(request))),
-        struct("Answer", (0, "success", struct_of(answer))),
-        MappingProxyType({}),
-        retryable=False,
-    )
-
-
-_METHODS = MappingProxyType(
-    {
-        "OpenSession": _method(_OpenReq, _OpenResp),
-        "CloseSession": _method(_CloseReq, _OnlyStatus),
-        "ExecuteStatement": _method(_ExecuteReq, _ExecuteResp),
-        "GetOperationStatus": _method(_StateReq, _StateResp),
-        "FetchResults": _method(_FetchReq, _FetchResp),
-        "CloseOperation": _method(_StateReq, _OnlyStatus),
-    }
-)
 
 
 class HiveError(Exception):
@@ -128,18 +61,22 @@ class Hive:
 
     def __init__(self, port: int) -> None:
         server = ("127.0.0.1", port)
-        self._wire = ThriftConnection(server, MetastoreAddress((server,), timeout=300), _METHODS)
-        answer = self._wire.call("OpenSession", _OpenReq(client_protocol=0, username="interop"))
+        self._wire = ThriftConnection(server, MetastoreAddress((server,), timeout=300), _INTERFACE.calls)
+        answer = self._wire.call(
+            "OpenSession", _STRUCTS["TOpenSessionReq"](client_protocol=0, username="interop")
+        )
         _check(answer.status)
         self._session = answer.sessionHandle
 
     def close(self) -> None:
-        self._wire.call("CloseSession", _CloseReq(sessionHandle=self._session))
+        self._wire.call("CloseSession", _STRUCTS["TCloseSessionReq"](sessionHandle=self._session))
         self._wire.close()
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement; return its rows, none if it has no result. Raises HiveError."""
-        request = _ExecuteReq(sessionHandle=self._session, statement=statement, runAsync=True)
+        request = _STRUCTS["TExecuteStatementReq"](
+            sessionHandle=self._session, statement=statement, runAsync=True
+        )
         answer = self._wire.call("ExecuteStatement", request)
         _check(answer.status)
         handle = answer.operationHandle
@@ -147,11 +84,13 @@ class Hive:
             self._wait(handle, statement)
             return self._rows(handle) if handle.hasResultSet else []
         finally:
-            self._wire.call("CloseOperation", _StateReq(operationHandle=handle))
+            self._wire.call("CloseOperation", _STRUCTS["TGetOperationStatusReq"](operationHandle=handle))
 
     def _wait(self, handle: Any, statement: str) -> None:
         while True:
-            state = self._wire.call("GetOperationStatus", _StateReq(operationHandle=handle))
+            state = self._wire.call(
+                "GetOperationStatus", _STRUCTS["TGetOperationStatusReq"](operationHandle=handle)
+            )
             _check(state.status)
             if state.operationState == _FINISHED:
                 return
@@ -163,7 +102,8 @@ class Hive:
         rows: list[tuple[Any, ...]] = []
         while True:
             answer = self._wire.call(
-                "FetchResults", _FetchReq(operationHandle=handle, orientation=0, maxRows=10_000)
+                "FetchResults",
+                _STRUCTS["TFetchResultsReq"](operationHandle=handle, orientation=0, maxRows=10_000),
             )
             _check(answer.status)
             if not answer.results.rows:
@@ -172,9 +112,7 @@ class Hive:
 
 
 def _value(one: Any) -> Any:
-    held = next(
-        (v for place in range(1, len(_KINDS) + 1) if (v := getattr(one, f"v{place}")) is not None), None
-    )
+    held = next((v for place in range(1, 8) if (v := getattr(one, f"v{place}")) is not None), None)
     return None if held is None else held.value
 
 

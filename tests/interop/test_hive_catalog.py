@@ -24,7 +24,7 @@ from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.connection import ThriftConnection
-from hiveacid.stores.hms.thrift.structs import TEXT, Method, struct, struct_of
+from hiveacid.stores.hms.thrift.structs import parse_interface
 from support.clock import ManualClock
 from support.samples import CLIENT, ORC, ORDERS, STOCK, wrote
 
@@ -230,22 +230,17 @@ def test_other_catalogs_have_no_transactions_of_their_own(hive: HiveServers, sto
             f"{hive.url}{'&' if '?' in hive.url else '?'}catalog=other", clock=ManualClock(), owner="ann"
         )
     place = f"{hive.place}/warehouse/other"
-    catalog = struct("Catalog", (1, "name", TEXT), (2, "description", TEXT), (3, "locationUri", TEXT))
-    request = struct("CreateCatalogRequest", (1, "catalog", struct_of(catalog)))
-    create = Method(
-        struct("create_catalog_args", (1, "catalog", struct_of(request))),
-        struct("create_catalog_result"),
-        {},
-        retryable=False,
-    )
+    interface = parse_interface("""
+        struct Catalog { 1: string name, 2: string description, 3: string locationUri }
+        struct CreateCatalogRequest { 1: Catalog catalog }
+        void create_catalog(1: CreateCatalogRequest catalog)
+    """)
+    new = interface.structs["Catalog"](name="other", description="", locationUri=f"file:{place}")
     client = store.client
     (server,) = client._address.servers
-    wire = ThriftConnection(server, client._address, {"create_catalog": create})
+    wire = ThriftConnection(server, client._address, interface.calls)
     try:
-        wire.call(
-            "create_catalog",
-            request(catalog=catalog(name="other", description="", locationUri=f"file:{place}")),
-        )
+        wire.call("create_catalog", interface.structs["CreateCatalogRequest"](catalog=new))
     finally:
         wire.close()
     client.call(

@@ -17,7 +17,7 @@ import pytest
 from hiveacid.errors import ConfigError
 from hiveacid.serve import hs2_structs, sessions
 from hiveacid.serve.authentication import Anyone, Authentication
-from hiveacid.serve.codec import CALL, encode_field, encode_message, encode_struct
+from hiveacid.serve.codec import CALL, encode_message, encode_struct
 from hiveacid.serve.results import SparkResult
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
@@ -165,7 +165,9 @@ def test_a_session_over_http_ends_soon_unless_it_holds_a_transaction(web: Server
 
 def test_a_session_whose_handle_no_client_gets_is_closed(web: Server) -> None:
     service = web._service
-    body = encode_field(1, 12, encode_struct(hs2_structs.OpenSessionReq(client_protocol=9)))
+    body = encode_struct(
+        hs2_structs.CALLS["OpenSession"].arguments(req=hs2_structs.TOpenSessionReq(client_protocol=9))
+    )
     call = encode_message("OpenSession", CALL, 1, body)
 
     def fail(data: bytes) -> None:

@@ -10,26 +10,27 @@ import struct
 from typing import Any, Self
 
 from hiveacid.serve import hs2_structs
-from hiveacid.serve.codec import CALL, EXCEPTION, Decoder, encode_field, encode_message, encode_struct
-from hiveacid.stores.hms.thrift import structs
-from hiveacid.stores.hms.thrift.structs import BOOL, BYTES, I16, I32, I64, TEXT, Kind, list_of
+from hiveacid.serve.codec import CALL, EXCEPTION, Decoder, encode_message, encode_struct
+from hiveacid.stores.hms.thrift.structs import ThriftStruct, parse_interface
 
 PATIENCE = 120.0  # seconds, on a machine that is busy
-_KINDS = (BOOL, Kind(3), I16, I32, I64, Kind(4), TEXT, BYTES)
-_COLUMN = structs.struct(
-    "TColumn",
-    *[
-        (
-            number,
-            f"c{number}",
-            structs.struct(f"C{number}", (1, "values", list_of(kind)), (2, "nulls", BYTES)),
-        )
-        for number, kind in enumerate(_KINDS, 1)
-    ],
+_KINDS = ("bool", "byte", "i16", "i32", "i64", "double", "string", "binary")
+_COLUMNS = "".join(
+    f"struct C{number} {{ 1: list<{kind}> values, 2: binary nulls }}\n"
+    for number, kind in enumerate(_KINDS, 1)
 )
-_ROWS = structs.struct("TRowSet", (1, "startRowOffset", I64), (3, "columns", list_of(_COLUMN)))
-_FETCHED = structs.struct(
-    "TFetchResultsResp", (1, "status", hs2_structs.Status), (2, "hasMoreRows", BOOL), (3, "results", _ROWS)
+_MEMBERS = ", ".join(f"{number}: C{number} c{number}" for number in range(1, len(_KINDS) + 1))
+_FETCHED = (
+    parse_interface(f"""
+{_COLUMNS}
+struct TColumn {{ {_MEMBERS} }}
+struct TRowSet {{ 1: i64 startRowOffset, 3: list<TColumn> columns }}
+struct TStatus {{ 1: i32 statusCode, 3: string sqlState, 4: i32 errorCode, 5: string errorMessage }}
+struct TFetchResultsResp {{ 1: TStatus status, 2: bool hasMoreRows, 3: TRowSet results }}
+TFetchResultsResp FetchResults()
+""")
+    .calls["FetchResults"]
+    .answer
 )
 
 
@@ -91,14 +92,13 @@ class Hs2Client:
         declared = hs2_structs.CALLS[method]
         if self.session is not None and "sessionHandle" in vars(declared.request):
             fields.setdefault("sessionHandle", self.session)
-        body = encode_field(1, 12, encode_struct(declared.request(**fields)))
+        body = encode_struct(declared.arguments(req=declared.request(**fields)))
         self.send(encode_message(method, CALL, 1, body))
         message = Decoder(self.frame()).message()
         if message.kind == EXCEPTION:
             raise CallError(method)
-        answer_type = _FETCHED if method == "FetchResults" else declared.answer
-        wrapper = structs.struct("result", (0, "success", answer_type))
-        answer = message.body.struct(wrapper).success
+        result: type[ThriftStruct] = _FETCHED if method == "FetchResults" else declared.answer
+        answer = message.body.struct(result).success
         if getattr(answer, "status", None) is not None and answer.status.statusCode != hs2_structs.SUCCESS:
             raise CallError(answer.status)
         return answer

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hiveacid.errors import ClientProtocolError
-from hiveacid.stores.hms.thrift.structs import ThriftStruct
+from hiveacid.stores.hms.thrift.structs import Method, ThriftStruct, parse_interface
 
 CALL, REPLY, EXCEPTION = 1, 2, 3
 _VERSION, _VERSION_MASK = 0x80010000, 0xFFFF0000
@@ -24,6 +24,9 @@ _LENGTH = struct.Struct(">i")
 _FIELD = struct.Struct(">bh")
 _ITEMS = struct.Struct(">bi")
 _PAIRS = struct.Struct(">bbi")
+_APPLICATION_ERROR = parse_interface(
+    "struct TApplicationException { 1: string message, 2: i32 type }"
+).structs["TApplicationException"]
 
 
 @dataclass(frozen=True)
@@ -53,17 +56,12 @@ class Decoder:
         (number,) = _LENGTH.unpack(self._take(4))
         return Message(name, head & 0xFF, number, self)
 
-    def arguments(self, declared: type[ThriftStruct]) -> Any:
+    def arguments(self, call: Method) -> Any:
         """Read the only argument of a call, a struct; an argument that is absent counts as empty."""
-        argument = declared()
-        for code, number in self._fields():
-            if number == 1 and code == _STRUCT:
-                argument = self.struct(declared, 1)
-            else:
-                self._skip(code, 1)
+        arguments = self.struct(call.arguments)
         if self._offset != len(self._data):
             raise ClientProtocolError("bytes follow the message")
-        return argument
+        return arguments.req or call.request()
 
     def struct(self, declared: type[ThriftStruct], depth: int = 0) -> Any:
         """Read a struct; undeclared fields, and fields of another type, are skipped."""
@@ -173,11 +171,6 @@ def encode_message(method: str, kind: int, number: int, body: bytes) -> bytes:
     return struct.pack(f">Ii{len(name)}si", _VERSION | kind, len(name), name, number) + body
 
 
-def encode_field(number: int, code: int, value: bytes) -> bytes:
-    """Return a struct whose only field has an encoded value."""
-    return _FIELD.pack(code, number) + value + b"\0"
-
-
 def encode_struct(value: ThriftStruct) -> bytes:
     """Return an encoded struct; absent fields are left out. A field may hold the bytes of a struct instead of one."""
     out = bytearray()
@@ -211,16 +204,6 @@ def _write(out: bytearray, code: int, arguments: Any, value: Any) -> None:
             _write(out, arguments[0], arguments[1], item)
 
 
-EXCEPTION_STRUCT = struct.Struct(">bhi")
-
-
 def encode_exception(message: str, kind: int) -> bytes:
     """Return Thrift's ``TApplicationException``; ``kind``: 1 unknown method, 6 internal error, 7 protocol error."""
-    data = message.encode()
-    return (
-        _FIELD.pack(_BINARY, 1)
-        + _LENGTH.pack(len(data))
-        + data
-        + EXCEPTION_STRUCT.pack(_I32, 2, kind)
-        + b"\0"
-    )
+    return encode_struct(_APPLICATION_ERROR(message=message, type=kind))

@@ -75,17 +75,17 @@ def result_column(name: str, spark_type: str) -> ResultColumn:
 
 def table_schema(columns: Sequence[ResultColumn]) -> Any:
     """Return the description of a result's columns."""
-    return hs2_structs.TableSchema(
+    return hs2_structs.TTableSchema(
         columns=[_description(column, number) for number, column in enumerate(columns, 1)]
     )
 
 
 def _description(column: ResultColumn, position: int) -> Any:
-    values = {name: hs2_structs.TypeQualifierValue(i32Value=value) for name, value in column.qualifiers}
-    qualifiers = hs2_structs.TypeQualifiers(qualifiers=values) if values else None
-    entry = hs2_structs.PrimitiveTypeEntry(type=column.type_id, typeQualifiers=qualifiers)
-    described = hs2_structs.TypeDesc(types=[hs2_structs.TypeEntry(primitiveEntry=entry)])
-    return hs2_structs.ColumnDesc(columnName=column.name, typeDesc=described, position=position, comment="")
+    values = {name: hs2_structs.TTypeQualifierValue(i32Value=value) for name, value in column.qualifiers}
+    qualifiers = hs2_structs.TTypeQualifiers(qualifiers=values) if values else None
+    entry = hs2_structs.TPrimitiveTypeEntry(type=column.type_id, typeQualifiers=qualifiers)
+    described = hs2_structs.TTypeDesc(types=[hs2_structs.TTypeEntry(primitiveEntry=entry)])
+    return hs2_structs.TColumnDesc(columnName=column.name, typeDesc=described, position=position, comment="")
 
 
 def encode_column(values: Any) -> bytes:

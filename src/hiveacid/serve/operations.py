@@ -38,8 +38,8 @@ class Operation:
 
     def handle(self) -> Any:
         """Return the handle for the client; ``hasResultSet`` of a running statement follows from its text."""
-        return hs2_structs.OperationHandle(
-            operationId=hs2_structs.HandleIdentifier(guid=self.guid, secret=self.secret),
+        return hs2_structs.TOperationHandle(
+            operationId=hs2_structs.THandleIdentifier(guid=self.guid, secret=self.secret),
             operationType=self.kind,
             hasResultSet=self.tell_result(),
             modifiedRowCount=None if self.modified_rows is None else float(self.modified_rows),

@@ -15,7 +15,6 @@ from hiveacid.serve.codec import (
     REPLY,
     Decoder,
     encode_exception,
-    encode_field,
     encode_message,
     encode_struct,
 )
@@ -47,7 +46,6 @@ _VERBS_WITHOUT_RESULT = re.compile(
     re.IGNORECASE,
 )
 _MAX_ROWS = 100_000
-_STRUCT = 12
 _UNKNOWN_METHOD = 1
 _INFO = {13: "hiveacid", 17: "Spark SQL"}  # TGetInfoType: name of the server, of the DBMS
 _DBMS_VERSION = 18
@@ -105,7 +103,7 @@ class Service:
             body = encode_exception(f"the method {message.method} is not offered", _UNKNOWN_METHOD)
             send(encode_message(message.method, EXCEPTION, message.number, body))
             return
-        request = message.body.arguments(call.request)
+        request = message.body.arguments(call)
         self.calls += 1
         try:
             if message.method in _METADATA:
@@ -113,13 +111,13 @@ class Service:
             else:
                 answer = self._handlers[message.method](request, caller)
         except InvalidHandleError:
-            answer = _failed(call.answer, INVALID_HANDLE)
+            answer = _failed(call.result, INVALID_HANDLE)
         except (ClientProtocolError, EOFError):
             raise
         except Exception as error:  # noqa: BLE001 - every error becomes an answer, and unexpected ones are logged
-            answer = _failed(call.answer, error_status(error))
+            answer = _failed(call.result, error_status(error))
         self.failures += _is_failure(answer)
-        body = encode_field(0, _STRUCT, encode_struct(answer))
+        body = encode_struct(call.answer(success=answer))
         opened = getattr(answer, "sessionHandle", None)
         try:
             if opened is not None:
@@ -138,7 +136,7 @@ class Service:
             )
         session = self.sessions.open(caller, request.configuration or {})
         logger.info("session of %s from %s opened", caller.user, caller.host)
-        return hs2_structs.OpenSessionResp(
+        return hs2_structs.TOpenSessionResp(
             status=SUCCESS,
             serverProtocolVersion=min(protocol, hs2_structs.PROTOCOL_V10),
             sessionHandle=session.handle(),
@@ -156,11 +154,11 @@ class Service:
         self._of_session(request, caller)
         kind = request.infoType
         if kind in _LONGEST_NAMES:
-            value = hs2_structs.GetInfoValue(lenValue=_LONGEST_NAMES[kind])
+            value = hs2_structs.TGetInfoValue(lenValue=_LONGEST_NAMES[kind])
         else:
             text = self._version if kind == _DBMS_VERSION else _INFO.get(kind, "")
-            value = hs2_structs.GetInfoValue(stringValue=text)
-        return hs2_structs.GetInfoResp(status=SUCCESS, infoValue=value)
+            value = hs2_structs.TGetInfoValue(stringValue=text)
+        return hs2_structs.TGetInfoResp(status=SUCCESS, infoValue=value)
 
     def _set_client_info(self, request: Any, caller: Caller) -> Any:
         self._of_session(request, caller)
@@ -190,8 +188,8 @@ class Service:
             failure = operation.failure()
             if failure is not None:
                 self._remove(session, operation)
-                return hs2_structs.OperationResp(status=failure)
-        return hs2_structs.OperationResp(status=SUCCESS, operationHandle=operation.handle())
+                return hs2_structs.TOperationResp(status=failure)
+        return hs2_structs.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
 
     def _metadata(self, method: str, request: Any, caller: Caller) -> Any:
         session = self._of_session(request, caller)
@@ -212,8 +210,8 @@ class Service:
         failure = operation.failure()
         if failure is not None:
             self._remove(session, operation)
-            return hs2_structs.OperationResp(status=failure)
-        return hs2_structs.OperationResp(status=SUCCESS, operationHandle=operation.handle())
+            return hs2_structs.TOperationResp(status=failure)
+        return hs2_structs.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
 
     def _register(self, session: ClientSession, work: Callable[[], Result | None], kind: int) -> Operation:
         if len(session.operations) >= MOST_OPERATIONS:
@@ -236,7 +234,7 @@ class Service:
         _, operation = self.sessions.operation(request.operationHandle, caller)
         operation.done_within(_LONG_POLL)
         failure = operation.failure()
-        return hs2_structs.GetOperationStatusResp(
+        return hs2_structs.TGetOperationStatusResp(
             status=SUCCESS,
             operationState=operation.state,
             sqlState=None if failure is None else failure.sqlState,
@@ -270,7 +268,7 @@ class Service:
             raise ConfigError(
                 "the operation has no result, or has not ended yet: ask GetOperationStatus first"
             )
-        return hs2_structs.GetResultSetMetadataResp(
+        return hs2_structs.TGetResultSetMetadataResp(
             status=SUCCESS, schema=table_schema(cursor.result.columns)
         )
 
@@ -280,7 +278,7 @@ class Service:
             return _rows(0, empty_log(), more=False)
         failure = operation.failure()
         if failure is not None:
-            return hs2_structs.FetchResultsResp(status=failure)
+            return hs2_structs.TFetchResultsResp(status=failure)
         if operation.cursor is None:
             raise ConfigError(
                 "the operation has no result, or has not ended yet: ask GetOperationStatus first"
@@ -298,27 +296,27 @@ class Service:
 
     def _query_id(self, request: Any, caller: Caller) -> Any:
         _, operation = self.sessions.operation(request.operationHandle, caller)
-        return hs2_structs.GetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
+        return hs2_structs.TGetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
 
 
 def _rows(first: int, columns: list[bytes], *, more: bool) -> Any:
-    rows = hs2_structs.RowSet(startRowOffset=first, rows=[], columns=columns)
-    return hs2_structs.FetchResultsResp(status=SUCCESS, hasMoreRows=more, results=rows)
+    rows = hs2_structs.TRowSet(startRowOffset=first, rows=[], columns=columns)
+    return hs2_structs.TFetchResultsResp(status=SUCCESS, hasMoreRows=more, results=rows)
 
 
 def _ok() -> Any:
-    return hs2_structs.StatusResp(status=SUCCESS)
+    return hs2_structs.TStatusResp(status=SUCCESS)
 
 
 def _failed(declared: type[Any], status: Any) -> Any:
     """Return an answer with a status, and with the other fields that clients require."""
-    if declared is hs2_structs.GetQueryIdResp:
+    if declared is hs2_structs.TGetQueryIdResp:
         return declared(queryId="")
     answer = declared(status=status)
-    if declared is hs2_structs.OpenSessionResp:
+    if declared is hs2_structs.TOpenSessionResp:
         answer.serverProtocolVersion = hs2_structs.PROTOCOL_V10
-    if declared is hs2_structs.GetInfoResp:
-        answer.infoValue = hs2_structs.GetInfoValue(stringValue="")
+    if declared is hs2_structs.TGetInfoResp:
+        answer.infoValue = hs2_structs.TGetInfoValue(stringValue="")
     return answer
 
 

@@ -73,8 +73,8 @@ class ClientSession:
 
     def handle(self) -> Any:
         """Return the handle for the client."""
-        identifier = hs2_structs.HandleIdentifier(guid=self.guid, secret=self.secret)
-        return hs2_structs.SessionHandle(sessionId=identifier)
+        identifier = hs2_structs.THandleIdentifier(guid=self.guid, secret=self.secret)
+        return hs2_structs.TSessionHandle(sessionId=identifier)
 
     def configure(self, configuration: Mapping[str, str]) -> None:
         """Apply database and settings of the client's URL. Raises the errors of USE and SET."""

@@ -50,8 +50,8 @@ _HIVE_CODES: Mapping[str, tuple[int, str | None]] = MappingProxyType(
 _GENERAL_STATE = "08S01"  # Hive's for a failed execution
 _GENERAL_CODE = 40000  # Hive's GENERIC_ERROR
 
-SUCCESS = hs2_structs.Status(statusCode=hs2_structs.SUCCESS)
-INVALID_HANDLE = hs2_structs.Status(
+SUCCESS = hs2_structs.TStatus(statusCode=hs2_structs.SUCCESS)
+INVALID_HANDLE = hs2_structs.TStatus(
     statusCode=hs2_structs.INVALID_HANDLE,
     sqlState="08003",
     errorMessage="no such session or operation: it was closed, timed out, or belongs to another client",
@@ -72,7 +72,7 @@ def error_status(error: BaseException) -> Any:
 
 def _status(text: str, state: str, code: int) -> Any:
     message = text[:_LONGEST_MESSAGE].encode("utf-8", "replace").decode()
-    return hs2_structs.Status(
+    return hs2_structs.TStatus(
         statusCode=hs2_structs.ERROR,
         sqlState=state,
         errorCode=code,

@@ -13,7 +13,7 @@ from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TFramedTransport, TTransportException
 
-from hiveacid.stores.hms.thrift.methods import METHODS
+from hiveacid.stores.hms.thrift.protocol import METHODS
 from hiveacid.stores.hms.thrift.structs import ThriftStruct
 
 HANG_UP = object()

@@ -23,7 +23,7 @@ from hiveacid.errors import (
 from hiveacid.stores import argument_validation
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_partition, plain_table
-from hiveacid.stores.hms.thrift import queue_protocol
+from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 
 _KINDS = {"minor": 1, "major": 2, "rebalance": 3}  # CompactionType
@@ -44,7 +44,7 @@ def enqueue_job(
     """
     argument_validation.compaction(request)
     plain_table(request.table)
-    message = queue_protocol.CompactionRequest(
+    message = protocol.CompactionRequest(
         dbname=request.table.database,
         tablename=request.table.name,
         partitionname=plain_partition(request.partition),
@@ -83,7 +83,7 @@ def _refuse_hive4_options(request: CompactionRequest) -> None:
 
 def list_jobs(client: MetastoreClient) -> tuple[Compaction, ...]:
     """List queue and history by id."""
-    rows = client.call("show_compact", queue_protocol.ShowCompactRequest()).compacts or ()
+    rows = client.call("show_compact", protocol.ShowCompactRequest()).compacts or ()
     jobs = [_job_from_row(row) for row in rows if row.type in _NAMES]
     return tuple(sorted(jobs, key=lambda job: job.id))
 
@@ -95,9 +95,7 @@ def find_job(client: MetastoreClient, compaction_id: int) -> Compaction | None:
 
 def abort_job(client: MetastoreClient, compaction_id: int) -> None:
     """Abort a waiting job. Raises TransactionStateError if it is not waiting."""
-    answer = client.call(
-        "abort_Compactions", queue_protocol.AbortCompactionRequest(compactionIds=[compaction_id])
-    )
+    answer = client.call("abort_Compactions", protocol.AbortCompactionRequest(compactionIds=[compaction_id]))
     result = (answer.abortedcompacts or {}).get(compaction_id)
     if result is None or result.status != "Success":
         raise TransactionStateError(
@@ -107,7 +105,7 @@ def abort_job(client: MetastoreClient, compaction_id: int) -> None:
 
 def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | None:
     """Claim the next job of a pool, whose state becomes working."""
-    request = queue_protocol.FindNextCompactRequest(
+    request = protocol.FindNextCompactRequest(
         workerId=worker, workerVersion=_JOB_OF_OURS, poolName=None if pool == DEFAULT_POOL else pool
     )
     try:
@@ -171,7 +169,7 @@ def mark_job(client: MetastoreClient, call: str, info: Any, error: str | None = 
 
 def job_struct(job: Compaction) -> Any:
     """Return a job as the metastore's struct."""
-    return queue_protocol.CompactionInfo(
+    return protocol.CompactionInfoStruct(
         id=job.id,
         dbname=job.request.table.database,
         tablename=job.request.table.name,

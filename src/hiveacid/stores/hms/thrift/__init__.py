@@ -2,6 +2,6 @@
 
 ``failover_client`` is what the store calls: it picks a server, retries with back-off, and translates errors.
 ``connection`` sends one call over ``transport`` (one deadline per call, bounded answers) and,
-with Kerberos, ``sasl``. ``methods`` lists the calls; ``protocol`` and ``queue_protocol`` declare their structs as data
-(``structs``), so that no code is generated.
+with Kerberos, ``sasl``. ``protocol`` declares structs and calls in Thrift's own language, which ``structs`` parses: no
+code is generated.
 """

@@ -11,7 +11,7 @@ from typing import Any
 
 from hiveacid.errors import ConfigError
 from hiveacid.stores.hms.address import MetastoreAddress
-from hiveacid.stores.hms.thrift.methods import METHODS
+from hiveacid.stores.hms.thrift.protocol import METHODS
 from hiveacid.stores.hms.thrift.sasl import NotSentError, SaslTransport
 from hiveacid.stores.hms.thrift.structs import Method, ThriftStruct, missing_required_field
 from hiveacid.stores.hms.thrift.transport import LARGEST_ANSWER, MOST_ITEMS, TimedSocket, Transport

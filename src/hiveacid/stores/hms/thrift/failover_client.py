@@ -34,7 +34,7 @@ from hiveacid.stores.hms.thrift.connection import (
     Unreachable,
     require_library,
 )
-from hiveacid.stores.hms.thrift.methods import METHODS
+from hiveacid.stores.hms.thrift.protocol import METHODS
 
 logger = logging.getLogger(__name__)
 

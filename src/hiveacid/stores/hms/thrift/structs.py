@@ -1,4 +1,4 @@
-"""Thrift structs as data: names, numbers and types of their fields. The Thrift library is not needed to declare them.
+"""Thrift structs and calls, parsed from declarations in Thrift's own language. The Thrift library is not needed for it.
 
 Types have the numbers of the binary protocol; structs have the tuples that the Apache library's encoder reads
 (``thrift_spec``).
@@ -6,8 +6,10 @@ Types have the numbers of the binary protocol; structs have the tuples that the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 
@@ -19,35 +21,24 @@ class Kind:
     arguments: Any = None
 
 
-_STRUCT, _LIST = 12, 15
-BOOL = Kind(2)
-BYTE = Kind(3)
-I16 = Kind(6)
-I32 = Kind(8)  # enumerations too
-I64 = Kind(10)
-TEXT = Kind(11, "UTF8")
-BYTES = Kind(11, "BINARY")
-
-
-def list_of(item: Kind | type[ThriftStruct]) -> Kind:
-    """Return the type of a list."""
-    item = kind_of(item)
-    return Kind(_LIST, (item.code, item.arguments, False))
-
-
-def key_list_of(item: Kind) -> Kind:
-    """Return the type of a list that is a map's key: a tuple, because Python takes no list there."""
-    return Kind(15, (item.code, item.arguments, True))
-
-
-def set_of(item: Kind) -> Kind:
-    """Return the type of a set."""
-    return Kind(14, (item.code, item.arguments, False))
-
-
-def map_of(key: Kind, value: Kind) -> Kind:
-    """Return the type of a map."""
-    return Kind(13, (key.code, key.arguments, value.code, value.arguments, False))
+_STRUCT, _MAP, _SET, _LIST = 12, 13, 14, 15
+_TEXT = Kind(11, "UTF8")
+_SIMPLE_KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "bool": Kind(2),
+        "byte": Kind(3),
+        "double": Kind(4),
+        "i16": Kind(6),
+        "i32": Kind(8),
+        "i64": Kind(10),
+        "string": _TEXT,
+        "binary": Kind(11, "BINARY"),
+    }
+)
+_COMMENT = re.compile(r"#.*")
+_STRUCT_DECLARATION = re.compile(r"struct (\w+) \{(.*?)\}", re.DOTALL)
+_CALL_DECLARATION = re.compile(r"(\S+) (\w+)\((.*?)\)(?:\s+throws \((.*?)\))?", re.DOTALL)
+_FIELD_DECLARATION = re.compile(r"(\d+): (required )?(\S+) (\w+)")
 
 
 class ThriftStruct:
@@ -87,15 +78,8 @@ class ThriftStruct:
         return f"{type(self).__name__}({arguments})"
 
 
-def struct(
-    name: str, *declared: tuple[int, str, Kind | type[ThriftStruct]], required: tuple[str, ...] = ()
-) -> Any:
-    """Declare a struct by its fields: number, name, type. Returns a class below :class:`ThriftStruct`.
-
-    ``required``: fields that are read without a check for None; an answer that lacks one is of no use
-    (`missing_required_field`).
-    """
-    fields = [(number, field, kind_of(kind)) for number, field, kind in declared]
+def _struct(name: str, fields: list[tuple[int, str, Kind]], required: tuple[str, ...] = ()) -> Any:
+    """Return a class below `ThriftStruct` with fields: number, name, type."""
     numbered = {number: (number, kind.code, field, kind.arguments, None) for number, field, kind in fields}
     spec = tuple(numbered.get(number) for number in range(max(numbered, default=-1) + 1))
     nested = tuple(field for _, field, kind in fields if _has_required(kind))
@@ -118,25 +102,14 @@ def missing_required_field(value: ThriftStruct) -> str | None:
     return None
 
 
-def is_empty(kind: Kind) -> bool:
-    """Tell whether a type is a struct without fields."""
-    return kind.code == _STRUCT and not any(kind.arguments[1])
-
-
 def _has_required(kind: Kind) -> bool:
     """Tell whether values of a type are structs, or lists of structs, with required fields."""
     arguments = kind.arguments[1] if kind.code == _LIST else kind.arguments if kind.code == _STRUCT else None
     return isinstance(arguments, list) and bool(arguments[0].required or arguments[0].nested)
 
 
-def struct_of(declared: type[ThriftStruct]) -> Kind:
-    """Return the type of a struct as a field."""
-    return Kind(_STRUCT, [declared, declared.thrift_spec])
-
-
-def kind_of(declared: Kind | type[ThriftStruct]) -> Kind:
-    """Return a type, also of a struct that is given by its class."""
-    return declared if isinstance(declared, Kind) else struct_of(declared)
+ExceptionMessage = _struct("ExceptionMessage", [(1, "message", _TEXT)])
+"""Any exception of a server: each has its message in field 1."""
 
 
 @dataclass(frozen=True)
@@ -150,3 +123,80 @@ class Method:
     answer: type[ThriftStruct]
     errors: Mapping[int, str]
     retryable: bool
+
+    @property
+    def request(self) -> Any:
+        """Return the struct that is the first argument."""
+        return self.arguments.thrift_spec[1][3][0]
+
+    @property
+    def result(self) -> Any:
+        """Return the struct that the answer holds."""
+        return self.answer.thrift_spec[0][3][0]
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Structs and calls of an interface by their names."""
+
+    structs: Mapping[str, Any]
+    calls: Mapping[str, Method]
+
+
+def parse_interface(text: str, not_repeatable: Collection[str] = ()) -> Interface:
+    """Parse declarations of structs and then calls, in Thrift's language; a struct is declared before its use.
+
+    Fields that are read without a check are ``required``: an answer that lacks one is of no use
+    (`missing_required_field`). ``not_repeatable``: calls that must not be repeated after a lost answer.
+    """
+    text = _COMMENT.sub("", text)
+    structs: dict[str, Any] = {}
+    for name, body in _STRUCT_DECLARATION.findall(text):
+        required = tuple(
+            field for _, is_required, _, field in _FIELD_DECLARATION.findall(body) if is_required
+        )
+        structs[name] = _struct(name, _fields(body, structs), required)
+    calls = {}
+    for answer, name, arguments, errors in _CALL_DECLARATION.findall(_STRUCT_DECLARATION.sub("", text)):
+        raised = {int(number): kind for number, _, kind, _ in _FIELD_DECLARATION.findall(errors)}
+        fields = [(number, f"o{number}", _struct_kind(ExceptionMessage)) for number in raised]
+        kind = None if answer == "void" else _kind(answer, structs)
+        if kind is not None:
+            fields.append((0, "success", kind))
+        # Not required are a text, which Java leaves out if it is null, and a struct without fields.
+        is_empty = kind is not None and kind.code == _STRUCT and not kind.arguments[1]
+        required = () if kind in (None, _TEXT) or is_empty else ("success",)
+        calls[name] = Method(
+            _struct("Arguments", _fields(arguments, structs)),
+            _struct("Answer", fields, required),
+            MappingProxyType(raised),
+            name not in not_repeatable,
+        )
+    return Interface(MappingProxyType(structs), MappingProxyType(calls))
+
+
+def _fields(body: str, structs: Mapping[str, Any]) -> list[tuple[int, str, Kind]]:
+    return [
+        (int(number), name, _kind(kind, structs))
+        for number, _, kind, name in _FIELD_DECLARATION.findall(body)
+    ]
+
+
+def _kind(text: str, structs: Mapping[str, Any], *, is_key: bool = False) -> Kind:
+    """Return the type that a text such as ``map<string,list<i64>>`` names.
+
+    ``is_key``: the type of a map's key, which is a tuple if it is a list.
+    """
+    outer, _, inner = text.removesuffix(">").partition("<")
+    if outer == "map":
+        key_text, _, value_text = inner.partition(",")
+        key, value = _kind(key_text, structs, is_key=True), _kind(value_text, structs)
+        return Kind(_MAP, (key.code, key.arguments, value.code, value.arguments, False))
+    if inner:
+        item = _kind(inner, structs)
+        return Kind({"list": _LIST, "set": _SET}[outer], (item.code, item.arguments, is_key))
+    return _SIMPLE_KINDS.get(outer) or _struct_kind(structs[outer])
+
+
+def _struct_kind(declared: type[ThriftStruct]) -> Kind:
+    return Kind(_STRUCT, [declared, declared.thrift_spec])

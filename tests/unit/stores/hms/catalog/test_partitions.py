@@ -13,7 +13,7 @@ from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.methods import METHODS
+from hiveacid.stores.hms.thrift.protocol import METHODS
 from support.clock import ManualClock
 from support.samples import ORDERS
 from support.samples import table as sample

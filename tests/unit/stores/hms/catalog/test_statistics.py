@@ -17,7 +17,7 @@ from hiveacid.ports.transactions import Operation
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.methods import ExceptionMessage
+from hiveacid.stores.hms.thrift.structs import ExceptionMessage
 from support.clock import ManualClock
 from support.samples import ORDERS, lock_on, wrote
 from support.samples import table as sample

@@ -9,7 +9,7 @@ import pytest
 
 from hiveacid.stores.hms.compaction.queue_calls import parse_properties
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import queue_protocol
+from hiveacid.stores.hms.thrift import protocol
 from support.servers.thrift_server import HANG_UP, Answer, Server
 
 PROPERTIES = "2:1:k1:v5:orc.x3:a:b"
@@ -26,21 +26,21 @@ class Queue:
     def __call__(self, name: str, arguments: Any) -> Any:
         if name == "find_next_compact2":
             self.state, self.worker = "working", arguments.rqst.workerId
-            given = queue_protocol.CompactionInfo(
+            given = protocol.CompactionInfoStruct(
                 id=5, dbname="shop", tablename="orders", type=2, properties=PROPERTIES, workerId=self.worker
             )
-            return HANG_UP if self.loses else {"success": queue_protocol.OptionalCompactionInfo(ci=given)}
+            return HANG_UP if self.loses else {"success": protocol.OptionalCompactionInfoStruct(ci=given)}
         if name == "show_compact":
-            row = queue_protocol.ShowCompactResponseElement(
+            row = protocol.ShowCompactResponseElement(
                 id=5, dbname="shop", tablename="orders", type=2, state=self.state, workerid=self.worker
             )
-            return {"success": queue_protocol.ShowCompactResponse(compacts=[row])}
+            return {"success": protocol.ShowCompactResponse(compacts=[row])}
         if name == "mark_failed":
             self.state, self.error = "failed", arguments.cr.errorMessage
             return {}
         if name == "compact2":
             self.asked.append(arguments.rqst)
-            return {"success": queue_protocol.CompactionResponse(id=6, state="initiated", accepted=True)}
+            return {"success": protocol.CompactionResponse(id=6, state="initiated", accepted=True)}
         return {"success": "4.0.1"}
 
 

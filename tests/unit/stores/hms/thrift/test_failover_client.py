@@ -29,7 +29,7 @@ from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import ROUNDS, MetastoreClient
-from hiveacid.stores.hms.thrift.methods import METHODS
+from hiveacid.stores.hms.thrift.protocol import METHODS
 from hiveacid.stores.hms.thrift.structs import ThriftStruct
 from hiveacid.stores.hms.transactions.transactions import commit_txn
 from support.clock import ManualClock

@@ -15,7 +15,8 @@ from hiveacid.ports.transactions import Operation, Written
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.methods import METHODS, ExceptionMessage
+from hiveacid.stores.hms.thrift.protocol import METHODS
+from hiveacid.stores.hms.thrift.structs import ExceptionMessage
 from support.samples import ORDERS
 from support.samples import table as sample
 from support.servers.thrift_server import HANG_UP, Answer, Server
