@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hiveacid.arrow.delete_matching import DeleteKeys, Keys
+from hiveacid.arrow.delete_matching import DeleteKeys, Keys, int64_values
 from hiveacid.arrow.orc_file import CURRENT, OPERATION, OrcRows
 from hiveacid.arrow.snapshot import EventFile
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
@@ -36,7 +36,7 @@ class NewestVersions:
             operation, current = np.zeros(rows, np.int64), keys.write_ids
         else:
             operation, current = (
-                _numbers(column) for column in file.columns_of_events(stripe, [OPERATION, CURRENT])
+                int64_values(column) for column in file.columns_of_events(stripe, [OPERATION, CURRENT])
             )
         mask = operation < DELETE if valid is None else (operation < DELETE) & valid
         if self.keys is None:
@@ -56,10 +56,6 @@ def _less(own: Any, other: Any) -> Any:
     return less
 
 
-def _numbers(column: Any) -> Any:
-    return column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-
-
 def newest_versions(
     files: Sequence[OrcRows],
     events: Sequence[EventFile],
@@ -70,9 +66,7 @@ def newest_versions(
     parts: list[tuple[Any, Any]] = []  # keys and versions
     for event in events:
         table = read(event).combine_chunks()
-        current = (
-            _numbers(table.column(CURRENT).combine_chunks()) if table.num_rows else np.zeros(0, np.int64)
-        )
+        current = int64_values(table.column(CURRENT))
         ones = np.ones(len(current), np.int64)
         parts.append((Keys.of(table), np.stack([current, ones, ones * event.statement], axis=1)))
     for file in files:
@@ -80,7 +74,7 @@ def newest_versions(
             continue
         for stripe in range(file.stripes):
             operation, current = (
-                _numbers(column) for column in file.columns_of_events(stripe, [OPERATION, CURRENT])
+                int64_values(column) for column in file.columns_of_events(stripe, [OPERATION, CURRENT])
             )
             keys = Keys.of(file.keys(stripe))
             chosen = operation >= 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import orc
 
 from hiveacid.arrow.delete_matching import Keys
@@ -23,12 +21,12 @@ from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.evolution import matching, recipe
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
 from hiveacid.errors import BadFileError, HiveAcidError, UnsupportedFeatureError
-from hiveacid.orc.arrow_arrays import are_valid
+from hiveacid.orc.delete_bitmap import read_delete_events
 from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.footer_summary import summarize
-from hiveacid.orc.key_statistics import DELETE
 from hiveacid.orc.stored_values import arrow_type
 from hiveacid.orc.tail import BUCKET, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail, read_tail, writer_time_zone
+from hiveacid.orc.writing import MicrosConverter
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
@@ -215,7 +213,7 @@ class OrcRows:
             ) from error
         field = self._fields[source.index].name
         converters: Any = dict.fromkeys(
-            (pyorc.TypeKind.TIMESTAMP, pyorc.TypeKind.TIMESTAMP_INSTANT), _FarTimes
+            (pyorc.TypeKind.TIMESTAMP, pyorc.TypeKind.TIMESTAMP_INSTANT), MicrosConverter
         )
         file: Any = FileRange(self._fs, path, self.file.length)
         reader = pyorc.Reader(
@@ -290,33 +288,12 @@ def read_events(fs: FileSystem, file: EventFile, valid: ValidWriteIdList) -> Any
 
     Raises BadFileError, StorageError.
     """
-    names = [*KEY, CURRENT]
+    data = fs.read_bytes(file.path, 0, file.length)
     try:
-        reader = orc.ORCFile(io.BytesIO(fs.read_bytes(file.path, 0, file.length)))
-        if not reader.nrows:
-            return pa.table({name: pa.array([], pa.int64()) for name in names})
-        events = reader.read(columns=[OPERATION, *names])
+        return read_delete_events(data, valid if file.partly_valid else None)
     except (pa.ArrowException, OSError) as error:
         raise BadFileError(f"can't be read ({error})", path=file.path) from error
-    events = events.filter(pc.equal(events.column(OPERATION), DELETE))
-    events = pa.table({name: events.column(name).cast(pa.int64()) for name in names})
-    if file.partly_valid:
-        for name in (KEY[0], CURRENT):
-            events = events.filter(are_valid(valid, events.column(name)))
-    return events
 
 
 class _TooFarError(HiveAcidError):
     """A time does not fit 64 bits of nanoseconds."""
-
-
-class _FarTimes:
-    """Converter of pyorc: times as microseconds since the epoch."""
-
-    @staticmethod
-    def from_orc(seconds: int, nanoseconds: int, _zone: Any) -> int:
-        return seconds * 1_000_000 + nanoseconds // 1000
-
-    @staticmethod
-    def to_orc(*_: Any) -> tuple[int, int]:
-        raise NotImplementedError

@@ -143,17 +143,27 @@ class DeleteBitmap:
         return len(self.bits) // 8 + 8 * len(self.chunks) + 4 * len(self.pages)
 
 
-def read_delete_keys(data: bytes, valid: ValidWriteIdList | None) -> Any:
-    """Return the keys of a file's delete events as an Arrow table of three int64 columns.
+def read_delete_events(data: bytes, valid: ValidWriteIdList | None) -> Any:
+    """Return a file's delete events as an Arrow table of int64 columns: those of the key, and ``currentTransaction``.
 
     ``valid``: both write ids of an event must be valid; None if all are. Raises what pyarrow raises.
     """
-    events = orc.ORCFile(io.BytesIO(data)).read(columns=[_OPERATION, *_KEY_COLUMNS, _CURRENT])
+    names = (*_KEY_COLUMNS, _CURRENT)
+    file = orc.ORCFile(io.BytesIO(data))
+    if not file.nrows:
+        return pa.table({name: pa.array([], pa.int64()) for name in names})
+    events = file.read(columns=[_OPERATION, *names])
     events = events.filter(pc.equal(events.column(_OPERATION), DELETE))
+    events = pa.table({name: events.column(name).cast(pa.int64()) for name in names})
     if valid is not None:
         for name in (_KEY_COLUMNS[0], _CURRENT):
             events = events.filter(are_valid(valid, events.column(name)))
-    return pa.table({name: events.column(name).cast(pa.int64()) for name in _KEY_COLUMNS})
+    return events
+
+
+def read_delete_keys(data: bytes, valid: ValidWriteIdList | None) -> Any:
+    """Return the keys of `read_delete_events`."""
+    return read_delete_events(data, valid).select([*_KEY_COLUMNS])
 
 
 def build_delete_bitmap(partitions: Iterable[Any], bounds: Sequence[KeyBounds]) -> DeleteBitmap | None:

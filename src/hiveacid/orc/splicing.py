@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import partial
+from typing import Any
 
 from hiveacid.errors import BadFileError
 from hiveacid.orc.compression_chunks import compress
@@ -52,24 +52,32 @@ def _signed(number: int, value: int) -> bytes:
     return encode_field(number, (value << 1 ^ value >> 63) & ((1 << 64) - 1))
 
 
-def _merge_ranges(parts: Sequence[Message], low: int = 1, high: int = 2, sums: int | None = None) -> bytes:
-    lows, highs = [part.signed(low) for part in parts], [part.signed(high) for part in parts]
-    out = b""
-    if None not in lows and None not in highs:
-        out = _signed(low, min(value for value in lows if value is not None))
-        out += _signed(high, max(value for value in highs if value is not None))
-    if sums is not None:
-        totals = [part.signed(sums) for part in parts]
-        total = sum(value for value in totals if value is not None)
-        if None not in totals and _LOWEST <= total <= _HIGHEST:
-            out += _signed(sums, total)
-    return out
+def _text(number: int, value: str) -> bytes:
+    return encode_field(number, value.encode())
 
 
-def _merge_timestamps(parts: Sequence[Message]) -> bytes:
-    # Fields 1 and 2 are in the writer's zone, 3 and 4 in UTC. Without the nanoseconds (5, 6), a bound covers its whole
-    # millisecond.
-    return _merge_ranges(parts) + _merge_ranges(parts, 3, 4)
+def _merge_bounds(
+    parts: Sequence[Message],
+    read: Callable[[Message, int], Any],
+    write: Callable[[int, Any], bytes],
+    fields: tuple[int, int] = (1, 2),
+    order: Callable[[Any], Any] | None = None,
+) -> bytes:
+    """Merge minimum and maximum, which are absent if a part lacks one of them."""
+    lows, highs = ([read(part, number) for part in parts] for number in fields)
+    if None in lows or None in highs:
+        return b""
+    return write(fields[0], min(lows, key=order)) + write(fields[1], max(highs, key=order))
+
+
+def _merge_ranges(parts: Sequence[Message], low: int = 1, high: int = 2) -> bytes:
+    return _merge_bounds(parts, Message.signed, _signed, (low, high))
+
+
+def _merge_totals(parts: Sequence[Message], number: int) -> bytes:
+    totals = [part.signed(number) for part in parts]
+    total = sum(value or 0 for value in totals)
+    return _signed(number, total) if None not in totals and _LOWEST <= total <= _HIGHEST else b""
 
 
 def _merge_doubles(parts: Sequence[Message]) -> bytes:
@@ -84,43 +92,22 @@ def _merge_doubles(parts: Sequence[Message]) -> bytes:
     return b"".join(encode_field(number, struct.pack("<d", bound), EIGHT_BYTES) for number, bound in bounds)
 
 
-def _merge_strings(parts: Sequence[Message]) -> bytes:
-    lows, highs = [part.data(1) for part in parts], [part.data(2) for part in parts]
-    out = b""
-    if None not in lows and None not in highs:
-        out = encode_field(1, min(value for value in lows if value is not None))
-        out += encode_field(2, max(value for value in highs if value is not None))
-    return out + _merge_totals(parts, 3)
-
-
-def _merge_totals(parts: Sequence[Message], number: int) -> bytes:
-    totals = [part.signed(number) for part in parts]
-    return b"" if None in totals else _signed(number, sum(value or 0 for value in totals))
-
-
 def _merge_booleans(parts: Sequence[Message]) -> bytes:
     counts = [part.integers(1) for part in parts]
     return encode_packed(1, [sum(count[0] for count in counts)]) if all(map(len, counts)) else b""
 
 
-def _merge_decimals(parts: Sequence[Message]) -> bytes:
-    lows, highs = [part.text(1) for part in parts], [part.text(2) for part in parts]
-    if None in lows or None in highs:
-        return b""
-    low = min((value for value in lows if value is not None), key=Decimal)
-    high = max((value for value in highs if value is not None), key=Decimal)
-    return encode_field(1, low.encode()) + encode_field(2, high.encode())
-
-
 _MERGES: dict[int, Callable[[Sequence[Message]], bytes]] = {
-    _INTEGERS: partial(_merge_ranges, sums=3),
+    _INTEGERS: lambda parts: _merge_ranges(parts) + _merge_totals(parts, 3),
     _DOUBLES: _merge_doubles,
-    _STRINGS: _merge_strings,
+    _STRINGS: lambda parts: _merge_bounds(parts, Message.data, encode_field) + _merge_totals(parts, 3),
     _BOOLEANS: _merge_booleans,
-    _DECIMALS: _merge_decimals,
+    _DECIMALS: lambda parts: _merge_bounds(parts, Message.text, _text, order=Decimal),
     _DATES: _merge_ranges,
-    _BINARIES: partial(_merge_totals, number=1),
-    _TIMES: _merge_timestamps,
+    _BINARIES: lambda parts: _merge_totals(parts, 1),
+    # Fields 1 and 2 are in the writer's zone, 3 and 4 in UTC. Without the nanoseconds (5, 6), a bound covers its whole
+    # millisecond.
+    _TIMES: lambda parts: _merge_ranges(parts) + _merge_ranges(parts, 3, 4),
 }
 
 

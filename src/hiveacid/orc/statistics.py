@@ -36,21 +36,9 @@ _LONGEST_DECIMAL = 100
 _Bounds: TypeAlias = tuple[Value, Value, Value]
 
 
-def _integer_bounds(part: Message) -> _Bounds:
-    return part.signed(1), part.signed(2), part.signed(3)
-
-
-def _double_bounds(part: Message) -> _Bounds:
-    return part.double(1), part.double(2), part.double(3)
-
-
 def _string_bounds(part: Message) -> _Bounds:
     low, high = part.text(1), part.text(2)  # for long values a writer stores only bounds, in fields 4 and 5
     return part.text(4) if low is None else low, part.text(5) if high is None else high, part.signed(3)
-
-
-def _decimal_bounds(part: Message) -> _Bounds:
-    return _decimal(part.text(1)), _decimal(part.text(2)), _decimal(part.text(3))
 
 
 def _decimal(text: str | None) -> Decimal | None:
@@ -62,28 +50,21 @@ def _decimal(text: str | None) -> Decimal | None:
     return number
 
 
-def _date_bounds(part: Message) -> _Bounds:
-    return part.signed(1), part.signed(2), None
-
-
-def _binary_bounds(part: Message) -> _Bounds:
-    return None, None, part.signed(1)
-
-
 def _timestamp_bounds(part: Message) -> _Bounds:
     low, high = part.signed(3), part.signed(4)  # UTC; files before ORC-135 have only the writer's zone
     return part.signed(1) if low is None else low, part.signed(2) if high is None else high, None
 
 
 _BOUNDS_READERS: dict[int, Callable[[Message], _Bounds]] = {
-    2: _integer_bounds,
-    3: _double_bounds,
+    2: lambda part: (part.signed(1), part.signed(2), part.signed(3)),
+    3: lambda part: (part.double(1), part.double(2), part.double(3)),
     4: _string_bounds,
-    6: _decimal_bounds,
-    7: _date_bounds,
-    8: _binary_bounds,
+    6: lambda part: (_decimal(part.text(1)), _decimal(part.text(2)), _decimal(part.text(3))),
+    7: lambda part: (part.signed(1), part.signed(2), None),
+    8: lambda part: (None, None, part.signed(1)),
     9: _timestamp_bounds,
 }
+"""Minimum, maximum and total of integers, doubles, strings, decimals, dates, binaries and timestamps."""
 
 
 def decode_statistics(data: bytes) -> ColumnStatistics:

@@ -112,8 +112,8 @@ def _by_pyorc(table: Any, types: Sequence[HiveType], codec: str) -> bytes:
         compression=pyorc.CompressionKind[codec.upper()],
         compression_block_size=_BLOCK,
         converters={
-            kinds.TIMESTAMP: _TimestampConverter,
-            kinds.TIMESTAMP_INSTANT: _TimestampConverter,
+            kinds.TIMESTAMP: MicrosConverter,
+            kinds.TIMESTAMP_INSTANT: MicrosConverter,
             kinds.DATE: _DateConverter,
         },
     ) as writer:
@@ -126,16 +126,18 @@ def _by_pyorc(table: Any, types: Sequence[HiveType], codec: str) -> bytes:
     return sink.getvalue()
 
 
-class _TimestampConverter:
+class MicrosConverter:
     """Converter of pyorc between microseconds since 1970 and ORC's seconds and nanoseconds."""
 
     @staticmethod
     def to_orc(micros: int, _zone: object) -> tuple[int, int]:
+        """Return seconds and nanoseconds."""
         seconds, rest = divmod(micros, 1_000_000)
         return seconds, rest * 1000
 
     @staticmethod
     def from_orc(seconds: int, nanos: int, _zone: object) -> int:
+        """Return microseconds, rounded down."""
         return seconds * 1_000_000 + nanos // 1000
 
 
