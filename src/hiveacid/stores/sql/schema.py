@@ -11,206 +11,159 @@ The names follow Hive's metastore:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, String, Table, literal_column
 from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.types import TypeEngine
 
 from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
 
 METADATA = MetaData()
 
 
-def _table(name: str, *columns: Column[Any]) -> Table:
-    return Table(name, METADATA, *columns)
+def _table(name: str, *columns: Iterable[Column[Any]]) -> Table:
+    return Table(name, METADATA, *chain(*columns))
+
+
+def _key(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+    return [Column(name, kind, primary_key=True) for name in names]
+
+
+def _required(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=False) for name in names]
+
+
+def _optional(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+    return [Column(name, kind) for name in names]
 
 
 txns = _table(
     "hiveacid_txns",
-    Column("id", BigInteger, primary_key=True),
-    Column("kind", String, nullable=False),
-    Column("state", String, nullable=False),  # open, committed, aborted
-    Column("started", BigInteger, nullable=False),  # times are ms since the epoch
-    Column("heartbeat", BigInteger, nullable=False),
-    Column("timeout", BigInteger, nullable=False),  # ms without a heartbeat after which it is aborted
-    Column("ended", BigInteger),
-    Column(
-        "moment", BigInteger, nullable=False
-    ),  # commit sequence at the snapshot (before one: at the opening)
-    Column("min_open", BigInteger, nullable=False),  # lowest id that was open when this one began
-    Column("reason", String),
-    Column("code", String),
-    Column("user_name", String, nullable=False),
-    Column("host", String, nullable=False),
-    Column("agent", String, nullable=False),
+    _key(BigInteger, "id"),
+    _required(String, "kind", "state"),  # states: open, committed, aborted
+    _required(BigInteger, "started", "heartbeat"),  # times are ms since the epoch
+    _required(BigInteger, "timeout"),  # ms without a heartbeat after which it is aborted
+    _optional(BigInteger, "ended"),
+    _required(BigInteger, "moment"),  # commit sequence at the snapshot (before one: at the opening)
+    _required(BigInteger, "min_open"),  # lowest id that was open when this one began
+    _optional(String, "reason", "code"),
+    _required(String, "user_name", "host", "agent"),
 )
 
 written = _table(
     "hiveacid_written",
-    Column("txn_id", BigInteger, nullable=False),
-    Column("database_name", String, nullable=False),
-    Column("table_name", String, nullable=False),
-    Column("partition_name", String),
-    Column("operation", String, nullable=False),  # i, u, d; c: a compaction of the ids up to write_id
-    Column("commit_sequence", BigInteger),
-    Column("write_id", BigInteger),
+    _required(BigInteger, "txn_id"),
+    _required(String, "database_name", "table_name"),
+    _optional(String, "partition_name"),
+    _required(String, "operation"),  # i, u, d; c: a compaction of the ids up to write_id
+    _optional(BigInteger, "commit_sequence", "write_id"),
 )
 
 write_ids = _table(
     "hiveacid_write_ids",
-    Column("database_name", String, primary_key=True),
-    Column("table_name", String, primary_key=True),
-    Column("write_id", BigInteger, primary_key=True),
-    Column("txn_id", BigInteger),  # none: an aborted id that another engine left
+    _key(String, "database_name", "table_name"),
+    _key(BigInteger, "write_id"),
+    _optional(BigInteger, "txn_id"),  # none: an aborted id that another engine left
 )
 
 next_write_ids = _table(
     "hiveacid_next_write_ids",
-    Column("database_name", String, primary_key=True),
-    Column("table_name", String, primary_key=True),
-    Column("next_id", BigInteger, nullable=False),
+    _key(String, "database_name", "table_name"),
+    _required(BigInteger, "next_id"),
 )
 
 lock_requests = _table(
     "hiveacid_lock_requests",
-    Column("id", BigInteger, primary_key=True),
-    Column("txn_id", BigInteger, ForeignKey("hiveacid_txns.id"), nullable=False),
-    Column("state", String, nullable=False),  # ACQUIRED, WAITING
-    Column("acquired_at", BigInteger),
-    Column("blocked_by", String),
+    _key(BigInteger, "id"),
+    [Column("txn_id", BigInteger, ForeignKey("hiveacid_txns.id"), nullable=False)],
+    _required(String, "state"),  # ACQUIRED, WAITING
+    _optional(BigInteger, "acquired_at"),
+    _optional(String, "blocked_by"),
 )
 
 lock_components = _table(
     "hiveacid_lock_components",
-    Column("request_id", BigInteger, ForeignKey("hiveacid_lock_requests.id"), primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("txn_id", BigInteger, nullable=False),
-    Column("type", String, nullable=False),
-    Column("database_name", String, nullable=False),
-    Column("table_name", String),
-    Column("partition_name", String),
+    [Column("request_id", BigInteger, ForeignKey("hiveacid_lock_requests.id"), primary_key=True)],
+    _key(Integer, "number"),
+    _required(BigInteger, "txn_id"),
+    _required(String, "type", "database_name"),
+    _optional(String, "table_name", "partition_name"),
 )
 
 compactions = _table(
     "hiveacid_compactions",
-    Column("id", BigInteger, primary_key=True),
-    Column("database_name", String, nullable=False),
-    Column("table_name", String, nullable=False),
-    Column("partition_name", String),
-    Column("kind", String, nullable=False),
-    Column("state", String, nullable=False),
-    Column("pool", String, nullable=False),
-    Column("initiator", String),
-    Column("worker", String),
-    Column("enqueued", BigInteger),
-    Column("started", BigInteger),
-    Column("ended", BigInteger),
-    Column("error", String),
-    Column("txn_id", BigInteger),
-    Column("high_watermark", BigInteger),
-    Column("next_txn_id", BigInteger),
-    Column("commit_time", BigInteger),
-    Column("priority", Integer, nullable=False),
-    Column("buckets", Integer),
-    Column("order_by", String),
-    Column("properties", String),  # JSON: a list of pairs
-    Column("reason", String),
-    Column("details", String),
-    Column("claims", Integer, nullable=False),
-    Column("cleanings", Integer, nullable=False),
-    Column("clean_from", BigInteger),
+    _key(BigInteger, "id"),
+    _required(String, "database_name", "table_name", "kind", "state", "pool"),
+    _optional(String, "partition_name", "initiator", "worker", "error", "order_by", "reason", "details"),
+    _optional(String, "properties"),  # JSON: a list of pairs
+    _optional(BigInteger, "enqueued", "started", "ended", "commit_time", "clean_from"),
+    _optional(BigInteger, "txn_id", "high_watermark", "next_txn_id"),
+    _required(Integer, "priority", "claims", "cleanings"),
+    _optional(Integer, "buckets"),
 )
 
 # Last commit in each table or partition whose rows housekeeping has dropped from ``written``.
 changed_partitions = _table(
     "hiveacid_changed_places",
-    Column("database_name", String, nullable=False),
-    Column("table_name", String, nullable=False),
-    Column("partition_name", String),
-    Column("changed", BigInteger, nullable=False),
+    _required(String, "database_name", "table_name"),
+    _optional(String, "partition_name"),
+    _required(BigInteger, "changed"),
 )
 
 # One row per commit and table, and one of write id 0 at the begin of a table's history (``commits``).
 commits = _table(
     "hiveacid_commits",
-    Column("database_name", String, primary_key=True),
-    Column("table_name", String, primary_key=True),
-    Column("write_id", BigInteger, primary_key=True),
-    Column("committed", BigInteger, nullable=False),
-    Column("txn_id", BigInteger),
-    Column("user_name", String),
-    Column("host", String),
-    Column("agent", String),
-    Column("deed", String),  # JSON
+    _key(String, "database_name", "table_name"),
+    _key(BigInteger, "write_id"),
+    _required(BigInteger, "committed"),
+    _optional(BigInteger, "txn_id"),
+    _optional(String, "user_name", "host", "agent"),
+    _optional(String, "deed"),  # JSON
 )
 
-# Progress and writers of streams, one row per stream.
+# Progress and writers of streams, one row per stream. ``digest``: of the query's name, which may be longer than a key.
 streams = _table(
     "hiveacid_streams",
-    Column("database_name", String, primary_key=True),
-    Column("table_name", String, primary_key=True),
-    Column(
-        "digest", String, primary_key=True
-    ),  # of the query's name, which may be longer than a key column allows
-    Column("query", String, nullable=False),
-    Column("checkpoint", String, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("batch_id", BigInteger, nullable=False),
-    Column("writers", String, nullable=False),  # JSON: a list of pairs
+    _key(String, "database_name", "table_name", "digest"),
+    _required(String, "query", "checkpoint"),
+    _required(BigInteger, "epoch", "batch_id"),
+    _required(String, "writers"),  # JSON: a list of pairs
 )
 
 services = _table(
     "hiveacid_services",
-    Column("name", String, primary_key=True),
-    Column("kind", String, nullable=False),
-    Column("pool", String),
-    Column("version", String),
-    Column("started", BigInteger, nullable=False),
-    Column("last_seen", BigInteger, nullable=False),
+    _key(String, "name"),
+    _required(String, "kind"),
+    _optional(String, "pool", "version"),
+    _required(BigInteger, "started", "last_seen"),
 )
 
-counters = _table(
-    "hiveacid_counters",
-    Column("name", String, primary_key=True),
-    Column("value", BigInteger, nullable=False),
-)
+counters = _table("hiveacid_counters", _key(String, "name"), _required(BigInteger, "value"))
 
-databases = _table(
-    "hiveacid_databases",
-    Column("name", String, primary_key=True),
-    Column("definition", String, nullable=False),  # JSON
+# Definitions are JSON. The digest of a partition is of its values, which may be longer than a key.
+databases = _table("hiveacid_databases", _key(String, "name"), _required(String, "definition"))
+tables, views = (
+    _table(
+        name,
+        [Column("database_name", String, ForeignKey("hiveacid_databases.name"), primary_key=True)],
+        _key(String, "name"),
+        _required(String, "definition"),
+    )
+    for name in ("hiveacid_tables", "hiveacid_views")
 )
-
-tables = _table(
-    "hiveacid_tables",
-    Column("database_name", String, ForeignKey("hiveacid_databases.name"), primary_key=True),
-    Column("name", String, primary_key=True),
-    Column("definition", String, nullable=False),  # JSON
-)
-
-views = _table(
-    "hiveacid_views",
-    Column("database_name", String, ForeignKey("hiveacid_databases.name"), primary_key=True),
-    Column("name", String, primary_key=True),
-    Column("definition", String, nullable=False),  # JSON
-)
-
 partitions = _table(
     "hiveacid_partitions",
-    Column("database_name", String, primary_key=True),
-    Column("table_name", String, primary_key=True),
-    Column("digest", String, primary_key=True),  # of the values, which may be longer than a key column allows
-    Column("definition", String, nullable=False),  # JSON
+    _key(String, "database_name", "table_name", "digest"),
+    _required(String, "definition"),
 )
 
 # Marks of calls that must not be carried out twice (``idempotency``); housekeeping drops old marks.
-idempotency_marks = _table(
-    "hiveacid_done",
-    Column("mark", String, primary_key=True),
-    Column("at", BigInteger, nullable=False),
-)
+idempotency_marks = _table("hiveacid_done", _key(String, "mark"), _required(BigInteger, "at"))
 
-schema = _table("hiveacid_schema", Column("version", Integer, primary_key=True))
+schema = _table("hiveacid_schema", _key(Integer, "version"))
 
 # Literals instead of parameters: a partial index on the open or aborted rows is used only for literal conditions.
 OPEN: ColumnElement[str] = literal_column("'open'")
