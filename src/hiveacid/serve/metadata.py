@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,41 +19,36 @@ if TYPE_CHECKING:
     from hiveacid.sql.native.session import NativeSession
 
 _LONGEST_PATTERN = 512
-TABLE_TYPES = ("TABLE", "VIEW")
+_TABLE_TYPES = ("TABLE", "VIEW")
 
-_TABLES = [
-    (name, "string")
-    for name in (
-        *("TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "TABLE_TYPE", "REMARKS"),
-        *("TYPE_CAT", "TYPE_SCHEM", "TYPE_NAME", "SELF_REFERENCING_COL_NAME", "REF_GENERATION"),
-    )
-]
-_COLUMNS = [
-    *[(name, "string") for name in ("TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "COLUMN_NAME")],
-    *[("DATA_TYPE", "int"), ("TYPE_NAME", "string"), ("COLUMN_SIZE", "int"), ("BUFFER_LENGTH", "tinyint")],
-    *[("DECIMAL_DIGITS", "int"), ("NUM_PREC_RADIX", "int"), ("NULLABLE", "int"), ("REMARKS", "string")],
-    *[("COLUMN_DEF", "string"), ("SQL_DATA_TYPE", "int"), ("SQL_DATETIME_SUB", "int")],
-    *[("CHAR_OCTET_LENGTH", "int"), ("ORDINAL_POSITION", "int"), ("IS_NULLABLE", "string")],
-    *[("SCOPE_CATALOG", "string"), ("SCOPE_SCHEMA", "string"), ("SCOPE_TABLE", "string")],
-    *[("SOURCE_DATA_TYPE", "smallint"), ("IS_AUTO_INCREMENT", "string")],
-]
-_TYPE_INFO = [
-    *[("TYPE_NAME", "string"), ("DATA_TYPE", "int"), ("PRECISION", "int"), ("LITERAL_PREFIX", "string")],
-    *[("LITERAL_SUFFIX", "string"), ("CREATE_PARAMS", "string"), ("NULLABLE", "smallint")],
-    *[("CASE_SENSITIVE", "boolean"), ("SEARCHABLE", "smallint"), ("UNSIGNED_ATTRIBUTE", "boolean")],
-    *[("FIXED_PREC_SCALE", "boolean"), ("AUTO_INCREMENT", "boolean"), ("LOCAL_TYPE_NAME", "string")],
-    *[("MINIMUM_SCALE", "smallint"), ("MAXIMUM_SCALE", "smallint"), ("SQL_DATA_TYPE", "int")],
-    *[("SQL_DATETIME_SUB", "int"), ("NUM_PREC_RADIX", "int")],
-]
-_FUNCTIONS = [
-    *[("FUNCTION_CAT", "string"), ("FUNCTION_SCHEM", "string"), ("FUNCTION_NAME", "string")],
-    *[("REMARKS", "string"), ("FUNCTION_TYPE", "int"), ("SPECIFIC_NAME", "string")],
-]
-_PRIMARY_KEYS = ("TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "COLUMN_NAME", "KEY_SEQ", "PK_NAME")
-_CROSS_REFERENCE = (
-    *("PKTABLE_CAT", "PKTABLE_SCHEM", "PKTABLE_NAME", "PKCOLUMN_NAME", "FKTABLE_CAT", "FKTABLE_SCHEM"),
-    *("FKTABLE_NAME", "FKCOLUMN_NAME", "KEY_SEQ", "UPDATE_RULE", "DELETE_RULE", "FK_NAME", "PK_NAME"),
-    "DEFERRABILITY",
+
+def _columns(names: str) -> list[tuple[str, str]]:
+    """Return the columns of a result; a name has its type behind a colon, unless it is a string."""
+    columns = (name.partition(":") for name in names.split())
+    return [(name, kind or "string") for name, _, kind in columns]
+
+
+_TABLES = _columns(
+    "TABLE_CAT TABLE_SCHEM TABLE_NAME TABLE_TYPE REMARKS TYPE_CAT TYPE_SCHEM TYPE_NAME SELF_REFERENCING_COL_NAME "
+    "REF_GENERATION"
+)
+_COLUMNS = _columns(
+    "TABLE_CAT TABLE_SCHEM TABLE_NAME COLUMN_NAME DATA_TYPE:int TYPE_NAME COLUMN_SIZE:int BUFFER_LENGTH:tinyint "
+    "DECIMAL_DIGITS:int NUM_PREC_RADIX:int NULLABLE:int REMARKS COLUMN_DEF SQL_DATA_TYPE:int SQL_DATETIME_SUB:int "
+    "CHAR_OCTET_LENGTH:int ORDINAL_POSITION:int IS_NULLABLE SCOPE_CATALOG SCOPE_SCHEMA SCOPE_TABLE "
+    "SOURCE_DATA_TYPE:smallint IS_AUTO_INCREMENT"
+)
+_TYPE_INFO = _columns(
+    "TYPE_NAME DATA_TYPE:int PRECISION:int LITERAL_PREFIX LITERAL_SUFFIX CREATE_PARAMS NULLABLE:smallint "
+    "CASE_SENSITIVE:boolean SEARCHABLE:smallint UNSIGNED_ATTRIBUTE:boolean FIXED_PREC_SCALE:boolean "
+    "AUTO_INCREMENT:boolean LOCAL_TYPE_NAME MINIMUM_SCALE:smallint MAXIMUM_SCALE:smallint SQL_DATA_TYPE:int "
+    "SQL_DATETIME_SUB:int NUM_PREC_RADIX:int"
+)
+_FUNCTIONS = _columns("FUNCTION_CAT FUNCTION_SCHEM FUNCTION_NAME REMARKS FUNCTION_TYPE:int SPECIFIC_NAME")
+_PRIMARY_KEYS = _columns("TABLE_CAT TABLE_SCHEM TABLE_NAME COLUMN_NAME KEY_SEQ:int PK_NAME")
+_CROSS_REFERENCE = _columns(
+    "PKTABLE_CAT PKTABLE_SCHEM PKTABLE_NAME PKCOLUMN_NAME FKTABLE_CAT FKTABLE_SCHEM FKTABLE_NAME FKCOLUMN_NAME "
+    "KEY_SEQ:int UPDATE_RULE:int DELETE_RULE:int FK_NAME PK_NAME DEFERRABILITY:int"
 )
 # Type: number of java.sql.Types, precision, radix.
 _JDBC_TYPES: dict[str, tuple[int, int | None, int | None]] = {
@@ -82,36 +78,18 @@ def matches(pattern: str | None, text: str) -> bool:
         return True
     if len(pattern) > _LONGEST_PATTERN:
         return False
-    tokens = list(_pattern_tokens(pattern.lower()))
-    states = _states_after_wildcards({0}, tokens)
-    for letter in text.lower():
-        reached = {
-            state + (tokens[state] != "%%")
-            for state in states
-            if state < len(tokens) and tokens[state] in ("%%", "_?", letter)
-        }
-        states = _states_after_wildcards(reached, tokens)
-    return len(tokens) in states
-
-
-def _pattern_tokens(pattern: str) -> Iterator[str]:
-    """Yield a token for each part of a pattern: ``%%`` is any text, ``_?`` any letter, and a letter is itself."""
-    letters = iter(pattern)
+    parts, letters = [""], iter(pattern.lower())
     for letter in letters:
-        if letter == "\\":
-            yield next(letters, "\\")
+        if letter in "%*":
+            parts.append("")
+        elif letter == "_":
+            parts[-1] += "."
         else:
-            yield {"%": "%%", "*": "%%", "_": "_?"}.get(letter, letter)
-
-
-def _states_after_wildcards(states: set[int], tokens: Sequence[str]) -> set[int]:
-    reached = set(states)
-    for state in states:
-        end = state
-        while end < len(tokens) and tokens[end] == "%%":
-            end += 1
-            reached.add(end)
-    return reached
+            parts[-1] += re.escape(next(letters, letter) if letter == "\\" else letter)
+    # Each part between two wildcards stays where it matches first: there is nothing to try again.
+    middle = "".join(f"(?>.*?{part})" for part in parts[1:-1])
+    end = f".*{parts[-1]}" if len(parts) > 1 else ""
+    return re.fullmatch(f"{parts[0]}{middle}{end}", text.lower(), re.DOTALL) is not None
 
 
 @dataclass(frozen=True)
@@ -122,16 +100,16 @@ class Metadata:
 
     def catalogs(self) -> RowsResult:
         """Return no rows, as Hive does: catalogs are not used."""
-        return RowsResult([("TABLE_CAT", "string")], [])
+        return RowsResult(_columns("TABLE_CAT"), [])
 
     def schemas(self, pattern: str | None) -> RowsResult:
         """Return databases."""
         rows = [(name, None) for name in self._databases(pattern)]
-        return RowsResult([("TABLE_SCHEM", "string"), ("TABLE_CATALOG", "string")], rows)
+        return RowsResult(_columns("TABLE_SCHEM TABLE_CATALOG"), rows)
 
     def table_types(self) -> RowsResult:
         """Return the types of tables."""
-        return RowsResult([("TABLE_TYPE", "string")], [(name,) for name in TABLE_TYPES])
+        return RowsResult(_columns("TABLE_TYPE"), [(name,) for name in _TABLE_TYPES])
 
     def tables(self, schema: str | None, pattern: str | None, types: Sequence[str] | None) -> RowsResult:
         """Return tables and views."""
@@ -181,13 +159,11 @@ class Metadata:
 
     def primary_keys(self) -> RowsResult:
         """Return no rows: keys are not enforced."""
-        kinds = [(name, "int" if name == "KEY_SEQ" else "string") for name in _PRIMARY_KEYS]
-        return RowsResult(kinds, [])
+        return RowsResult(_PRIMARY_KEYS, [])
 
     def cross_reference(self) -> RowsResult:
         """Return no rows: keys are not enforced."""
-        numbers = ("KEY_SEQ", "UPDATE_RULE", "DELETE_RULE", "DEFERRABILITY")
-        return RowsResult([(name, "int" if name in numbers else "string") for name in _CROSS_REFERENCE], [])
+        return RowsResult(_CROSS_REFERENCE, [])
 
     def _databases(self, pattern: str | None) -> list[str]:
         ours = self.spark.acid.context.catalog.list_databases()
@@ -238,17 +214,6 @@ def _column_row(name: TableName, column: Column, position: int) -> Sequence[obje
         (arguments[1] if len(arguments) > 1 else 0) if radix and kind not in ("float", "double") else None
     )
     return (
-        *(
-            None,
-            name.database,
-            name.name,
-            column.name,
-            number,
-            kind.upper(),
-            size,
-            None,
-            digits,
-            radix,
-        ),
+        *(None, name.database, name.name, column.name, number, kind.upper(), size, None, digits, radix),
         *(1, column.comment, None, None, None, None, position, "YES", None, None, None, None, "NO"),
     )

@@ -21,7 +21,7 @@ from hiveacid.serve.codec import (
 from hiveacid.serve.column_encoding import table_schema
 from hiveacid.serve.metadata import Metadata
 from hiveacid.serve.operations import WRITTEN_NAMES, Operation
-from hiveacid.serve.results import Result, RowsResult, SparkResult, empty_log
+from hiveacid.serve.results import Cursor, Result, RowsResult, SparkResult, empty_log
 from hiveacid.serve.sessions import (
     MOST_OPERATIONS,
     Caller,
@@ -181,14 +181,20 @@ class Service:
         operation = self._register(session, work, hs2_structs.EXECUTE_STATEMENT)
         operation.expects_result = not _VERBS_WITHOUT_RESULT.match(text)
         running = operation.start(float(request.queryTimeout or 0))
-        if request.runAsync:
-            operation.done_within(_LONG_POLL)
-        else:
-            self._wait(operation, running, caller)
-            failure = operation.failure()
-            if failure is not None:
-                self._remove(session, operation)
-                return hs2_structs.TOperationResp(status=failure)
+        if not request.runAsync:
+            return self._outcome(session, operation, running, caller)
+        operation.done_within(_LONG_POLL)
+        return hs2_structs.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
+
+    def _outcome(
+        self, session: ClientSession, operation: Operation, running: Running[Any], caller: Caller
+    ) -> Any:
+        """Return the answer to a call that waits for its operation; one that has failed is removed."""
+        self._wait(operation, running, caller)
+        failure = operation.failure()
+        if failure is not None:
+            self._remove(session, operation)
+            return hs2_structs.TOperationResp(status=failure)
         return hs2_structs.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
 
     def _metadata(self, method: str, request: Any, caller: Caller) -> Any:
@@ -206,12 +212,7 @@ class Service:
             "GetCrossReference": metadata.cross_reference,
         }
         operation = self._register(session, calls[method], _METADATA[method])
-        self._wait(operation, operation.start(), caller)
-        failure = operation.failure()
-        if failure is not None:
-            self._remove(session, operation)
-            return hs2_structs.TOperationResp(status=failure)
-        return hs2_structs.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
+        return self._outcome(session, operation, operation.start(), caller)
 
     def _register(self, session: ClientSession, work: Callable[[], Result | None], kind: int) -> Operation:
         if len(session.operations) >= MOST_OPERATIONS:
@@ -263,14 +264,8 @@ class Service:
 
     def _result_metadata(self, request: Any, caller: Caller) -> Any:
         _, operation = self.sessions.operation(request.operationHandle, caller)
-        cursor = operation.cursor
-        if cursor is None:
-            raise ConfigError(
-                "the operation has no result, or has not ended yet: ask GetOperationStatus first"
-            )
-        return hs2_structs.TGetResultSetMetadataResp(
-            status=SUCCESS, schema=table_schema(cursor.result.columns)
-        )
+        columns = _require_cursor(operation).result.columns
+        return hs2_structs.TGetResultSetMetadataResp(status=SUCCESS, schema=table_schema(columns))
 
     def _fetch(self, request: Any, caller: Caller) -> Any:
         _, operation = self.sessions.operation(request.operationHandle, caller)
@@ -279,10 +274,7 @@ class Service:
         failure = operation.failure()
         if failure is not None:
             return hs2_structs.TFetchResultsResp(status=failure)
-        if operation.cursor is None:
-            raise ConfigError(
-                "the operation has no result, or has not ended yet: ask GetOperationStatus first"
-            )
+        _require_cursor(operation)
         orientation = request.orientation or hs2_structs.FETCH_NEXT
         if orientation not in (hs2_structs.FETCH_NEXT, hs2_structs.FETCH_FIRST):
             raise UnsupportedFeatureError(
@@ -297,6 +289,12 @@ class Service:
     def _query_id(self, request: Any, caller: Caller) -> Any:
         _, operation = self.sessions.operation(request.operationHandle, caller)
         return hs2_structs.TGetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
+
+
+def _require_cursor(operation: Operation) -> Cursor:
+    if operation.cursor is None:
+        raise ConfigError("the operation has no result, or has not ended yet: ask GetOperationStatus first")
+    return operation.cursor
 
 
 def _rows(first: int, columns: list[bytes], *, more: bool) -> Any:
