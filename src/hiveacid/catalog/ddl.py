@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from hiveacid import errors
 from hiveacid.catalog.convert import convert, target_kind
 from hiveacid.catalog.naming_rules import (
     check_bucket_count,
@@ -40,17 +41,6 @@ from hiveacid.core.schema.partitions import matching_partitions
 from hiveacid.core.schema.storage_formats import supported_file_kind
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.errors import (
-    AlreadyExistsError,
-    BadDirectoryNameError,
-    CatalogError,
-    MissingDirectoryError,
-    NoSuchDatabaseError,
-    NoSuchPartitionError,
-    NoSuchTableError,
-    SchemaMismatchError,
-    UnsupportedFeatureError,
-)
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.locations import list_layout
@@ -98,14 +88,14 @@ def drop_database(context: Context, name: str, *, if_exists: bool = False, casca
     if context.catalog.get_database(name) is None:
         if if_exists:
             return
-        raise NoSuchDatabaseError(f"database {name} does not exist")
+        raise errors.NoSuchDatabaseError(f"database {name} does not exist")
     if name == "default":
-        raise CatalogError("the database default cannot be dropped")
+        raise errors.CatalogError("the database default cannot be dropped")
     tables, views = context.catalog.list_tables(name), context.catalog.list_views(name)
     if (tables or views) and not cascade:
         names = (*tables, *views)
         kinds = "tables and views" if views else "tables"
-        raise CatalogError(f"database {name} holds {len(names)} {kinds} ({names[0]} …): use CASCADE")
+        raise errors.CatalogError(f"database {name} holds {len(names)} {kinds} ({names[0]} …): use CASCADE")
     for definition in filter(None, (context.catalog.get_table(TableName(name, table)) for table in tables)):
         _require_removable(context, definition, partitions_of(context, definition) or ())
     for view in views:
@@ -119,7 +109,7 @@ def default_location(context: Context, name: TableName) -> str:
     """Return the location of a new table: Hive's default, or one beside it while a renamed table still uses it."""
     database = context.catalog.get_database(name.database)
     if database is None:
-        raise NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
+        raise errors.NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
     plain = f"{database.location}/{name.name}"
     locations = {table.location for table in all_tables(context)}
     return plain if plain not in locations else f"{plain}-{uuid.uuid4().hex[:8]}"
@@ -131,9 +121,11 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     Raises AlreadyExistsError, NoSuchDatabaseError, CatalogError (the location of a transactional table is not empty).
     """
     if context.catalog.get_table(table.name) is not None:
-        raise AlreadyExistsError(f"table {table.name} exists already")
+        raise errors.AlreadyExistsError(f"table {table.name} exists already")
     if context.catalog.get_view(table.name) is not None:
-        raise AlreadyExistsError(f"view {table.name} exists already: DROP VIEW first, or take another name")
+        raise errors.AlreadyExistsError(
+            f"view {table.name} exists already: DROP VIEW first, or take another name"
+        )
     check_name("a table called", table.name.name)
     location = table.location or default_location(context, table.name)
     check_location(absolute(location), context, table.name)
@@ -163,7 +155,7 @@ def require_unoccupied(context: Context, location: str) -> None:
     """Raise CatalogError for a directory with an entry, hidden or not, that hiveacid did not create."""
     entry = first_foreign_entry(context, location)
     if entry is not None:
-        raise CatalogError(
+        raise errors.CatalogError(
             f"{location} is not empty ({entry}): remove what lies there, or take it over with acid.adopt(…)"
         )
 
@@ -193,10 +185,10 @@ def drop_table(context: Context, name: TableName, *, if_exists: bool = False) ->
     context.cached_tables.release(name)
     if context.catalog.get_table(name) is None:
         if context.catalog.get_view(name) is not None:
-            raise CatalogError(f"{name} is a view: use DROP VIEW")
+            raise errors.CatalogError(f"{name} is a view: use DROP VIEW")
         if if_exists:
             return
-        raise NoSuchTableError(f"table {name} does not exist")
+        raise errors.NoSuchTableError(f"table {name} does not exist")
     with exclusive_table(context, name) as (table, _):
         partitions = partitions_of(context, table) or ()
         _require_removable(context, table, partitions)
@@ -243,12 +235,12 @@ def unset_properties(
         for key in names:
             if table.property(key) is None and not if_exists:
                 near = did_you_mean(key, dict(table.properties))
-                raise CatalogError(f"{name} has no property {key}{near}")
+                raise errors.CatalogError(f"{name} has no property {key}{near}")
         if any(
             key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name, BUCKETING_VERSION.name)
             for key in names
         ):
-            raise CatalogError(f"{name}: properties that decide how files are read cannot be unset")
+            raise errors.CatalogError(f"{name}: properties that decide how files are read cannot be unset")
         return table.without_properties(*map(str.lower, names))
 
     alter(context, name, edit)
@@ -257,7 +249,7 @@ def unset_properties(
 def rename_table(context: Context, name: TableName, new: TableName) -> None:
     """Rename a table; its location does not change, so running readers are not disturbed."""
     if context.catalog.get_database(new.database) is None:
-        raise NoSuchDatabaseError(f"database {new.database} does not exist")
+        raise errors.NoSuchDatabaseError(f"database {new.database} does not exist")
     check_name("a table called", new.name)
     context.cached_tables.release(name)
     alter(context, name, lambda table: replace(table, name=new))
@@ -266,11 +258,11 @@ def rename_table(context: Context, name: TableName, new: TableName) -> None:
 def partition_values(context: Context, table: TableDefinition, spec: Spec) -> tuple[str | None, ...]:
     """Return the values of a full partition spec, checked against the columns' types."""
     if not table.partition_columns:
-        raise SchemaMismatchError(f"{table.name} is not partitioned")
+        raise errors.SchemaMismatchError(f"{table.name} is not partitioned")
     values = static_values(context, table, spec)
     missing = [c.name for c in table.partition_columns if c.name not in values]
     if missing:
-        raise SchemaMismatchError(f"the partition spec of {table.name} lacks {', '.join(missing)}")
+        raise errors.SchemaMismatchError(f"the partition spec of {table.name} lacks {', '.join(missing)}")
     return tuple(values[c.name] for c in table.partition_columns)
 
 
@@ -292,14 +284,16 @@ def add_partitions(
         if values in existing_values:
             if if_not_exists:
                 continue
-            raise AlreadyExistsError(f"partition {partition_name(table, values)} of {name} exists already")
+            raise errors.AlreadyExistsError(
+                f"partition {partition_name(table, values)} of {name} exists already"
+            )
         directory = absolute(location or f"{table.location}/{partition_name(table, values)}")
         if location is not None and not directory.startswith(f"{table.location}/"):
             check_location(directory, context)
         if location is not None and table.kind is not TableKind.PLAIN:
             require_unoccupied(context, directory)
         if directory in places:
-            raise CatalogError(f"another partition of {name} has the location {directory}")
+            raise errors.CatalogError(f"another partition of {name} has the location {directory}")
         places.add(directory)
         added.append(Partition(values, directory))
     for partition in added:
@@ -318,7 +312,7 @@ def drop_partitions(
     with exclusive_table(context, name) as (table, txn):
         chosen = choose(partitions_of(context, table) or ())
         if not chosen and not if_exists:
-            raise NoSuchPartitionError(f"{name} has no such partition: see SHOW PARTITIONS {name}")
+            raise errors.NoSuchPartitionError(f"{name} has no such partition: see SHOW PARTITIONS {name}")
         if not table.external:
             require_listable(context, [partition.location for partition in chosen])
         if chosen and table.kind is not TableKind.PLAIN and context.store.maintained_by_hiveacid():
@@ -340,7 +334,7 @@ def truncate(
     table = context.require(name)
     static = static_values(context, table, spec)
     if table.external:
-        raise CatalogError(f"TRUNCATE of {name}: the table is external, its files belong to others")
+        raise errors.CatalogError(f"TRUNCATE of {name}: the table is external, its files belong to others")
     lock = LockComponent(LockType.EXCL_WRITE, name.database, name.name, None, Operation.UPDATE)
     changed = () if table.kind is TableKind.PLAIN else (name,)
     with context.transactions.scope(context.settings, joined, Start((lock,), changed)) as txn:
@@ -370,12 +364,12 @@ def adopt(
     Creates the database if it is missing. Raises MissingDirectoryError, AlreadyExistsError.
     """
     if not context.store.maintained_by_hiveacid():
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"{table.name} cannot be adopted into a Hive Metastore, which cannot record which of its directories are "
             "valid: adopt it into a store of hiveacid's own (warehouse=), and move it from there by hiveacid migrate"
         )
     if not context.fs.exists(table.location):
-        raise MissingDirectoryError("the table's directory does not exist", path=table.location)
+        raise errors.MissingDirectoryError("the table's directory does not exist", path=table.location)
     check_name("a table called", table.name.name)
     if context.catalog.get_database(table.name.database) is None:
         create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
@@ -388,7 +382,7 @@ def _adopt(
 ) -> None:
     check_location(table.location, context, table.name)
     if context.catalog.get_table(table.name) is not None:
-        raise AlreadyExistsError(f"table {table.name} exists already")
+        raise errors.AlreadyExistsError(f"table {table.name} exists already")
     partitions = partitions_on_disk(context, table)
     roots = [p.location for p in partitions] if table.partition_columns else [table.location]
     highest, base, visible = _ids_on_disk(context, roots)
@@ -433,7 +427,7 @@ def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[
         for directory in list_layout(context.fs, root).directories:
             name = directory.name
             if max(*name.span, name.visibility_txn_id) > LAST_SEED:
-                raise BadDirectoryNameError(
+                raise errors.BadDirectoryNameError(
                     f"a table with ids above {LAST_SEED} cannot be taken over: too few ids would remain for new writes",
                     path=f"{root}/{directory.path}",
                 )

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
+from hiveacid import errors
 from hiveacid.catalog.opening import create_database_if_missing
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import (
@@ -32,16 +33,6 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.errors import (
-    AlreadyExistsError,
-    CatalogError,
-    HiveAcidError,
-    LockTimeoutError,
-    MissingDirectoryError,
-    NoSuchTableError,
-    TransactionStateError,
-    UnsupportedFeatureError,
-)
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import WarehouseStore
@@ -133,15 +124,15 @@ class Migration:
         with self._locked(self.source, name), self._locked(self.target, name):
             view, existing = source.get_view(name), target.get_view(name)
             if view is None:
-                raise NoSuchTableError(f"view {name} was dropped meanwhile")
+                raise errors.NoSuchTableError(f"view {name} was dropped meanwhile")
             if existing is not None and (existing.text, existing.outputs) != (view.text, view.outputs):
-                raise AlreadyExistsError(f"{self.target.name} has another view {name} already")
+                raise errors.AlreadyExistsError(f"{self.target.name} has another view {name} already")
             if existing is None:  # else a move was interrupted
                 self._make_database(name.database)
                 target.create_view(view)
             try:
                 source.drop_view(name)
-            except UnsupportedFeatureError:  # a materialized one, which is Hive's
+            except errors.UnsupportedFeatureError:  # a materialized one, which is Hive's
                 target.drop_view(name)
                 raise
 
@@ -150,7 +141,9 @@ class Migration:
     ) -> None:
         """Remove the mark from a table whose migration was interrupted before its last step."""
         if new is None:
-            raise NoSuchTableError(f"table {name} is neither in {self.source.name} nor in {self.target.name}")
+            raise errors.NoSuchTableError(
+                f"table {name} is neither in {self.source.name} nor in {self.target.name}"
+            )
         if MIGRATION.of(new) is None:
             return
         self._require_created_by_migration(new)
@@ -165,7 +158,7 @@ class Migration:
         message = f"{self.target.name} has a table {there.name} already"
         if mark is not None:
             message += f", which is on its way from or to {mark}: bring that to its end first"
-        raise AlreadyExistsError(message)
+        raise errors.AlreadyExistsError(message)
 
     @contextmanager
     def _locked(self, side: MigrationStore, name: TableName) -> Iterator[TxnId]:
@@ -177,8 +170,8 @@ class Migration:
                 try:
                     lock = LockComponent(LockType.EXCLUSIVE, name.database, name.name)
                     txn.lock([lock], zero_wait=True)
-                except LockTimeoutError as error:
-                    raise LockTimeoutError(f"{name} is in use in {side.name}: {error}") from None
+                except errors.LockTimeoutError as error:
+                    raise errors.LockTimeoutError(f"{name} is in use in {side.name}: {error}") from None
                 yield txn.txn_id
         finally:
             beats.close()
@@ -187,7 +180,7 @@ class Migration:
         """Refuse while other transactions are open: the new store's cleaner would not know of their snapshots."""
         others = [txn_id for txn_id in self.source.store.valid_txns().open if txn_id != own]
         if others:
-            raise TransactionStateError(
+            raise errors.TransactionStateError(
                 f"{len(others)} transactions are open in {self.source.name} "
                 f"({', '.join(map(str, others[:_SHOWN]))}{', …' if len(others) > _SHOWN else ''}): migrate when nobody reads "
                 "or writes there; SHOW TRANSACTIONS says whose they are"
@@ -198,14 +191,14 @@ class Migration:
         store = self.source.store
         table = store.get_table(name)
         if table is None:
-            raise NoSuchTableError(f"table {name} was dropped meanwhile")
+            raise errors.NoSuchTableError(f"table {name} was dropped meanwhile")
         partitions = store.list_partitions(name) if table.partition_columns else ()
         if table.kind is TableKind.PLAIN:
             return MigratedTable(table, partitions)
         txns = store.valid_txns()
         ids = store.valid_write_ids(txns, [name])[name]
         if ids.open:
-            raise TransactionStateError(f"write ids {ids.open[:_SHOWN]} of {name} are open")
+            raise errors.TransactionStateError(f"write ids {ids.open[:_SHOWN]} of {name} are open")
         visible, base = self._on_disk([p.location for p in partitions] or [table.location])
         invalid = tuple(sorted(txn_id for txn_id in visible if not _was_committed(table, txns, txn_id)))
         return MigratedTable(
@@ -217,12 +210,12 @@ class Migration:
         base = 0
         for root in roots:
             if "://" in root:
-                raise UnsupportedFeatureError(
+                raise errors.UnsupportedFeatureError(
                     f"{root}: only tables in directories of this machine can be moved yet"
                 )
             try:
                 directories = list_layout(self.fs, root).directories
-            except MissingDirectoryError:
+            except errors.MissingDirectoryError:
                 continue
             for directory in directories:
                 name = directory.name
@@ -235,21 +228,21 @@ class Migration:
         """Refuse a table that the target cannot hold, before anything is changed."""
         table = state.table
         if CONVERSION.of(table) is not None:
-            raise UnsupportedFeatureError(f"{table.name} is being converted; let that end first")
+            raise errors.UnsupportedFeatureError(f"{table.name} is being converted; let that end first")
         for constraint in self.source.store.enabled_constraints(table.name):
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{table.name} has the enabled {constraint}, which the migration would lose: ALTER TABLE {table.name} "
                 f"DROP CONSTRAINT {constraint.name} in Hive first"
             )
         if self.target.store.maintained_by_hiveacid():
             return
         if state.invalid:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{table.name} has directories of compactions that did not commit (transactions {state.invalid[:_SHOWN]}), "
                 "which a metastore would treat as committed: run the cleaner first (acid.clean())"
             )
         if self.target.is_hive3 and state.visible:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{table.name} has directories that Hive 3 cannot read (compacted at layout level hive4): write its rows "
                 "into a new table there"
             )
@@ -268,7 +261,7 @@ class Migration:
             target.create_table(definition)
             self._add_partitions_and_write_ids(state)
         except BaseException:
-            with suppress(HiveAcidError):
+            with suppress(errors.HiveAcidError):
                 self._drop_created_table(name)
             source.alter_table(name, state.table)
             raise
@@ -291,7 +284,7 @@ class Migration:
             return
         ids = present_write_ids(store, name)
         if ids.high_watermark > state.high_watermark:
-            raise CatalogError(
+            raise errors.CatalogError(
                 f"{name} was written to in {self.target.name} while it was being moved there (write id "
                 f"{ids.high_watermark}); the table in {self.source.name} lacks that write: decide which one to drop"
             )
@@ -332,7 +325,7 @@ class Migration:
         txns = self.target.store.valid_txns()
         lost = [txn_id for txn_id in state.visible if not txns.is_valid(TxnId(txn_id))]
         if lost:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{state.table.name} was compacted under transaction ids {lost[:_SHOWN]}, which are open or aborted "
                 f"transactions in {self.target.name}: compact it once more, clean, and try again"
             )

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
+from hiveacid import errors
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import DEFAULT_PARTITION, LockId, Partition, TableName, TxnId
 from hiveacid.core.transactions.states import TransactionState
-from hiveacid.errors import (
-    AlreadyExistsError,
-    CatalogError,
-    CompactionError,
-    CompactionRefusedError,
-    HiveAcidError,
-    NoSuchDatabaseError,
-    NoSuchTableError,
-    NoSuchTransactionError,
-    StreamFencedError,
-    StreamReplayedError,
-    TransactionAbortedError,
-    TransactionError,
-    TransactionStateError,
-    WriteConflictError,
-)
 
 CONFLICT = "50003"
 """Reason code of an abort by a write conflict (``TxnErrorMsg.ABORT_WRITE_CONFLICT``)."""
@@ -28,48 +13,52 @@ TIME_OUT = "50004"
 """Reason code of an abort by the reaper (``TxnErrorMsg.ABORT_TIMEOUT``)."""
 
 
-def not_open(txn_id: TxnId, state: str, reason: str | None = None, code: str | None = None) -> HiveAcidError:
+def not_open(
+    txn_id: TxnId, state: str, reason: str | None = None, code: str | None = None
+) -> errors.HiveAcidError:
     """Return the error for a call that needs an open transaction; ``state``: the result of ``txn_state``."""
     if state == TransactionState.UNKNOWN:
-        return NoSuchTransactionError(
+        return errors.NoSuchTransactionError(
             f"transaction {txn_id} is not known: it was never opened, or ended long ago"
         )
     if state != TransactionState.ABORTED:
-        return TransactionStateError(f"transaction {txn_id} is {state} already")
-    for kind in (WriteConflictError, StreamFencedError, StreamReplayedError):
+        return errors.TransactionStateError(f"transaction {txn_id} is {state} already")
+    for kind in (errors.WriteConflictError, errors.StreamFencedError, errors.StreamReplayedError):
         if code == kind.code and reason is not None:
             return kind(reason)
     suffix = "" if not reason else f": {reason}"
-    return TransactionAbortedError(f"transaction {txn_id} was aborted{suffix}; open a new one and start over")
+    return errors.TransactionAbortedError(
+        f"transaction {txn_id} was aborted{suffix}; open a new one and start over"
+    )
 
 
-def read_only(txn_id: TxnId) -> HiveAcidError:
+def read_only(txn_id: TxnId) -> errors.HiveAcidError:
     """Return the error raised when a read-only transaction is asked to write."""
-    return TransactionStateError(f"transaction {txn_id} is read-only and may not write")
+    return errors.TransactionStateError(f"transaction {txn_id} is read-only and may not write")
 
 
-def too_many_open(limit: int) -> HiveAcidError:
+def too_many_open(limit: int) -> errors.HiveAcidError:
     """Return the error for a transaction beyond hive.max.open.txns."""
-    return TransactionError(f"hive.max.open.txns allows {limit} open transactions and no more")
+    return errors.TransactionError(f"hive.max.open.txns allows {limit} open transactions and no more")
 
 
-def request_gone(lock_id: LockId) -> HiveAcidError:
+def request_gone(lock_id: LockId) -> errors.HiveAcidError:
     """Return the error for a lock request that is no longer there."""
-    return TransactionStateError(
+    return errors.TransactionStateError(
         f"lock request {lock_id} is not there: it was withdrawn, or its transaction ended"
     )
 
 
-def lock_in_use(lock_id: LockId, txn_id: TxnId) -> HiveAcidError:
+def lock_in_use(lock_id: LockId, txn_id: TxnId) -> errors.HiveAcidError:
     """Return the error for a lock that must not be released before its transaction ends."""
-    return TransactionStateError(
+    return errors.TransactionStateError(
         f"lock request {lock_id} protects what transaction {txn_id} wrote; it ends with the transaction"
     )
 
 
-def ids_given(table: TableName) -> HiveAcidError:
+def ids_given(table: TableName) -> errors.HiveAcidError:
     """Return the error raised when write ids are seeded too late."""
-    return TransactionStateError(f"{table} has write ids already; they cannot be seeded any more")
+    return errors.TransactionStateError(f"{table} has write ids already; they cannot be seeded any more")
 
 
 def timed_out(seconds: float) -> str:
@@ -77,70 +66,70 @@ def timed_out(seconds: float) -> str:
     return f"no heartbeat for more than hive.txn.timeout ({seconds:g} s)"
 
 
-def scheduled(request: CompactionRequest, state: str, compaction_id: int) -> HiveAcidError:
+def scheduled(request: CompactionRequest, state: str, compaction_id: int) -> errors.HiveAcidError:
     """Return the error for a compaction that is queued or running (Hive's words)."""
     partition = "" if request.partition is None else f"/{request.partition}"
-    return CompactionRefusedError(
+    return errors.CompactionRefusedError(
         f"Compaction is already scheduled with state='{state}' and id={compaction_id} "
         f"for {request.table}{partition}"
     )
 
 
-def no_compaction(compaction_id: int) -> HiveAcidError:
+def no_compaction(compaction_id: int) -> errors.HiveAcidError:
     """Return the error for an unknown compaction."""
-    return CompactionError(f"compaction {compaction_id} is not known")
+    return errors.CompactionError(f"compaction {compaction_id} is not known")
 
 
-def compaction_not_working(compaction_id: int, state: str) -> HiveAcidError:
+def compaction_not_working(compaction_id: int, state: str) -> errors.HiveAcidError:
     """Return the error for the start of a job that no worker has claimed."""
-    return TransactionStateError(f"compaction {compaction_id} is {state}, not working")
+    return errors.TransactionStateError(f"compaction {compaction_id} is {state}, not working")
 
 
-def not_with_worker(compaction_id: int, worker: str) -> HiveAcidError:
+def not_with_worker(compaction_id: int, worker: str) -> errors.HiveAcidError:
     """Return the error for a worker that continues a job which the store has taken from it."""
-    return TransactionStateError(
+    return errors.TransactionStateError(
         f"compaction {compaction_id} is not with {worker} any more: it was silent for too long"
     )
 
 
-def not_ready_for_cleaning(compaction_id: int, state: str) -> HiveAcidError:
+def not_ready_for_cleaning(compaction_id: int, state: str) -> errors.HiveAcidError:
     """Return the error for the postponed cleaning of a job that is not ready for cleaning."""
-    return TransactionStateError(f"compaction {compaction_id} is {state}, not ready for cleaning")
+    return errors.TransactionStateError(f"compaction {compaction_id} is {state}, not ready for cleaning")
 
 
-def no_database(name: str) -> HiveAcidError:
+def no_database(name: str) -> errors.HiveAcidError:
     """Return the error for an unknown database."""
-    return NoSuchDatabaseError(f"database {name!r} does not exist")
+    return errors.NoSuchDatabaseError(f"database {name!r} does not exist")
 
 
-def no_table(name: TableName) -> HiveAcidError:
+def no_table(name: TableName) -> errors.HiveAcidError:
     """Return the error for an unknown table."""
-    return NoSuchTableError(f"table '{name}' does not exist")
+    return errors.NoSuchTableError(f"table '{name}' does not exist")
 
 
-def database_exists(name: str) -> HiveAcidError:
+def database_exists(name: str) -> errors.HiveAcidError:
     """Return the error for a second database of one name."""
-    return AlreadyExistsError(f"database {name!r} exists already")
+    return errors.AlreadyExistsError(f"database {name!r} exists already")
 
 
-def table_exists(name: TableName) -> HiveAcidError:
+def table_exists(name: TableName) -> errors.HiveAcidError:
     """Return the error for a second table of one name."""
-    return AlreadyExistsError(f"table '{name}' exists already")
+    return errors.AlreadyExistsError(f"table '{name}' exists already")
 
 
-def no_view(name: TableName) -> HiveAcidError:
+def no_view(name: TableName) -> errors.HiveAcidError:
     """Return the error for an unknown view."""
-    return NoSuchTableError(f"view '{name}' does not exist")
+    return errors.NoSuchTableError(f"view '{name}' does not exist")
 
 
-def view_exists(name: TableName) -> HiveAcidError:
+def view_exists(name: TableName) -> errors.HiveAcidError:
     """Return the error for a table or view with the name of an existing view."""
-    return AlreadyExistsError(f"view '{name}' exists already")
+    return errors.AlreadyExistsError(f"view '{name}' exists already")
 
 
-def location_taken(location: str, name: TableName, other_location: str) -> HiveAcidError:
+def location_taken(location: str, name: TableName, other_location: str) -> errors.HiveAcidError:
     """Return the error for a table whose location overlaps that of another table."""
-    return CatalogError(f"the location {location} is not free: table {name} {other_location} is there")
+    return errors.CatalogError(f"the location {location} is not free: table {name} {other_location} is there")
 
 
 def misplaced_partition(table: TableName, new: Partition, existing: Partition | None) -> str:
@@ -153,6 +142,8 @@ def misplaced_partition(table: TableName, new: Partition, existing: Partition | 
     )
 
 
-def database_not_empty(name: str, tables: int) -> HiveAcidError:
+def database_not_empty(name: str, tables: int) -> errors.HiveAcidError:
     """Return the error raised when a database that is dropped still has tables or views."""
-    return CatalogError(f"database {name!r} is not empty: it has {tables} tables and views; drop them first")
+    return errors.CatalogError(
+        f"database {name!r} is not empty: it has {tables} tables and views; drop them first"
+    )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from hiveacid import errors
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
@@ -25,18 +26,6 @@ from hiveacid.core.transactions.commit_records import (
 from hiveacid.core.transactions.locks import LockComponent, LockState, covers
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.core.transactions.stream_progress import StreamBatch
-from hiveacid.errors import (
-    CommitStateUnknownError,
-    FailedTransactionError,
-    FormatError,
-    HiveAcidError,
-    LockTimeoutError,
-    StorageError,
-    StoreError,
-    TransactionAbortedError,
-    TransactionStateError,
-    UnsupportedFeatureError,
-)
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.locks import LockAnswer
@@ -107,7 +96,7 @@ class Transaction(Displayed):
             return
         answer = self.store.lock(self.txn_id, uncovered, zero_wait=zero_wait)
         if answer.state is LockState.NOT_ACQUIRED:
-            raise LockTimeoutError(
+            raise errors.LockTimeoutError(
                 f"no lock on {_format_resources(uncovered)}, which is not waited for; blocked by {answer.blocked_by}"
             )
         self._write_ids.update(answer.allocated)
@@ -137,7 +126,7 @@ class Transaction(Displayed):
             return
         self.store.unlock(answer.lock_id)
         blocked = f"; blocked by {answer.blocked_by}" if answer.blocked_by else ""
-        raise LockTimeoutError(
+        raise errors.LockTimeoutError(
             f"no lock on {_format_resources(components)}{blocked}: try again, or see SHOW LOCKS"
         )
 
@@ -145,10 +134,10 @@ class Transaction(Displayed):
         """Check a waiting request. If it disappeared with its transaction, report the abort, not the missing request."""
         try:
             return self.store.check_lock(lock_id)
-        except TransactionStateError:
+        except errors.TransactionStateError:
             if self.store.txn_state(self.txn_id) == TransactionState.OPEN:
                 raise
-            raise TransactionAbortedError(
+            raise errors.TransactionAbortedError(
                 f"transaction {self.txn_id} was aborted while it waited for a lock; run it again"
             ) from None
 
@@ -168,7 +157,7 @@ class Transaction(Displayed):
         self._require_open()
         state = self.store.txn_state(self.txn_id)
         if state != TransactionState.OPEN:
-            raise TransactionAbortedError(
+            raise errors.TransactionAbortedError(
                 f"transaction {self.txn_id} was aborted (timed out, or by ABORT TRANSACTIONS); what its snapshot "
                 "reads may be gone: run it again"
             )
@@ -229,7 +218,7 @@ class Transaction(Displayed):
         """Allocate ``count`` statement ids; a delete event affects rows of smaller statement ids only."""
         first = self._next_statement
         if first + count > _MAX_STATEMENTS:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"transaction {self.txn_id}: more than {_MAX_STATEMENTS} statement ids; commit and begin another"
             )
         self._next_statement += count
@@ -263,7 +252,7 @@ class Transaction(Displayed):
         """Refuse a second write to partitions (None: any) that this transaction has overwritten."""
         taken = self.overwritten.get(table, set())
         if taken if partitions is None else taken.intersection(partitions):
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"{table} was overwritten (or truncated) earlier in this transaction: Hive's layout has no place "
                 f"for a later write beside base_{self._write_ids.get(table)}; commit first"
             )
@@ -303,7 +292,7 @@ class Transaction(Displayed):
         self._require_open()
         if self.failed:
             self.abort("a statement failed half-way")
-            raise FailedTransactionError(self.txn_id, self.failed)
+            raise errors.FailedTransactionError(self.txn_id, self.failed)
         for check in self.before_commit:
             check()
         try:
@@ -318,11 +307,11 @@ class Transaction(Displayed):
             )
             operations = tuple(TableOperation(table, summary) for table, summary in self._summaries.items())
             self.store.commit_txn(self.txn_id, changes, tuple(self._written), self._batch, operations)
-        except TransactionAbortedError:
+        except errors.TransactionAbortedError:
             self._end()
             self._run_actions(self._on_abort)
             raise
-        except CommitStateUnknownError:
+        except errors.CommitStateUnknownError:
             self._end()
             raise
         self._end(wrote=bool(self._write_ids))
@@ -344,7 +333,7 @@ class Transaction(Displayed):
             # an interrupted commit may have succeeded: then the files belong to the table
             if aborted or self.store.txn_state(self.txn_id) == TransactionState.ABORTED:
                 self._run_actions(self._on_abort)
-        except StoreError as error:
+        except errors.StoreError as error:
             logger.warning("transaction %s is aborted later, or times out: %s", self.txn_id, error)
             self.heartbeats.abort_later([self.txn_id], reason)
 
@@ -352,7 +341,7 @@ class Transaction(Displayed):
         for action in actions:
             try:
                 action()
-            except HiveAcidError as error:  # no reader sees these files
+            except errors.HiveAcidError as error:  # no reader sees these files
                 logger.warning("transaction %s leaves files to the cleaner: %s", self.txn_id, error)
 
     def _end(self, *, wrote: bool = False) -> None:
@@ -363,7 +352,7 @@ class Transaction(Displayed):
 
     def _require_open(self) -> None:
         if self.ended:
-            raise TransactionStateError(f"transaction {self.txn_id} has ended")
+            raise errors.TransactionStateError(f"transaction {self.txn_id} has ended")
         self.heartbeats.check(self.txn_id)
 
 
@@ -486,15 +475,15 @@ class Transactions:
                 raise lost from error
             raise
 
-    def abort_error(self, txn: Transaction, error: BaseException) -> TransactionAbortedError | None:
+    def abort_error(self, txn: Transaction, error: BaseException) -> errors.TransactionAbortedError | None:
         """Return the error to raise if files are missing because the transaction was aborted and cleaned up.
 
         This happens to a process that slept past the time-out: the cleaner has removed its staged files or its snapshot.
         """
-        if not isinstance(error, (StorageError, FormatError)) or txn.ended:
+        if not isinstance(error, (errors.StorageError, errors.FormatError)) or txn.ended:
             return None
         if self.store.txn_state(txn.txn_id) not in (TransactionState.ABORTED, TransactionState.UNKNOWN):
             return None
-        return TransactionAbortedError(
+        return errors.TransactionAbortedError(
             f"transaction {txn.txn_id} was aborted while its statement ran; nothing of it is visible"
         )

@@ -10,20 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hiveacid.errors import (
-    AlreadyExistsError,
-    CatalogError,
-    CommitStateUnknownError,
-    HiveAcidError,
-    NoSuchDatabaseError,
-    NoSuchTransactionError,
-    StoreError,
-    StoreUnavailableError,
-    TransactionAbortedError,
-    TransactionStateError,
-    UnsupportedFeatureError,
-    WriteConflictError,
-)
+from hiveacid import errors
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.hms.address import MetastoreAddress
 from hiveacid.stores.hms.thrift.connection import (
@@ -49,16 +36,16 @@ _SHORT = frozenset(
     {"getVersion", "get_config_value", "heartbeat_txn_range"}
 )  # a healthy server answers at once
 _LONGEST_SHORT = 30.0  # seconds
-_KINDS: Mapping[str, type[HiveAcidError]] = MappingProxyType(
+_KINDS: Mapping[str, type[errors.HiveAcidError]] = MappingProxyType(
     {
-        "NoSuchTxnException": NoSuchTransactionError,
-        "TxnAbortedException": TransactionAbortedError,
-        "TxnOpenException": TransactionStateError,
-        "NoSuchLockException": TransactionStateError,
-        "NoSuchObjectException": CatalogError,
-        "AlreadyExistsException": AlreadyExistsError,
-        "InvalidObjectException": CatalogError,
-        "InvalidOperationException": CatalogError,
+        "NoSuchTxnException": errors.NoSuchTransactionError,
+        "TxnAbortedException": errors.TransactionAbortedError,
+        "TxnOpenException": errors.TransactionStateError,
+        "NoSuchLockException": errors.TransactionStateError,
+        "NoSuchObjectException": errors.CatalogError,
+        "AlreadyExistsException": errors.AlreadyExistsError,
+        "InvalidObjectException": errors.CatalogError,
+        "InvalidOperationException": errors.CatalogError,
     }
 )
 _CONFLICT = "due to a write conflict"  # the words of both versions
@@ -102,13 +89,13 @@ class MetastoreClient:
                 trouble = error
             except LostAnswer as error:
                 if not retryable:
-                    raise CommitStateUnknownError(
+                    raise errors.CommitStateUnknownError(
                         f"the metastore {self} did not answer to {method} ({error}); it may have carried it "
                         "out: look before you try again"
                     ) from error
                 trouble = error
             logger.debug("%s of the metastore %s is tried again: %s", method, self, trouble)
-        raise StoreUnavailableError(
+        raise errors.StoreUnavailableError(
             f"the metastore {self} does not answer to {method}: {trouble}"
         ) from trouble
 
@@ -121,7 +108,7 @@ class MetastoreClient:
             raise _as_error(refusal) from None
         except UnknownMethod:
             self._return(wire)
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"the metastore {self} does not know the call {method}: it is of another version"
             ) from None
         except LostAnswer:
@@ -158,17 +145,22 @@ class MetastoreClient:
 
     def _connected(self) -> ThriftConnection:
         servers = self._address.servers
-        failures: list[Unreachable | StoreError] = []
+        failures: list[Unreachable | errors.StoreError] = []
         for index in range(len(servers)):
             number = (self._first + index) % len(servers)
             try:
                 wire = ThriftConnection(servers[number], self._address)
-            except (Unreachable, StoreError) as error:  # a refusal: another server may have another principal
+            except (
+                Unreachable,
+                errors.StoreError,
+            ) as error:  # a refusal: another server may have another principal
                 failures.append(error)
                 continue
             self._first = number
             return wire
-        if all(isinstance(failure, StoreError) for failure in failures):  # then it is of no use to try again
+        if all(
+            isinstance(failure, errors.StoreError) for failure in failures
+        ):  # then it is of no use to try again
             raise failures[-1]
         raise Unreachable("; ".join(map(str, failures)))
 
@@ -187,14 +179,14 @@ class MetastoreClient:
             wire.close()
 
 
-def _as_error(refusal: Refusal) -> HiveAcidError:
+def _as_error(refusal: Refusal) -> errors.HiveAcidError:
     """Return the error for a refusal; an unexpected one becomes a StoreError with the server's message."""
     words = " ".join(refusal.message.split())
-    kind = _KINDS.get(refusal.kind, StoreError)
-    if kind is TransactionAbortedError and _CONFLICT in words:
-        return WriteConflictError(words)
-    if kind is AlreadyExistsError:
-        return AlreadyExistsError(words or "it exists already")
+    kind = _KINDS.get(refusal.kind, errors.StoreError)
+    if kind is errors.TransactionAbortedError and _CONFLICT in words:
+        return errors.WriteConflictError(words)
+    if kind is errors.AlreadyExistsError:
+        return errors.AlreadyExistsError(words or "it exists already")
     if refusal.kind == "NoSuchObjectException" and "database" in words.lower():
-        return NoSuchDatabaseError(words)
+        return errors.NoSuchDatabaseError(words)
     return kind(f"the metastore refused {refusal.method}: {words or refusal.kind}")
