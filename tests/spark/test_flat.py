@@ -31,6 +31,7 @@ from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import selected
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.paths import spark_path
 from support.corpus.golden_tables import Golden, find, unpack
 
 STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
@@ -109,7 +110,7 @@ def write(
 
 
 def uris(files: Sequence[Path]) -> list[str]:
-    return [LocalFileSystem().spark_path(str(file)) for file in files]
+    return [spark_path(str(file)) for file in files]
 
 
 def data_files(target: Path) -> list[Path]:

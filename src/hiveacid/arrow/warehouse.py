@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from hiveacid.catalog.opening import open_store, settings_of_store
+from hiveacid.catalog.opening import begin_session, open_store
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName
 from hiveacid.core.suggestions import did_you_mean
@@ -17,9 +17,7 @@ from hiveacid.storage.paths import absolute, is_local
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.context import STORE_DIRECTORY, StoreContext
-from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.read_leases import ReadLeases
-from hiveacid.transactions.transaction import Transactions, this_client
 
 if TYPE_CHECKING:
     from hiveacid.arrow.table import ArrowTable
@@ -39,10 +37,7 @@ def open_warehouse(
     initial = Settings.of(dict(settings or {}))
     clock = SystemClock()
     opened, root = open_store(None if warehouse is None else str(warehouse), store, initial, clock)
-    effective = Settings.of(settings_of_store(opened, settings or {}))
-    transactions = Transactions(
-        opened, Heartbeats(opened, heartbeat_interval(effective)), clock, this_client("hiveacid arrow")
-    )
+    effective, transactions = begin_session(opened, settings or {}, clock, "hiveacid arrow")
     return ArrowWarehouse(
         StoreContext(
             fs=AnyFileSystem(),
@@ -118,15 +113,8 @@ class ArrowWarehouse:
 
     def close(self) -> None:
         """End all reads and the store's connections. A second call does nothing."""
-        context = self.context
-        if context.closed:
-            return
-        context.closed = True
-        try:
-            context.read_leases.close()
-        finally:
-            context.transactions.heartbeats.close()
-            context.store.close()
+        if not self.context.closed:
+            self.context.close()
 
     def __enter__(self) -> Self:
         """Return the warehouse."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog import ddl
-from hiveacid.catalog.opening import open_store, settings_of_store
+from hiveacid.catalog.opening import begin_session, open_store
 from hiveacid.config import Settings
 from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
@@ -25,9 +25,8 @@ from hiveacid.stores.clock import SystemClock
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.cleaning.cleaner import clean
 from hiveacid.table.context import Context
-from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.read_leases import ReadLeases
-from hiveacid.transactions.transaction import Transaction, Transactions, this_client
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,8 +49,7 @@ def make_context(
     facts.require_whole_path(warehouse)
     clock = SystemClock()
     opened, root = open_store(warehouse, store, chosen, clock)
-    chosen = Settings.of(settings_of_store(opened, settings or {}))
-    transactions = Transactions(opened, Heartbeats(opened, heartbeat_interval(chosen)), clock, this_client())
+    chosen, transactions = begin_session(opened, settings or {}, clock)
     fs = AnyFileSystem(SessionFileSystems(facts, {k: v for k, v in chosen.changed if k.startswith("fs.")}))
     return Context(
         facts=facts,
@@ -144,12 +142,7 @@ class WarehouseConnection(Displayed):
 
     def close(self) -> None:
         """End snapshots, heartbeat and the store's connections; DataFrames made here are no longer protected."""
-        self.context.closed = True
-        try:
-            self.context.read_leases.close()
-        finally:
-            self.context.transactions.heartbeats.close()
-            self.context.store.close()
+        self.context.close()
 
     def __enter__(self) -> Self:
         """Use the connection in a ``with`` block."""

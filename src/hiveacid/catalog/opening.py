@@ -16,7 +16,8 @@ from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import absolute, is_local
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.context import STORE_DIRECTORY
-from hiveacid.transactions.transaction import this_client
+from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
+from hiveacid.transactions.transaction import Transactions, this_client
 
 
 def open_store(
@@ -94,11 +95,18 @@ def warehouse_of(catalog: Catalog, given: str | None) -> str:
     return absolute(place)
 
 
-def settings_of_store(opened: WarehouseStore, given: Mapping[str, str]) -> dict[str, str]:
-    """Return a session's settings with the layout level that its store implies: that of a metastore's Hive."""
+def begin_session(
+    opened: WarehouseStore, given: Mapping[str, str], clock: Clock, agent: str = "hiveacid"
+) -> tuple[Settings, Transactions]:
+    """Return a session's settings, and its transactions with their heartbeats.
+
+    The store implies the layout level if it is a metastore: that of its Hive. ``agent``: as SHOW TRANSACTIONS shows it.
+    """
     level = opened.layout_level()
     implied = {} if level is None else {setting_definitions.LAYOUT_LEVEL.name: level}
-    return implied | dict(given)
+    settings = Settings.of(implied | dict(given))
+    heartbeats = Heartbeats(opened, heartbeat_interval(settings))
+    return settings, Transactions(opened, heartbeats, clock, this_client(agent))
 
 
 def create_database_if_missing(catalog: Catalog, database: DatabaseDefinition) -> None:

@@ -68,6 +68,3 @@ class FileSystem(Protocol):
 
     def delete_tree(self, path: str) -> None:
         """Delete a file or directory with its contents; a missing one is no error."""
-
-    def spark_path(self, path: str) -> str:
-        """Return the path as Hadoop's ``Path`` takes it: with its scheme, nothing in it URL-encoded."""

@@ -17,7 +17,6 @@ from typing import Any
 from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.storage.paths import spark_path
 
 BLOCK = 16 << 20
 """Bytes read at a time where a file is copied through this process."""
@@ -206,10 +205,6 @@ class ArrowFileSystem:
                 self.fs.delete_file(self.inner(path))
             elif found == "directory":
                 self.fs.delete_dir(self.inner(path))
-
-    def spark_path(self, path: str) -> str:
-        """See `ports.FileSystem`."""
-        return spark_path(path)
 
     def _size(self, path: str) -> int:
         from pyarrow.fs import FileType  # noqa: PLC0415 - Arrow only when it is needed

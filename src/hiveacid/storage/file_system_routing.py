@@ -13,7 +13,7 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.arrow_file_system import blocks
 from hiveacid.storage.arrow_opening import from_environment, open_arrow
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.paths import StorageUri, is_local, parse_uri, spark_path
+from hiveacid.storage.paths import StorageUri, is_local, parse_uri
 
 Opener = Callable[[StorageUri], FileSystem]
 
@@ -126,10 +126,6 @@ class AnyFileSystem:
     def delete_tree(self, path: str) -> None:
         """See `ports.FileSystem`."""
         self.at(path).delete_tree(path)
-
-    def spark_path(self, path: str) -> str:
-        """See `ports.FileSystem`."""
-        return spark_path(path)
 
 
 def size_of(fs: FileSystem, path: str) -> int:

@@ -286,10 +286,6 @@ class LocalFileSystem:
             with suppress(FileNotFoundError):
                 self._sync_directory(os.path.dirname(target))
 
-    def spark_path(self, path: str) -> str:
-        """Return ``file:///…``. Spark does not decode it either, but reads ``*?[]{}`` in it as patterns."""
-        return "file://" + local_path(path)
-
     def _sync(self, descriptor: int) -> None:
         if self.durable:
             os.fsync(descriptor)

@@ -77,5 +77,8 @@ def real_path(path: str) -> str:
 
 
 def spark_path(path: str) -> str:
-    """Return a path as Hadoop's ``Path`` takes it: with its scheme, nothing URL-encoded; S3 is always ``s3a``."""
+    """Return a path as Hadoop's ``Path`` takes it: with its scheme, nothing URL-encoded; S3 is always ``s3a``.
+
+    Spark reads ``*?[]{}`` in it as patterns.
+    """
     return f"file://{local_path(path)}" if is_local(path) else real_path(path)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
-from hiveacid.catalog.opening import open_store, require_existing_warehouse, settings_of_store
+from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.transactions.stream_progress import StreamBatch
@@ -28,8 +28,6 @@ from hiveacid.streaming.record_parsers import OnReject, RecordWriter, writer_for
 from hiveacid.streaming.stream_target import StreamTarget, require_no_old_events
 from hiveacid.streaming.transaction_batch import StreamContext, TransactionBatch
 from hiveacid.table.context import require_table
-from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
-from hiveacid.transactions.transaction import Transactions, this_client
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -98,9 +96,7 @@ class Connection:
             require_existing_warehouse(warehouse, shared_store)
         self._own_store = open_store(warehouse, shared_store, effective, clock)[0] if owns_store else None
         opened_store: Any = self._own_store or shared_store
-        effective = Settings.of(settings_of_store(opened_store, settings or {}))
-        heartbeats = Heartbeats(opened_store, heartbeat_interval(effective))
-        transactions = Transactions(opened_store, heartbeats, clock, this_client(agent))
+        effective, transactions = begin_session(opened_store, settings or {}, clock, agent)
         self._services = StreamContext(LocalFileSystem(), opened_store, transactions, effective)
         self._partition = dict(partition or {})
         self._writer = writer

@@ -52,6 +52,15 @@ class StoreContext:
         self.store.apply_settings(settings)
         self.transactions.heartbeats.interval = heartbeat_interval(settings)
 
+    def close(self) -> None:
+        """End snapshots, heartbeats and the store's connections."""
+        self.closed = True
+        try:
+            self.read_leases.close()
+        finally:
+            self.transactions.heartbeats.close()
+            self.store.close()
+
     def resolve(self, name: str | TableName) -> TableName:
         """Return a full name; a name without a database is in the current one."""
         if isinstance(name, TableName):

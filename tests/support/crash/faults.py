@@ -182,7 +182,7 @@ class FaultyPort:
 
 
 _PURE = frozenset(
-    {"spark_path", "replaces_tail_in_place", "renames_directories", "close", "txn_timeout"}
+    {"replaces_tail_in_place", "renames_directories", "close", "txn_timeout"}
 )  # nothing can happen there
 
 

@@ -79,10 +79,6 @@ class MemoryFileSystem:
         for one in [one for one in self._directories if one == path or one.startswith(below)]:
             del self._directories[one]
 
-    def spark_path(self, path: str) -> str:
-        """See :class:`hiveacid.ports.file_system.FileSystem`."""
-        return path
-
     def _file(self, path: str) -> bytes:
         try:
             return self.files[path]

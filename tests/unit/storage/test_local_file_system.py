@@ -44,7 +44,7 @@ def names(root: Path) -> list[str]:
 )
 def test_paths_and_uris_name_the_same_file_undecoded(given: str, plain: str) -> None:
     assert local_path(given) == plain
-    assert local_path(FS.spark_path(given)) == plain
+    assert local_path(spark_path(given)) == plain
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_other_paths_are_refused(path: str) -> None:
 
 
 def test_spark_path_is_a_file_uri() -> None:
-    assert FS.spark_path("/wh/a b%20c") == "file:///wh/a b%20c"
+    assert spark_path("/wh/a b%20c") == "file:///wh/a b%20c"
 
 
 def test_a_tree_is_listed_whole_and_sorted(tmp_path: Path) -> None:

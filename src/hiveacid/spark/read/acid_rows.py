@@ -72,7 +72,7 @@ def acid_rows(
     """
 
     def grouped() -> list[scan_groups.FileGroup]:
-        return scan_groups.group_files(source.fs, source.table, locations, files_of)
+        return scan_groups.group_files(source.table, locations, files_of)
 
     for group in grouped() if part is None else source.memo.get(("groups", part), grouped):
         frame = read_acid_files(source, group, INSERTS, values=True)

@@ -34,7 +34,7 @@ def newest_versions(
             (v1_event_files(source), UPDATES_AND_DELETES),
             (delete_event_files(source), DELETES),
         )
-        for group in group_files(source.fs, source.table, locations, files_of)
+        for group in group_files(source.table, locations, files_of)
     ]
     events = []
     for group, operations in groups:

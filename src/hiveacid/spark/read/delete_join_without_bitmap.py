@@ -57,7 +57,7 @@ def delete_keys(
         partition = partition_lookup(source.facts, source.table, group, frame).name if several else None
         return selected(frame, [named(delete_key(bounds, partition, strict=True), "__hiveacid_dk"), *more])
 
-    groups = group_files(source.fs, source.table, locations, delete_event_files(source))
+    groups = group_files(source.table, locations, delete_event_files(source))
     return reduce(lambda left, right: left.union(right), map(keys_of, groups))
 
 
@@ -98,7 +98,7 @@ def scan_deletes(source: ScanSource, locations: Sequence[Location]) -> DataFrame
 
     A row that was deleted twice has two events. Minor compaction copies them.
     """
-    groups = group_files(source.fs, source.table, locations, delete_event_files(source))
+    groups = group_files(source.table, locations, delete_event_files(source))
     if not groups:
         partition_columns = [c.name for c in source.table.partition_columns]
         return empty_frame(source, current=True).select(*partition_columns, ROW_ID, CURRENT_WRITE_ID)

@@ -37,6 +37,7 @@ from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.java_methods import long_array, map_lookup
 from hiveacid.storage.locations import Location
+from hiveacid.storage.paths import spark_path
 
 _UNESCAPED_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _NOT_THE_LISTED_FILE = (
@@ -87,11 +88,11 @@ def original_frames(
             footer = source.files[f"{location.root}/{rows.file.path}"]
             yield rows.file, scan_groups.ReadOptions(recipe=footer.recipe), None
 
-    groups = scan_groups.group_files(source.fs, source.table, locations, files_of)
+    groups = scan_groups.group_files(source.table, locations, files_of)
     if not groups:
         return
     ids = {
-        source.fs.spark_path(f"{root}/{rows.file.path}"): (
+        spark_path(f"{root}/{rows.file.path}"): (
             rows,
             source.files[f"{root}/{rows.file.path}"].rows,
         )

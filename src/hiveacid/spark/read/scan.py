@@ -237,7 +237,7 @@ def flat_table_frames(
     table = source.table
     frames = []
     options = STRICT_READ if table.kind is TableKind.PLAIN else STRICT_READ | PROLEPTIC_CALENDAR
-    for group in group_files(source.fs, table, locations, flat_table_files(source)):
+    for group in group_files(table, locations, flat_table_files(source)):
         frame = flat.read(source.facts, table, escape_globs(group.files), options, group.options.recipe)
         values = [quote_name(c.name) for c in table.columns]
         partition = partition_lookup(source.facts, table, group, frame)

@@ -14,9 +14,9 @@ from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.evolution import Recipe
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.snapshot.listing import DataFile
-from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.storage.locations import Location
+from hiveacid.storage.paths import spark_path
 
 _GLOB = re.compile(r"[\\*?{}\[\]]")
 _STATEMENT = r"^delta_[0-9]+_[0-9]+_([0-9]+)$"
@@ -77,7 +77,7 @@ class FileGroup:
 
 
 def group_files(
-    fs: FileSystem, table: TableDefinition, locations: Sequence[Location], files_of: FilesOf
+    table: TableDefinition, locations: Sequence[Location], files_of: FilesOf
 ) -> list[FileGroup]:
     """Group the files of all locations into as few scans as possible (100 scans cost 8 times one scan)."""
     single = len(locations) == 1
@@ -89,13 +89,13 @@ def group_files(
         name = _regular_name(table, location)
         if name is not None:
             names.add(name)
-        root = fs.spark_path(location.root)
+        root = spark_path(location.root)
         for file, options, copy in files_of(location):
             if file.size == 0:  # Hive 3 leaves 0-byte buckets: no rows
                 continue
             own = single or name is None or copy is not None
             key = (file.path.count("/") + 1, location.root if own else None, options)
-            path = f"{root}/{file.path}" if copy is None else fs.spark_path(copy)
+            path = f"{root}/{file.path}" if copy is None else spark_path(copy)
             groups[key].append((path, number, (file.size, file.modified)))
     decode = not all(_UNESCAPED.fullmatch(name) for name in names)
     file_groups = []

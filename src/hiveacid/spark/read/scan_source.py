@@ -21,6 +21,7 @@ from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.scan_groups import FileFooter, FilesOf, ReadOptions
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.locations import Location, PlanMemo
+from hiveacid.storage.paths import spark_path
 
 CURRENT_WRITE_ID = "__hiveacid_current"
 ROW_ID_TYPE = T.StructType(
@@ -94,7 +95,7 @@ def _files_with_rows(
             path = f"{location.root}/{file.path}"
             footer = source.files[path]
             if footer.rows:
-                original = None if footer.copy is None else source.fs.spark_path(path)
+                original = None if footer.copy is None else spark_path(path)
                 yield file, ReadOptions(check, footer.recipe, original), footer.copy
 
 

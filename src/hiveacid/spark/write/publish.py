@@ -26,6 +26,7 @@ from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.acid_events import BUCKET, KIND, StagedKind
 from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.storage.paths import spark_path
 
 _PublishedFile = tuple["StagedFile", int, str]  # a file, its number of rows, its final path
 _BUCKET_COLUMN = 3
@@ -246,13 +247,11 @@ def _publish_all(
     )
 
 
-def count_rows(facts: SparkFacts, fs: FileSystem, table: TableDefinition, files: Sequence[StagedFile]) -> int:
+def count_rows(facts: SparkFacts, table: TableDefinition, files: Sequence[StagedFile]) -> int:
     """Count the rows of staged text, Avro and Parquet files by a Spark job; of Parquet Spark reads the footers only."""
     if not files:
         return 0
-    return flat.read(
-        facts, table, escape_globs(fs.spark_path(file.path) for file in files), STRICT_READ
-    ).count()
+    return flat.read(facts, table, escape_globs(spark_path(file.path) for file in files), STRICT_READ).count()
 
 
 def footers_have_row_counts(table: TableDefinition) -> bool:

@@ -28,6 +28,7 @@ from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, STRICT_READ
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.acid_events import bucket_property
 from hiveacid.spark.write.task_reports import save_frame
+from hiveacid.storage.paths import spark_path
 
 MAX_BUCKETS = 4096
 """Number of buckets that a bucket property can hold (``BucketCodec.V1``)."""
@@ -111,7 +112,6 @@ def _highest_write_id(tail: OrcTail) -> int:
 
 def renumber_rows(
     facts: SparkFacts,
-    fs: FileSystem,
     table: TableDefinition,
     runs: SortedRuns,
     buckets: int,
@@ -127,7 +127,7 @@ def renumber_rows(
     reader = facts.spark.read.schema(f"{_WRITE_ID} bigint, {_POSITION} bigint, {kinds}").options(
         **STRICT_READ
     )
-    frame = reader.orc(fs.spark_path(runs.directory))
+    frame = reader.orc(spark_path(runs.directory))
     number = _offset(runs.rows) + F.col(_POSITION).bitwiseAND(F.lit((1 << _BITS) - 1))
     each = -(-runs.total // buckets) or 1
     bucket = F.expr(bucket_property(f"CAST(__n DIV {each} AS INT)", "0"))

@@ -20,6 +20,7 @@ from hiveacid.orc.acid_footer_checks import event_facts_of_footer
 from hiveacid.spark.read import row_statistics as rows
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage.locations import Location
+from hiveacid.storage.paths import spark_path
 from hiveacid.table.check.files import FileChecks, UsedFile, check_files, plain_path
 from hiveacid.table.context import Context
 from hiveacid.table.read.inventory import LocationInventory, TableInventory
@@ -168,7 +169,7 @@ class _Data:
             yield Location(location.root, state, partitions.get(location.root.rstrip("/")))
 
     def _uri(self, path: str) -> str:
-        return self.context.fs.spark_path(path)
+        return spark_path(path)
 
     # findings ------------------------------------------------------------------------------------
 

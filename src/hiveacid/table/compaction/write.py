@@ -298,7 +298,7 @@ def _rebalanced(job: RewriteTask, frame: DataFrame, directory: str) -> DataFrame
     size = sum(entry.size for entry in context.fs.list_tree(directory))
     fixed_buckets = request.buckets or (1 if context.single_bucket(job.table) else None)
     buckets = bucket_count(fixed_buckets, size, context.settings.get(setting_definitions.TARGET_FILE_SIZE))
-    return renumber_rows(context.facts, context.fs, job.table, runs, buckets, reordered=bool(order))
+    return renumber_rows(context.facts, job.table, runs, buckets, reordered=bool(order))
 
 
 def _valid_delete_events(job: RewriteTask) -> DataFrame:

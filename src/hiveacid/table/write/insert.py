@@ -194,7 +194,7 @@ def write_rows(
         counted = (
             None
             if publish.footers_have_row_counts(table)
-            else publish.count_rows(context.facts, context.fs, table, files)
+            else publish.count_rows(context.facts, table, files)
         )
         if counted is not None:
             reported.require_rows(counted)

@@ -34,7 +34,7 @@ from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.storage.load_paths import SourceFile, find_sources
 from hiveacid.storage.locations import Location
-from hiveacid.storage.paths import absolute, real_path
+from hiveacid.storage.paths import absolute, real_path, spark_path
 from hiveacid.table.cleaning.removal import delete_plain_files
 from hiveacid.table.context import Context, all_tables
 from hiveacid.table.partitions import static_values
@@ -252,6 +252,6 @@ def _count(
 ) -> int:
     if supported_file_kind(table) is FileKind.ORC:
         return sum(summary.rows for summary in summaries.values() if summary is not None)
-    paths = [context.fs.spark_path(path) for path, size in files if size]
+    paths = [spark_path(path) for path, size in files if size]
     with translate_errors():
         return flat.read(context.facts, table, escape_globs(paths), STRICT_READ).count() if paths else 0

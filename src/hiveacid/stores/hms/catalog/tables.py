@@ -146,16 +146,12 @@ class MetastoreCatalog:
         """Drop the definition, its partitions and its transaction state; the caller deletes the files."""
         plain_table(name)
         _require_table_kind(self._require_raw(name))
-        self._drop(name)
+        self.drop_raw(name)
 
-    def _drop(self, name: TableName) -> None:
-        self.client.call(
-            "drop_table_with_environment_context",
-            name.database,
-            name.name,
-            False,  # noqa: FBT003 - deleteData
-            _environment({}),
-        )
+    def drop_raw(self, name: TableName, *, delete_data: bool = False) -> None:
+        """Drop a table or view, whatever it is."""
+        call = "drop_table_with_environment_context"
+        self.client.call(call, name.database, name.name, delete_data, _environment({}))
 
     def get_table(self, name: TableName) -> TableDefinition | None:
         """Return a table's definition; None if there is no table of that name, or if it is a view."""
@@ -230,7 +226,7 @@ class MetastoreCatalog:
         """Drop a view. Raises NoSuchTableError if there is no view of that name."""
         plain_table(name)
         self._require_view(name)
-        self._drop(name)
+        self.drop_raw(name)
 
     def _require_view(self, name: TableName) -> Any:
         raw = self._raw(name)
@@ -412,23 +408,17 @@ def _columns(raw: Any) -> list[tuple[str, str, str | None]]:
 
 
 def _enabled_constraints(not_null: Any, default: Any, check: Any) -> Iterator[Constraint]:
-    for one in not_null or ():
-        if one.enable_cstr:
-            yield Constraint(ConstraintKind.NOT_NULL, one.nn_name or "", _constrained_column(one))
-    for one in default or ():
-        if one.enable_cstr:
-            yield Constraint(
-                ConstraintKind.DEFAULT, one.dc_name or "", _constrained_column(one), one.default_value or ""
-            )
-    for one in check or ():
-        if one.enable_cstr:
-            yield Constraint(
-                ConstraintKind.CHECK, one.dc_name or "", _constrained_column(one), one.check_expression or ""
-            )
-
-
-def _constrained_column(raw: Any) -> str | None:
-    return raw.column_name.lower() if raw.column_name else None
+    # the fields that hold the name and the expression
+    for kind, raws, name, text in (
+        (ConstraintKind.NOT_NULL, not_null, "nn_name", None),
+        (ConstraintKind.DEFAULT, default, "dc_name", "default_value"),
+        (ConstraintKind.CHECK, check, "dc_name", "check_expression"),
+    ):
+        for raw in raws or ():
+            if raw.enable_cstr:
+                column = raw.column_name.lower() if raw.column_name else None
+                expression = "" if text is None else getattr(raw, text) or ""
+                yield Constraint(kind, getattr(raw, name) or "", column, expression)
 
 
 def _environment(properties: Mapping[str, str]) -> Any:

@@ -64,10 +64,6 @@ class SaslTransport:
                 f"Kerberos refused a ticket for {principal}: {error}; run kinit, or name a keytab by KRB5_CLIENT_KTNAME"
             ) from error
 
-    def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
-        """Tell whether the transport is open."""
-        return self._socket.fileno() >= 0
-
     def read(self, size: int) -> bytes:
         """Return at most ``size`` bytes of what came, at least one."""
         while not self._in:

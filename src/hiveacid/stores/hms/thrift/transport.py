@@ -65,10 +65,6 @@ class TimedSocket:
     def flush(self) -> None:
         """Do nothing: `write` has sent everything."""
 
-    def fileno(self) -> int:
-        """Return the descriptor, -1 once closed."""
-        return self.plain.fileno()
-
     def close(self) -> None:
         """Close the connection."""
         self.plain.close()

@@ -37,6 +37,9 @@ class SeededStore(WarehouseStore, Protocol):
     capabilities: Capabilities
     clock: Clock
 
+    def drop_raw(self, name: TableName, *, delete_data: bool = False) -> None:
+        """See `MetastoreCatalog.drop_raw`."""
+
 
 def seed_write_ids(
     store: SeededStore, client: Client, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]
@@ -97,9 +100,7 @@ def restart_write_ids(store: SeededStore, table: TableDefinition, mark: tuple[st
             properties=((TRANSACTIONAL.name, "true"), (TRANSACTIONAL_PROPERTIES.name, "insert_only"), mark),
         )
     )
-    environment = protocol.EnvironmentContext(properties={})
-    call = "drop_table_with_environment_context"
-    store.client.call(call, name.database, name.name, True, environment)  # noqa: FBT003 - deleteData
+    store.drop_raw(name, delete_data=True)
     if _top(store, name) > 0:
         raise ids_given(name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from hiveacid.core.format.write_id_lists import NO_OPEN_ID, ValidTxnList, ValidWriteIdList
@@ -216,15 +217,10 @@ def _allocate(client: MetastoreClient, txn_ids: Sequence[TxnId], table: TableNam
 
 
 def _runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
-    low = high = None
-    for one in ids:
-        if low is None or high is None or one != high + 1:
-            if low is not None and high is not None:
-                yield low, high
-            low = one
-        high = one
-    if low is not None and high is not None:
-        yield low, high
+    """Yield the first and last number of each run of consecutive ones; ``ids`` ascend."""
+    for _, group in groupby(enumerate(ids), key=lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in group]
+        yield run[0], run[-1]
 
 
 def commit_txn(client: MetastoreClient, txn_id: TxnId, *, wrote: bool) -> None:
