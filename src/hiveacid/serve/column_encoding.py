@@ -10,8 +10,9 @@ import array
 import re
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,30 @@ _FIELD = struct.Struct(">bh")
 _ITEMS = struct.Struct(">bi")
 
 
+_TYPES: Mapping[str, tuple[int, Any, str | None]] = MappingProxyType(
+    {
+        "boolean": (0, pa.bool_(), None),
+        "tinyint": (1, pa.int8(), None),
+        "smallint": (2, pa.int16(), None),
+        "int": (3, pa.int32(), None),
+        "bigint": (4, pa.int64(), None),
+        "float": (5, pa.float64(), _DOUBLE_BY_TEXT),  # as Hive: 1.1 stays 1.1
+        "double": (6, pa.float64(), None),
+        "string": (_STRING, pa.string(), None),
+        "timestamp": (8, pa.string(), _TEXT),
+        "timestamp_ntz": (8, pa.string(), _TEXT),
+        "binary": (9, pa.binary(), None),
+        "array": (10, pa.string(), _JSON),
+        "map": (11, pa.string(), _JSON),
+        "struct": (12, pa.string(), _JSON),
+        "decimal": (15, pa.string(), _TEXT),
+        "void": (16, pa.string(), _TEXT),
+        "date": (17, pa.string(), _TEXT),
+    }
+)
+"""By Spark's types: ``TTypeId``, Arrow type and conversion."""
+
+
 @dataclass(frozen=True)
 class ResultColumn:
     """A column of a result: name, ``TTypeId``, Arrow type, and the conversion that Spark makes (None: none)."""
@@ -37,37 +62,10 @@ class ResultColumn:
     qualifiers: tuple[tuple[str, int], ...] = ()
 
 
-def _type(number: int, arrow: Any, conversion: str | None = None) -> tuple[int, Any, str | None]:
-    return number, arrow, conversion
-
-
-def _types() -> dict[str, tuple[int, Any, str | None]]:
-    text = pa.string()
-    return {
-        "boolean": _type(0, pa.bool_()),
-        "tinyint": _type(1, pa.int8()),
-        "smallint": _type(2, pa.int16()),
-        "int": _type(3, pa.int32()),
-        "bigint": _type(4, pa.int64()),
-        "float": _type(5, pa.float64(), _DOUBLE_BY_TEXT),  # as Hive: 1.1 stays 1.1
-        "double": _type(6, pa.float64()),
-        "string": _type(_STRING, text),
-        "timestamp": _type(8, text, _TEXT),
-        "timestamp_ntz": _type(8, text, _TEXT),
-        "binary": _type(9, pa.binary()),
-        "array": _type(10, text, _JSON),
-        "map": _type(11, text, _JSON),
-        "struct": _type(12, text, _JSON),
-        "decimal": _type(15, text, _TEXT),
-        "void": _type(16, text, _TEXT),
-        "date": _type(17, text, _TEXT),
-    }
-
-
 def result_column(name: str, spark_type: str) -> ResultColumn:
     """Return the column of a result; ``spark_type``: Spark's ``simpleString``. Types without a number become texts."""
     kind = re.split(r"[<( ]", spark_type, maxsplit=1)[0].lower()
-    number, arrow, conversion = _types().get(kind, (_STRING, pa.string(), _TEXT))
+    number, arrow, conversion = _TYPES.get(kind, (_STRING, pa.string(), _TEXT))
     decimal = _DECIMAL.fullmatch(spark_type)
     qualifiers = (("precision", int(decimal[1])), ("scale", int(decimal[2]))) if decimal else ()
     return ResultColumn(name, number, arrow, conversion, qualifiers)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from hiveacid.sql.native.session import NativeSession
 
 _LONGEST_PATTERN = 512
-_TABLE_TYPES = ("TABLE", "VIEW")
 
 
 def _columns(names: str) -> list[tuple[str, str]]:
@@ -98,18 +98,10 @@ class Metadata:
 
     spark: NativeSession
 
-    def catalogs(self) -> RowsResult:
-        """Return no rows, as Hive does: catalogs are not used."""
-        return RowsResult(_columns("TABLE_CAT"), [])
-
     def schemas(self, pattern: str | None) -> RowsResult:
         """Return databases."""
         rows = [(name, None) for name in self._databases(pattern)]
         return RowsResult(_columns("TABLE_SCHEM TABLE_CATALOG"), rows)
-
-    def table_types(self) -> RowsResult:
-        """Return the types of tables."""
-        return RowsResult(_columns("TABLE_TYPE"), [(name,) for name in _TABLE_TYPES])
 
     def tables(self, schema: str | None, pattern: str | None, types: Sequence[str] | None) -> RowsResult:
         """Return tables and views."""
@@ -156,14 +148,6 @@ class Metadata:
         names = [str(row[0]) for row in self.spark.sql("SHOW FUNCTIONS").collect()]
         rows = [(None, None, name, "", 1, name) for name in names if matches(pattern, name)]
         return RowsResult(_FUNCTIONS, rows)
-
-    def primary_keys(self) -> RowsResult:
-        """Return no rows: keys are not enforced."""
-        return RowsResult(_PRIMARY_KEYS, [])
-
-    def cross_reference(self) -> RowsResult:
-        """Return no rows: keys are not enforced."""
-        return RowsResult(_CROSS_REFERENCE, [])
 
     def _databases(self, pattern: str | None) -> list[str]:
         ours = self.spark.acid.context.catalog.list_databases()
@@ -217,3 +201,30 @@ def _column_row(name: TableName, column: Column, position: int) -> Sequence[obje
         *(None, name.database, name.name, column.name, number, kind.upper(), size, None, digits, radix),
         *(1, column.comment, None, None, None, None, position, "YES", None, None, None, None, "NO"),
     )
+
+
+METADATA_CALLS: Mapping[str, tuple[int, Callable[[Metadata, Any], RowsResult]]] = MappingProxyType(
+    {
+        "GetTypeInfo": (1, lambda metadata, _: metadata.type_info()),
+        "GetCatalogs": (2, lambda *_: RowsResult(_columns("TABLE_CAT"), [])),  # not used, as in Hive
+        "GetSchemas": (3, lambda metadata, request: metadata.schemas(request.schemaName)),
+        "GetTables": (
+            4,
+            lambda metadata, request: metadata.tables(
+                request.schemaName, request.tableName, request.tableTypes
+            ),
+        ),
+        "GetTableTypes": (5, lambda *_: RowsResult(_columns("TABLE_TYPE"), [("TABLE",), ("VIEW",)])),
+        "GetColumns": (
+            6,
+            lambda metadata, request: metadata.columns(
+                request.schemaName, request.tableName, request.columnName
+            ),
+        ),
+        "GetFunctions": (7, lambda metadata, request: metadata.functions(request.tableName)),
+        # keys are not enforced
+        "GetPrimaryKeys": (8, lambda *_: RowsResult(_PRIMARY_KEYS, [])),
+        "GetCrossReference": (8, lambda *_: RowsResult(_CROSS_REFERENCE, [])),
+    }
+)
+"""By calls: ``TOperationType``, and the function that returns the rows."""

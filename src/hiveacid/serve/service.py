@@ -19,7 +19,7 @@ from hiveacid.serve.codec import (
     encode_struct,
 )
 from hiveacid.serve.column_encoding import table_schema
-from hiveacid.serve.metadata import Metadata
+from hiveacid.serve.metadata import METADATA_CALLS, Metadata
 from hiveacid.serve.operations import WRITTEN_NAMES, Operation
 from hiveacid.serve.results import Cursor, Result, RowsResult, SparkResult, empty_log
 from hiveacid.serve.sessions import (
@@ -49,23 +49,8 @@ _MAX_ROWS = 100_000
 _UNKNOWN_METHOD = 1
 _INFO = {13: "hiveacid", 17: "Spark SQL"}  # TGetInfoType: name of the server, of the DBMS
 _DBMS_VERSION = 18
-_LONGEST_NAMES = {
-    30: 128,
-    66: 0,
-    34: 128,
-    35: 256,
-}  # TGetInfoType: of columns, schemas and tables; 0: no limit
-_METADATA = {  # TOperationType
-    "GetTypeInfo": 1,
-    "GetCatalogs": 2,
-    "GetSchemas": 3,
-    "GetTables": 4,
-    "GetTableTypes": 5,
-    "GetColumns": 6,
-    "GetFunctions": 7,
-    "GetPrimaryKeys": 8,
-    "GetCrossReference": 8,
-}
+# TGetInfoType: the longest names of columns, schemas and tables; 0: no limit
+_LONGEST_NAMES = {30: 128, 66: 0, 34: 128, 35: 256}
 
 
 class Service:
@@ -106,7 +91,7 @@ class Service:
         request = message.body.arguments(call)
         self.calls += 1
         try:
-            if message.method in _METADATA:
+            if message.method in METADATA_CALLS:
                 answer = self._metadata(message.method, request, caller)
             else:
                 answer = self._handlers[message.method](request, caller)
@@ -199,19 +184,8 @@ class Service:
 
     def _metadata(self, method: str, request: Any, caller: Caller) -> Any:
         session = self._of_session(request, caller)
-        metadata = Metadata(session.spark)
-        calls: dict[str, Callable[[], Result]] = {
-            "GetTypeInfo": metadata.type_info,
-            "GetCatalogs": metadata.catalogs,
-            "GetSchemas": lambda: metadata.schemas(request.schemaName),
-            "GetTables": lambda: metadata.tables(request.schemaName, request.tableName, request.tableTypes),
-            "GetTableTypes": metadata.table_types,
-            "GetColumns": lambda: metadata.columns(request.schemaName, request.tableName, request.columnName),
-            "GetFunctions": lambda: metadata.functions(request.tableName),
-            "GetPrimaryKeys": metadata.primary_keys,
-            "GetCrossReference": metadata.cross_reference,
-        }
-        operation = self._register(session, calls[method], _METADATA[method])
+        kind, rows = METADATA_CALLS[method]
+        operation = self._register(session, lambda: rows(Metadata(session.spark), request), kind)
         return self._outcome(session, operation, operation.start(), caller)
 
     def _register(self, session: ClientSession, work: Callable[[], Result | None], kind: int) -> Operation:

@@ -88,19 +88,17 @@ def partition_name(name: str | None) -> str | None:
     return require_storable("the name of the partition", name)
 
 
-def client(one: Client) -> Client:
-    """Return a client whose texts can be kept."""
+def client(one: Client) -> None:
+    """Raise CatalogError for a client with texts that no store can keep."""
     for field, value in (("user", one.user), ("host", one.host), ("agent", one.agent)):
         require_storable(f"the client's {field}", value)
-    return one
 
 
-def open_count(count: int, limits: Limits) -> int:
-    """Return the number of transactions to open. Raises ConfigError below 1 and above hive.txn.max.open.batch."""
+def open_count(count: int, limits: Limits) -> None:
+    """Raise ConfigError for a number of transactions to open below 1 or above hive.txn.max.open.batch."""
     if not 1 <= count <= limits.max_open_batch:
         msg = f"{count} transactions at once: hive.txn.max.open.batch allows 1 to {limits.max_open_batch}"
         raise ConfigError(msg)
-    return count
 
 
 def components(request: Sequence[LockComponent]) -> tuple[LockComponent, ...]:
@@ -117,15 +115,14 @@ def components(request: Sequence[LockComponent]) -> tuple[LockComponent, ...]:
     return tuple(request)
 
 
-def start(wanted: Start, kind: TxnKind) -> Start:
-    """Return the requests of a transaction's start. Raises ConfigError, CatalogError, TransactionStateError."""
+def start(wanted: Start, kind: TxnKind) -> None:
+    """Check the requests of a transaction's start. Raises ConfigError, CatalogError, TransactionStateError."""
     if wanted.locks:
         components(wanted.locks)
     for name in (*wanted.tables, *wanted.writes):
         table_name(name)
     if wanted.writes and kind is TxnKind.READ_ONLY:
         raise TransactionStateError(f"a read-only transaction may not write to {wanted.writes[0]}")
-    return wanted
 
 
 def written(changes: Sequence[Written]) -> tuple[Written, ...]:
@@ -153,8 +150,8 @@ def seedable(high_watermark: int) -> None:
         raise ConfigError(msg)
 
 
-def compaction(request: CompactionRequest) -> CompactionRequest:
-    """Return a compaction request. Raises ConfigError for an unknown kind, CatalogError for texts that no store can keep."""
+def compaction(request: CompactionRequest) -> None:
+    """Raise ConfigError for an unknown kind of compaction, CatalogError for texts that no store can keep."""
     table_name(request.table)
     partition_name(request.partition)
     if request.kind not in COMPACTION_KINDS:
@@ -165,7 +162,6 @@ def compaction(request: CompactionRequest) -> CompactionRequest:
     require_storable("the reason of the compaction", request.reason or "")
     for key, value in request.properties:
         require_storable("a property of the compaction", key + value)
-    return request
 
 
 def pool_name(name: str) -> str:
@@ -182,43 +178,38 @@ def stream(key: StreamKey, writer: str = "-", checkpoint: str = "-") -> StreamKe
     return key
 
 
-def service(one: Service) -> Service:
-    """Return a service to announce. Raises CatalogError for texts that no store can keep."""
+def service(one: Service) -> None:
+    """Raise CatalogError for a service with texts that no store can keep."""
     _name("the name of the service", one.name, LONGEST_TABLE)
     _name("the kind of the service", one.kind, LONGEST_POOL)
     require_storable("the pool of the service", one.pool or "")
     require_storable("the version of the service", one.version or "")
-    return one
 
 
-def database(definition: DatabaseDefinition) -> DatabaseDefinition:
-    """Return a database definition; CatalogError for an impossible name or location."""
+def database(definition: DatabaseDefinition) -> None:
+    """Raise CatalogError for a database with an impossible name or location."""
     database_name(definition.name)
     require_storable("the location of the database", definition.location)
-    return definition
 
 
-def table(definition: TableDefinition) -> TableDefinition:
-    """Return a table definition; CatalogError for an impossible name or location."""
+def table(definition: TableDefinition) -> None:
+    """Raise CatalogError for a table with an impossible name or location."""
     table_name(definition.name)
     require_storable("the location of the table", definition.location)
-    return definition
 
 
-def partitions(ones: Sequence[Partition]) -> tuple[Partition, ...]:
-    """Return partitions; CatalogError for impossible values or locations."""
+def partitions(ones: Sequence[Partition]) -> None:
+    """Raise CatalogError for partitions with impossible values or locations."""
     for partition in ones:
         require_storable("the location of the partition", partition.location)
         for value in partition.values:
             require_storable("a partition value", value or "")
-    return tuple(ones)
 
 
-def changes(ones: CatalogChanges) -> CatalogChanges:
-    """Return the catalog changes of a commit. Raises CatalogError for impossible names."""
+def changes(ones: CatalogChanges) -> None:
+    """Raise CatalogError for impossible names in the catalog changes of a commit."""
     for definition in (*ones.tables, *ones.altered):
         table(definition)
     for partition in ones.partitions:
         table_name(partition.table)
         partitions([partition.partition])
-    return ones

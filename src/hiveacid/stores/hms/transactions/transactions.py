@@ -43,9 +43,8 @@ class MetastoreTransactions:
 
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """Open transactions. Their kind is sent to Hive 4 only, because Hive 3 has no field for it."""
-        who = argument_validation.client(client)
-        if not self.capabilities.txn_types:
-            who = without_quotes(who)
+        argument_validation.client(client)
+        who = client if self.capabilities.txn_types else without_quotes(client)
         self._txn_client = who
         argument_validation.open_count(count, self._limits)
         request = protocol.OpenTxnRequest(
