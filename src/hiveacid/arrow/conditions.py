@@ -58,8 +58,19 @@ class Condition:
     columns: tuple[str, ...]
 
 
-TruthExpression = Callable[[bool], Any]
-"""Takes a truth value; returns an expression for the rows where a condition has this value. NULL is neither."""
+@dataclass(frozen=True)
+class Truth:
+    """Two expressions: one is true where a condition is true, the other where it is false. Both are false at NULL."""
+
+    true: Any
+    false: Any
+
+    def __invert__(self) -> Truth:
+        """Return the truth of the opposite condition."""
+        return Truth(self.false, self.true)
+
+
+UNKNOWN = Truth(NEVER, NEVER)
 
 
 def parse_condition(text: str, table: TableDefinition) -> Condition:
@@ -68,7 +79,7 @@ def parse_condition(text: str, table: TableDefinition) -> Condition:
     truth = parser.disjunction(0)
     if parser.token.kind is not TokenKind.END:
         parser.fail("the condition should end here")
-    return Condition(truth(True), tuple(dict.fromkeys(parser.columns)))  # noqa: FBT003 - as `TruthExpression`
+    return Condition(truth.true, tuple(dict.fromkeys(parser.columns)))
 
 
 def condition_of(expression: Any, schema: Any) -> Condition:
@@ -127,31 +138,30 @@ class _Parser:
         if not self.take(word):
             self.fail(f"{word} was expected")
 
-    def disjunction(self, depth: int) -> TruthExpression:
+    def disjunction(self, depth: int) -> Truth:
         parts = [self.conjunction(depth)]
         while self.take("OR"):
             parts.append(self.conjunction(depth))
-        return lambda positive: _joined([part(positive) for part in parts], or_ if positive else and_)
+        return _any(parts)
 
-    def conjunction(self, depth: int) -> TruthExpression:
+    def conjunction(self, depth: int) -> Truth:
         parts = [self.negation(depth)]
         while self.take("AND"):
             parts.append(self.negation(depth))
-        return lambda positive: _joined([part(positive) for part in parts], and_ if positive else or_)
+        return _all(parts)
 
-    def negation(self, depth: int) -> TruthExpression:
+    def negation(self, depth: int) -> Truth:
         if depth > _MAX_DEPTH:
             self.fail(f"the condition is nested more than {_MAX_DEPTH} deep")
         if self.take("NOT") or self.take("!"):
-            inner = self.negation(depth + 1)
-            return lambda positive: inner(not positive)
+            return ~self.negation(depth + 1)
         if self.take("("):
             inner = self.disjunction(depth + 1)
             self.expect(")")
             return inner
         return self.comparison()
 
-    def comparison(self) -> TruthExpression:
+    def comparison(self) -> Truth:
         left = self.term()
         operator = _SPELLINGS.get(self.token.keyword, self.token.keyword)
         if operator == "<=>" or operator in _OPPOSITE:
@@ -165,30 +175,27 @@ class _Parser:
             negated = self.take("NOT")
             if not self.take("NULL"):
                 self.fail("NULL was expected")
-            return self._is_null(left, negated=negated)
+            return ~_is_null(left) if negated else _is_null(left)
         negated = self.take("NOT")
         token = self.token
         if self.take("IN"):
-            return _negated(self._in(left, token), negated=negated)
-        if self.take("BETWEEN"):
+            truth = self._in(left, token)
+        elif self.take("BETWEEN"):
             low = self.term()
             self.expect("AND")
             high = self.term()
-            parts = self._binary(left, ">=", low, token), self._binary(left, "<=", high, token)
-            return _negated(
-                lambda positive: _joined([part(positive) for part in parts], and_ if positive else or_),
-                negated=negated,
-            )
-        if self.take("LIKE"):
-            return _negated(self._like(left, token), negated=negated)
-        if negated:
+            truth = _all([self._binary(left, ">=", low, token), self._binary(left, "<=", high, token)])
+        elif self.take("LIKE"):
+            truth = self._like(left, token)
+        elif negated:
             self.fail("IN, BETWEEN or LIKE was expected")
-        if left.kind == "boolean":
-            true = Term("boolean", left.token, value=True)
-            return self._binary(left, "=", true, left.token)
-        if left.kind == "null":
-            return lambda _: NEVER
-        return self.fail("a comparison was expected")
+        elif left.kind == "boolean":
+            truth = self._binary(left, "=", Term("boolean", left.token, value=True), left.token)
+        elif left.kind == "null":
+            truth = UNKNOWN
+        else:
+            self.fail("a comparison was expected")
+        return ~truth if negated else truth
 
     # columns and literals
 
@@ -287,57 +294,37 @@ class _Parser:
 
     # conditions
 
-    def _is_null(self, term: Term, *, negated: bool) -> TruthExpression:
-        if term.column is None:
-            result = ALWAYS if (term.kind == "null") != negated else NEVER
-            opposite = NEVER if result is ALWAYS else ALWAYS
-            return lambda positive: result if positive else opposite
-        field = ds.field(term.column)
-        return lambda positive: field.is_null() if positive != negated else field.is_valid()
-
-    def _null_safe(self, left: Term, right: Term, token: Token) -> TruthExpression:
+    def _null_safe(self, left: Term, right: Term, token: Token) -> Truth:
         if left.kind == "null":
             left, right = right, left
         if right.kind == "null":
-            return self._is_null(left, negated=False)
+            return _is_null(left)
         equal = self._binary(left, "=", right, token)
         nulls = [ds.field(term.column).is_null() for term in (left, right) if term.column is not None]
         both = reduce(and_, nulls) if len(nulls) == 2 else NEVER  # noqa: PLR2004 - both are columns
+        one_null = NEVER if not nulls else nulls[0] if len(nulls) == 1 else nulls[0] != nulls[1]
+        return Truth(equal.true | both, equal.false | one_null)
 
-        def truth(positive: bool) -> Any:  # noqa: FBT001 - as `TruthExpression`
-            if positive:
-                return equal(True) | both  # noqa: FBT003
-            one_null = NEVER if not nulls else nulls[0] if len(nulls) == 1 else nulls[0] != nulls[1]
-            return equal(False) | one_null  # noqa: FBT003
-
-        return truth
-
-    def _binary(self, left: Term, operator: str, right: Term, token: Token) -> TruthExpression:
+    def _binary(self, left: Term, operator: str, right: Term, token: Token) -> Truth:
         if "null" in (left.kind, right.kind):
-            return lambda _: NEVER
+            return UNKNOWN
         if left.column is None and right.column is not None:
             left, operator, right = right, _MIRRORED.get(operator, operator), left
         sides = self._typed(left, right, token)
-        return lambda positive: compare_sides(sides, operator if positive else _OPPOSITE[operator])
+        return Truth(compare_sides(sides, operator), compare_sides(sides, _OPPOSITE[operator]))
 
-    def _in(self, left: Term, token: Token) -> TruthExpression:
+    def _in(self, left: Term, token: Token) -> Truth:
         self.expect("(")
         items = [self.term()]
         while self.take(","):
             items.append(self.term())
         self.expect(")")
-        some_null = left.kind == "null" or any(item.kind == "null" for item in items)
-        equals = [self._binary(left, "=", item, token) for item in items if item.kind != "null"]
-        fast = self._is_in(left, [item for item in items if item.kind != "null"], token)
-
-        def truth(positive: bool) -> Any:  # noqa: FBT001 - as `TruthExpression`
-            if left.kind == "null" or (some_null and not positive):
-                return NEVER
-            if fast is not None:
-                return fast if positive else ~fast & ds.field(left.column).is_valid()
-            return _joined([equal(positive) for equal in equals], or_ if positive else and_)
-
-        return truth
+        values = [item for item in items if item.kind != "null"]
+        fast = self._is_in(left, values, token)
+        if fast is None:
+            return _any([self._binary(left, "=", item, token) for item in items])
+        others = ~fast & ds.field(left.column).is_valid() if len(values) == len(items) else NEVER
+        return Truth(fast, others)
 
     def _is_in(self, left: Term, items: Sequence[Term], token: Token) -> Any:
         """Return membership as one expression, if all items are values of the column's own type."""
@@ -356,7 +343,7 @@ class _Parser:
             else NEVER
         )
 
-    def _like(self, left: Term, token: Token) -> TruthExpression:
+    def _like(self, left: Term, token: Token) -> Truth:
         pattern = self.term()
         escape = "\\"
         if self.take("ESCAPE"):
@@ -365,7 +352,7 @@ class _Parser:
                 self.fail("one character in quotes was expected", literal.token)
             escape = literal.value
         if "null" in (left.kind, pattern.kind):
-            return lambda _: NEVER
+            return UNKNOWN
         if (
             left.column is None
             or left.kind not in TEXTS
@@ -377,7 +364,7 @@ class _Parser:
         if regex is None:
             self.fail(f"in a pattern, {escape} comes before %, _ or itself only", pattern.token)
         matches = pc.match_substring_regex(ds.field(left.column), pattern=regex)
-        return lambda positive: matches if positive else ~matches
+        return Truth(matches, ~matches)
 
     def _typed(self, left: Term, right: Term, token: Token) -> Sides:
         if LOCAL_TIMESTAMP in (left.kind, right.kind):
@@ -396,8 +383,19 @@ class _Parser:
         return sides
 
 
-def _negated(truth: TruthExpression, *, negated: bool) -> TruthExpression:
-    return (lambda positive: truth(not positive)) if negated else truth
+def _is_null(term: Term) -> Truth:
+    if term.column is None:
+        return Truth(ALWAYS, NEVER) if term.kind == "null" else Truth(NEVER, ALWAYS)
+    field = ds.field(term.column)
+    return Truth(field.is_null(), field.is_valid())
+
+
+def _all(parts: Sequence[Truth]) -> Truth:
+    return Truth(_joined([part.true for part in parts], and_), _joined([part.false for part in parts], or_))
+
+
+def _any(parts: Sequence[Truth]) -> Truth:
+    return ~_all([~part for part in parts])
 
 
 def _joined(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:

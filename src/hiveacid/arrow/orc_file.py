@@ -246,12 +246,7 @@ class OrcRows:
         ranges: list[tuple[int, int] | None] = []
         for column in (ORIGINAL_WRITE_ID, BUCKET, ROW_ID):
             part = statistics[column]
-            is_known = (
-                isinstance(part.minimum, int)
-                and isinstance(part.maximum, int)
-                and part.count == self.tail.stripes[stripe].rows
-            )
-            ranges.append((int(str(part.minimum)), int(str(part.maximum))) if is_known else None)
+            ranges.append(part.integers if part.count == self.tail.stripes[stripe].rows else None)
         return StripeKeys(*ranges)
 
     def first_row(self, stripe: int) -> int:

@@ -75,10 +75,8 @@ def event_facts_of_footer(tail: OrcTail) -> EventFacts:
 
 
 def _span(tail: OrcTail, column: int) -> Span | None:
-    column_statistics = tail.column_statistics[column]
-    if isinstance(column_statistics.minimum, int) and isinstance(column_statistics.maximum, int):
-        return Span(column_statistics.minimum, column_statistics.maximum)
-    return None
+    ends = tail.column_statistics[column].integers
+    return None if ends is None else Span(*ends)
 
 
 def _statistics(tail: OrcTail, file: EventFile) -> Iterator[Finding]:

@@ -163,9 +163,8 @@ def _has_events(tail: OrcTail) -> bool:
 def _range(tail: OrcTail, column: int) -> Range | None:
     if len(tail.column_statistics) <= column or tail.row_index_stride == 0:
         return None
-    statistics = tail.column_statistics[column]
-    low, high = statistics.minimum, statistics.maximum
-    return Range(low, high) if isinstance(low, int) and isinstance(high, int) else None
+    ends = tail.column_statistics[column].integers
+    return None if ends is None else Range(*ends)
 
 
 # Without parsing the whole tail. Files of one table repeat their types, postscripts and many statistics byte for byte, so
@@ -253,5 +252,4 @@ def _columns(types: tuple[int | bytes, ...]) -> tuple[bool, Struct]:
 def _integers(statistics: bytes) -> tuple[int | None, Range | None]:
     """Return the number of values and the range of an integer column from its statistics."""
     column = decode_statistics(statistics)
-    low, high = column.minimum, column.maximum
-    return column.count, Range(low, high) if isinstance(low, int) and isinstance(high, int) else None
+    return column.count, None if column.integers is None else Range(*column.integers)

@@ -84,11 +84,10 @@ def _stripe_keys(tail: OrcTail) -> list[_StripeKeys]:
 
 
 def _range(statistics: StatisticsList, column: int, path: str) -> Range:
-    decoded = statistics[column]  # each access decodes it anew
-    low, high = decoded.minimum, decoded.maximum
-    if not isinstance(low, int) or not isinstance(high, int):
+    ends = statistics[column].integers
+    if ends is None:
         raise BadFileError("an ACID column has no lowest and highest value", path=path)
-    return Range(low, high)
+    return Range(*ends)
 
 
 def _require_key_order(stripes: list[_StripeKeys], path: str, *, deletes: bool) -> None:

@@ -30,6 +30,12 @@ class ColumnStatistics:
     maximum: Value = None
     total: Value = None
 
+    @property
+    def integers(self) -> tuple[int, int] | None:
+        """Return minimum and maximum if they are whole numbers; None without them."""
+        low, high = self.minimum, self.maximum
+        return (low, high) if isinstance(low, int) and isinstance(high, int) else None
+
 
 # Maximum of a decimal's characters and of its exponent. A column has at most 38 digits, a sum some more.
 _LONGEST_DECIMAL = 100

@@ -44,6 +44,12 @@ def test_days_are_members_of_a_list_of_times() -> None:
         assert times.filter(parse_condition(text, TABLE).predicate).num_rows == rows
 
 
+def test_a_literal_is_never_among_nulls() -> None:
+    rows = pa.table({"i": pa.array([1, None])})
+    for text in ("1 IN (NULL)", "1 NOT IN (NULL, NULL)", "i NOT IN (2, NULL)"):
+        assert rows.filter(parse_condition(text, TABLE).predicate).num_rows == 0
+
+
 def test_columns_by_number_are_refused_because_a_read_has_others() -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("s", pa.string())])
     for expression in (pc.field(0) == 7, (pc.field("a") == 1) & pc.field(1).is_valid()):

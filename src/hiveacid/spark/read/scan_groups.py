@@ -76,9 +76,7 @@ class FileGroup:
     sizes: tuple[tuple[int, int], ...] = ()
 
 
-def group_files(
-    table: TableDefinition, locations: Sequence[Location], files_of: FilesOf
-) -> list[FileGroup]:
+def group_files(table: TableDefinition, locations: Sequence[Location], files_of: FilesOf) -> list[FileGroup]:
     """Group the files of all locations into as few scans as possible (100 scans cost 8 times one scan)."""
     single = len(locations) == 1
     groups: dict[tuple[int, str | None, ReadOptions], list[tuple[str, int, tuple[int, int]]]] = defaultdict(
