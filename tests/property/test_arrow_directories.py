@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from hiveacid.arrow.scan import read_batches
 from hiveacid.arrow.snapshot import take_snapshot
+from hiveacid.arrow.table import select
 from hiveacid.arrow.warehouse import ArrowWarehouse, open_warehouse
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
@@ -120,7 +121,7 @@ def test_committed_rows_are_read_from_any_legal_location(wh: ArrowWarehouse, see
         table = wh.table(name)
 
         def read(columns: list[str] | None, where: str | None, *, row_ids: bool = False) -> list[Any]:
-            selection = table.select(columns, where, row_ids=row_ids)
+            selection = select(table.definition, columns, where, row_ids=row_ids)
             with reader_of(wh, table.definition, ids) as txn:
                 found = take_snapshot(wh.context, table.definition, txn, predicate=selection.predicate)
                 return [*read_batches(wh.context, found, selection)]

@@ -70,7 +70,8 @@ class ArrowTable:
     @property
     def schema(self) -> Any:
         """Return the Arrow schema: data columns, then partition columns."""
-        return _schema_of(self.definition)
+        table = self.definition
+        return output_schema(table, table.column_names, row_ids=False)
 
     def to_arrow(
         self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ReadOptions]
@@ -167,22 +168,6 @@ class ArrowTable:
 
     # reading
 
-    def select(
-        self,
-        columns: Sequence[str] | None,
-        where: Any,
-        *,
-        row_ids: bool,
-        table: TableDefinition | None = None,
-    ) -> Selection:
-        """Check and resolve columns and filter. Raises NoSuchColumnError, ParseError, ConfigError."""
-        table = self.definition if table is None else table
-        names = _columns(table, columns)
-        condition = _condition(table, where)
-        if condition is None:
-            return Selection(names, row_ids=row_ids)
-        return Selection(names, condition.predicate, condition.columns, row_ids)
-
     @contextmanager
     def _reading(
         self, columns: Sequence[str] | None, where: Any, as_of: AsOf | PointInTime, *, row_ids: bool
@@ -191,7 +176,7 @@ class ArrowTable:
         table = self.definition
         supported_file_kind(table)
         self._require_row_ids(table, row_ids=row_ids)
-        selection = self.select(columns, where, row_ids=row_ids, table=table)
+        selection = select(table, columns, where, row_ids=row_ids)
         context, complete = self.context, False
         leases = context.read_leases
         try:
@@ -244,8 +229,12 @@ class ArrowTable:
             raise TransactionStateError("the warehouse is closed: hiveacid.open(...) opens it again")
 
 
-def _schema_of(table: TableDefinition) -> Any:
-    return output_schema(table, table.column_names, row_ids=False)
+def select(table: TableDefinition, columns: Sequence[str] | None, where: Any, *, row_ids: bool) -> Selection:
+    """Check and resolve columns and filter. Raises NoSuchColumnError, ParseError, ConfigError."""
+    names, condition = _columns(table, columns), _condition(table, where)
+    if condition is None:
+        return Selection(names, row_ids=row_ids)
+    return Selection(names, condition.predicate, condition.columns, row_ids)
 
 
 def _columns(table: TableDefinition, columns: Sequence[str] | None) -> tuple[str, ...]:

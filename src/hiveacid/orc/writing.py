@@ -118,7 +118,7 @@ def _by_pyorc(table: Any, types: Sequence[HiveType], codec: str) -> bytes:
         },
     ) as writer:
         lists = [
-            [get(value) for value in _as_numbers(column).to_pylist()]
+            [get(value) for value in column.cast(_number_type(column.type)).to_pylist()]
             for get, column in zip(getters, table.columns, strict=True)
         ]
         for row in zip(*lists, strict=True):
@@ -166,12 +166,8 @@ def _pyorc_type(hive: HiveType) -> str:
     return str(hive)
 
 
-def _as_numbers(column: Any) -> Any:
-    """Return dates and timestamps as numbers: Python's own types lack some years and the calendar."""
-    return column.cast(_number_type(column.type))
-
-
 def _number_type(of: Any) -> Any:
+    """Return a type with numbers for dates and timestamps: Python's own types lack some years and the calendar."""
     if pa.types.is_timestamp(of):
         return pa.int64()
     if pa.types.is_date(of):

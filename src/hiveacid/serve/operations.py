@@ -60,7 +60,8 @@ class Operation:
         if result is not None:
             cursor = Cursor(result)
             cursor.fill()  # errors of the query appear now, and small results are complete
-            self.modified_rows = _modified_rows(cursor)
+            if [column.name for column in result.columns] == WRITTEN_NAMES:
+                self.modified_rows = cursor.first_number()
             self._cursor = cursor
 
     def done_within(self, seconds: float) -> bool:
@@ -148,10 +149,3 @@ class Operation:
         if self._cursor is not None:
             self._cursor.close()
         self._cursor, self._told_of_result = None, False
-
-
-def _modified_rows(cursor: Cursor) -> int | None:
-    """Return the number of rows that a statement has changed; None for a query."""
-    if [column.name for column in cursor.result.columns] != WRITTEN_NAMES:
-        return None
-    return cursor.first_number()

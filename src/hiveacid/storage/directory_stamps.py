@@ -88,11 +88,6 @@ class StampedListings:
         return DirectoryStamp(paths, facts)
 
 
-def can_have_stamp(root: str) -> bool:
-    """Tell whether a directory may lie on a file system of this machine."""
-    return is_local(root)
-
-
 def is_on_local_disk(path: str) -> bool:
     """Tell whether a path lies on a file system of this machine, and not on one of a network."""
     try:

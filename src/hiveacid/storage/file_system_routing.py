@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 
 from hiveacid.core.snapshot.listing import FileEntry
@@ -18,16 +19,11 @@ from hiveacid.storage.paths import StorageUri, is_local, parse_uri
 Opener = Callable[[StorageUri], FileSystem]
 
 
-def open_by_arrow(uri: StorageUri) -> FileSystem:
-    """Open the file system of a URI from environment variables alone, without Spark or settings."""
-    return open_arrow(uri, from_environment)
-
-
 @dataclass(frozen=True)
 class AnyFileSystem:
     """``ports.FileSystem`` for every path: local disks, and remote file systems that ``opener`` opens once each."""
 
-    opener: Opener = open_by_arrow
+    opener: Opener = field(default_factory=lambda: partial(open_arrow, lookup=from_environment))
     local: FileSystem = field(default_factory=LocalFileSystem)
     _opened: dict[tuple[str, str], FileSystem] = field(default_factory=dict, compare=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)

@@ -9,7 +9,8 @@ from hiveacid.config.property_definitions import CONVERSION
 from hiveacid.core.model import Partition, TableDefinition, TableKind
 from hiveacid.core.snapshot.selection_reuse import IdView, Reach, SnapshotIds, is_final, measure_reach
 from hiveacid.storage import locations as table_locations
-from hiveacid.storage.directory_stamps import DirectoryStamp, StampedListings, can_have_stamp
+from hiveacid.storage.directory_stamps import DirectoryStamp, StampedListings
+from hiveacid.storage.paths import is_local
 from hiveacid.table.context import StoreContext
 
 
@@ -53,7 +54,7 @@ def list_kept(
     roots_not_kept: list[str] = []
 
     def list_or_reuse(root: str, partition: Partition | None) -> table_locations.Location:
-        if listings is None or table.kind is TableKind.PLAIN or not can_have_stamp(root):
+        if listings is None or table.kind is TableKind.PLAIN or not is_local(root):
             roots_not_kept.append(root)
             return table_locations.read_location(context.fs, table, root, partition, ids.write_ids, ids.txns)
         cached = cache.get((table_key, root))
