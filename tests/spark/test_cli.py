@@ -148,6 +148,19 @@ def test_who_only_looks_makes_no_warehouse(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout.count("default")) == (0, 1), result.stderr
 
 
+def test_a_new_warehouse_is_announced_and_needs_the_directory_above_it(tmp_path: Path) -> None:
+    for arguments in (["shell"], ["sql", "-e", "CREATE DATABASE d"], ["serve"]):
+        result = run(*arguments, "-w", str(tmp_path / "typo/wh"))
+        assert (result.exit_code, result.stdout) == (1, ""), arguments
+        assert f"no directory {tmp_path / 'typo'} for a new one" in result.stderr
+    assert not (tmp_path / "typo").exists()
+    place = str(tmp_path / "warehouse")
+    assert f"creating a new warehouse at {place}\n" in run("shell", "-w", place, text="SHOW TABLES;").stderr
+    assert "creating" not in run("shell", "-w", place, text="SHOW TABLES;").stderr
+    near = run("shell", "-w", f"{place}s", text="SHOW TABLES;").stderr
+    assert f"creating a new warehouse at {place}s; did you mean warehouse?\n" in near
+
+
 def test_tables_are_listed_described_and_looked_into(warehouse: str) -> None:
     assert lines(run("table", "list", "-w", warehouse, "-o", "json")) == [{"tab_name": "t"}]
     assert {"col_name": "item", "data_type": "string", "comment": ""} in lines(

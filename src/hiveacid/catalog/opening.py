@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.model import DatabaseDefinition
+from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import AlreadyExistsError, ConfigError
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock
@@ -69,6 +70,25 @@ def require_existing_warehouse(warehouse: str | None, store: str | None) -> None
     """Raise ConfigError for a local warehouse that does not exist, in commands that must not create one."""
     if store is None and warehouse and "://" not in warehouse and not Path(absolute(warehouse)).is_dir():
         raise ConfigError(f"there is no warehouse at {warehouse}: CREATE TABLE by hiveacid sql makes one")
+
+
+def announce_new_warehouse(warehouse: str, store: str | None) -> str | None:
+    """Return a line about the local warehouse that a command is about to create; None if there is one.
+
+    Raises ConfigError if the directory above it does not exist either (a misspelt path).
+    """
+    if not is_local(warehouse) or is_metastore(store):
+        return None
+    root = Path(absolute(warehouse))
+    if Path(root, STORE_DIRECTORY).exists():
+        return None
+    if not root.parent.is_dir():
+        raise ConfigError(
+            f"there is no warehouse at {warehouse}, and no directory {root.parent} for a new one: correct the path, or "
+            "create that directory"
+        )
+    others = (path.parent.name for path in root.parent.glob(f"*/{STORE_DIRECTORY}"))
+    return f"creating a new warehouse at {root}{did_you_mean(root.name, others)}"
 
 
 def _open_metastore(

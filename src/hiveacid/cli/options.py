@@ -38,12 +38,13 @@ class ConnectionOptions:
     verbose: bool
 
     @contextmanager
-    def session(self, *, new: bool = False) -> Iterator[AcidSession]:
+    def session(self, *, new: bool = False, quiet: bool = False) -> Iterator[AcidSession]:
         """Yield a connection on a local Spark session; both end with the block.
 
-        ``new``: create a missing warehouse. Without it, a missing warehouse is a ConfigError (a misspelt path).
+        ``new``: create a missing warehouse, if the directory above it exists. Without it, a missing warehouse is a ConfigError
+        (a misspelt path). ``quiet``: do not print that it is created.
         """
-        self._require_warehouse(existing=not new)
+        self._require_warehouse(existing=not new, quiet=quiet)
         require_pyspark()
         from hiveacid.spark.session.launch import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.session import connect  # noqa: PLC0415
@@ -58,7 +59,7 @@ class ConnectionOptions:
     def native_session(self, more: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[NativeSession]:
         """Yield a native session on a new Spark with ``more`` of its settings, and hiveacid's ``settings``.
 
-        A missing warehouse is created.
+        A missing warehouse is created, if the directory above it exists.
         """
         self._require_warehouse(existing=False)
         require_pyspark()
@@ -95,14 +96,21 @@ class ConnectionOptions:
         with self.opened_store() as store:
             yield StandaloneAccess(AnyFileSystem(), store, store)
 
-    def _require_warehouse(self, *, existing: bool = True) -> None:
-        from hiveacid.catalog.opening import require_existing_warehouse  # noqa: PLC0415 - keeps --help fast
+    def _require_warehouse(self, *, existing: bool = True, quiet: bool = False) -> None:
+        from hiveacid.catalog.opening import (  # noqa: PLC0415 - keeps --help fast
+            announce_new_warehouse,
+            require_existing_warehouse,
+        )
         from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
 
         if not self.warehouse and not is_metastore(self.store):
             raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
         if existing:
             require_existing_warehouse(self.warehouse, self.store)
+        elif self.warehouse:
+            line = announce_new_warehouse(self.warehouse, self.store)
+            if line is not None and not quiet:
+                click.echo(line, err=True)
 
     def _conf(self) -> dict[str, str]:
         pairs = [text.partition("=") for text in self.conf]

@@ -43,7 +43,7 @@ def sql(
     """
     statements = list(_statements(_script(text, file, source)))
     creates = any(text.lstrip()[: len("CREATE")].upper() == "CREATE" for text, _ in statements)
-    with connection.session(new=creates) as session:
+    with connection.session(new=creates, quiet=True) as session:
         successes = [
             _run(session, statement, line, output, keep_going=keep_going) for statement, line in statements
         ]
