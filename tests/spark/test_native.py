@@ -227,6 +227,12 @@ def test_sessions_that_know_nothing_of_us(native: NativeSession) -> None:
 
     def batch(frame: DataFrame, number: int) -> None:
         frame.sparkSession.sql(f"INSERT INTO t VALUES ({10 + number})")
+        frame.createOrReplaceTempView("batch")
+        merge = (
+            "MERGE INTO t USING @ b ON t.id = b.value WHEN NOT MATCHED AND b.value < 0 THEN INSERT VALUES (0)"
+        )
+        frame.sparkSession.sql(merge.replace("@", "batch"))
+        native.sql(merge.replace("@", "{frame}"), frame=frame)
         seen.append(frame.sparkSession.sql("SELECT count(*) FROM t").first()[0])
 
     query = native.readStream.format("rate").load().writeStream.foreachBatch(batch).trigger(once=True).start()

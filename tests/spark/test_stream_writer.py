@@ -15,6 +15,7 @@ from hiveacid.errors import (
     DataError,
     InsertOnlyError,
     NoSuchColumnError,
+    NoSuchTableError,
     SchemaMismatchError,
     StreamCheckpointError,
     StreamFencedError,
@@ -98,6 +99,39 @@ def test_every_batch_once(spark: SparkSession, acid: AcidSession, tmp_path: Path
     assert rows(acid, "SELECT count(*), count(DISTINCT id) FROM t") == [(10, 10)]
     run(spark, tmp_path, t.stream_writer("events", restart=True), schema, "new")
     assert rows(acid, "SELECT count(*), count(DISTINCT id) FROM t") == [(20, 10)]
+
+
+def test_a_statement_takes_the_batch_by_name(spark: SparkSession, acid: AcidSession, tmp_path: Path) -> None:
+    """A view of the batch is unknown outside of the session of its query; the error says what to write instead."""
+    acid.sql(f"CREATE TABLE t (id BIGINT, v STRING) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1, 'old')")
+    drop(tmp_path, 0, {"id": 1, "v": "new"}, {"id": 2, "v": "b"})
+    drop(tmp_path, 1, {"id": 2, "v": "c"})
+    merge = (
+        "MERGE INTO t USING @ AS u ON t.id = u.id WHEN MATCHED THEN UPDATE SET v = u.v "
+        "WHEN NOT MATCHED THEN INSERT VALUES (u.id, u.v)"
+    )
+    hints = []
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        frame.persist()
+        frame.createOrReplaceTempView("updates")
+        with pytest.raises(NoSuchTableError) as missing:
+            acid.sql(merge.replace("@", "updates"))
+        hints.append(str(missing.value))
+        acid.sql(merge.replace("@", "{updates}"), updates=frame.where("id > 0"))
+        read = acid.sql("SELECT u.id, {n} AS n FROM t JOIN {u} u ON t.id = u.id", u=frame, n=batch_id)
+        assert {row["n"] for row in read.collect()} == {batch_id}
+        assert frame.storageLevel.useMemory
+        frame.unpersist()
+
+    run(spark, tmp_path, write, "id BIGINT, v STRING")
+    assert rows(acid, "SELECT * FROM t ORDER BY id") == [(1, "new"), (2, "c")]
+    assert all("acid.sql(text, batch=frame)" in hint for hint in hints)
+    assert len(hints) == 2
+    with pytest.raises(NoSuchTableError) as missing:
+        acid.sql(merge.replace("@", "updates"))
+    assert "batch" not in str(missing.value)
 
 
 def batch(spark: SparkSession, schema: str, *events: tuple[Any, ...]) -> DataFrame:

@@ -23,6 +23,7 @@ from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.callback_server import use_secret_ids
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import spark_errors_logged
+from hiveacid.spark.session.temporary_views import filled_in
 from hiveacid.sql.binding.bind import Binder
 from hiveacid.sql.binding.parameters import Arguments, with_arguments
 from hiveacid.sql.execute.context import ExecutionContext
@@ -106,10 +107,13 @@ class AcidSession(WarehouseConnection):
     # made on Spark Connect
     views: dict[str, DataFrame] = field(default_factory=dict, compare=False, repr=False)
 
-    def sql(self, text: str, args: Arguments | None = None, *, first_line: int = 1) -> DataFrame:
+    def sql(
+        self, text: str, args: Arguments | None = None, *, first_line: int = 1, **values: object
+    ) -> DataFrame:
         """Run one statement; return its rows.
 
-        ``args``: values for ``:name`` (a mapping) or ``?`` (a sequence) in the text.
+        ``args``: values for ``:name`` (a mapping) or ``?`` (a sequence) in the text. ``values``: for ``{name}`` in the text, as in
+        Spark's ``sql``; a DataFrame is a table of the statement.
 
         Statements that change rows return one row: num_affected_rows, num_inserted_rows, num_updated_rows,
         num_deleted_rows, write_id (NULL if nothing was written), num_retries (how often it was run again after a write
@@ -117,6 +121,9 @@ class AcidSession(WarehouseConnection):
         ParseError with line and column for a text outside of the grammar. After any error the statement has changed
         nothing.
         """
+        if values:
+            with filled_in(self.context.facts, text, values) as filled:
+                return self.sql(filled, args, first_line=first_line)
         with self.statement(text):
             source = Slice(substitute_variables(self.context.facts, text))
             return self.run(text, parse(self.with_arguments(source, args), first_line))

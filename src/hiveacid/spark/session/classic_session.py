@@ -157,6 +157,11 @@ def plan_of(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
 
 
+def rows_of(frame: DataFrame) -> Any:
+    """Return a DataFrame's analysed plan; of a command, which has run, the plan of its result."""
+    return frame._jdf.queryExecution().commandExecuted()  # noqa: SLF001
+
+
 def command_result_of(frame: DataFrame) -> Any:
     """Return the plan of a command that has run, with the rows of a DataFrame.
 

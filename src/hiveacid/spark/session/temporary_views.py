@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import frame_of_plan, rows_of
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
 from hiveacid.spark.session.plan_lifetime import keep_plans_alive
 
@@ -24,6 +27,41 @@ def drop_view(facts: SparkFacts, name: str) -> None:
         _session_catalog(facts).dropTempView(name)
     else:
         facts.spark.catalog.dropTempView(name)
+
+
+@contextmanager
+def filled_in(facts: SparkFacts, text: str, values: Mapping[str, object]) -> Iterator[str]:
+    """Yield a text with values in its ``{name}`` fields, as Spark's ``sql`` does; a DataFrame is a view during the block.
+
+    The view belongs to this session even if the DataFrame belongs to that of a streaming query (``foreachBatch``).
+    Raises UnsupportedFeatureError on Spark Connect.
+    """
+    if not facts.classic:
+        raise UnsupportedFeatureError(
+            "on Spark Connect acid.sql takes no named values: frame.createOrReplaceTempView(name), and args= for the rest"
+        )
+    from pyspark.sql.sql_formatter import SQLStringFormatter  # noqa: PLC0415 - classic sessions only
+
+    formatter = SQLStringFormatter(facts.spark)
+    here = {
+        name: frame_of_plan(facts, rows_of(value)) if isinstance(value, DataFrame) else value
+        for name, value in values.items()
+    }
+    try:
+        yield formatter.format(text, **here)
+    finally:
+        for _, view in formatter._temp_views:  # noqa: SLF001 - its clear() would uncache the DataFrame
+            drop_view(facts, view)
+
+
+def batch_hint(facts: SparkFacts) -> str:
+    """Return the end of an error about a missing table inside of ``foreachBatch``; empty elsewhere."""
+    if not facts.classic or facts.spark.sparkContext.getLocalProperty("sql.streaming.queryId") is None:
+        return ""
+    return (
+        "; a temporary view of a batch belongs to the session of its streaming query: write {batch} in the text, and pass "
+        "the DataFrame: acid.sql(text, batch=frame)"
+    )
 
 
 def query_views(facts: SparkFacts, text: str, views: Mapping[str, DataFrame]) -> DataFrame:

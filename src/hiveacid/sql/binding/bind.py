@@ -154,7 +154,8 @@ class Binder:
         line, column = piece.position(relation.start)
         near = self._similar_name(parts)
         raise NoSuchTableError(
-            f"table {'.'.join(parts)} does not exist: see SHOW TABLES{near} (line {line}, column {column})"
+            f"table {'.'.join(parts)} does not exist: see SHOW TABLES{near}{temporary_views.batch_hint(self.context.facts)} (line {line}, "
+            f"column {column})"
         )
 
     def _similar_name(self, parts: Sequence[str]) -> str:

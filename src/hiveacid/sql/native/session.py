@@ -12,7 +12,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.readwriter import DataFrameReader
-from pyspark.sql.sql_formatter import SQLStringFormatter
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import UnsupportedFeatureError
@@ -22,7 +21,7 @@ from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import inject_parser
 from hiveacid.spark.session.error_translation import spark_errors_logged
-from hiveacid.spark.session.temporary_views import is_temporary_view
+from hiveacid.spark.session.temporary_views import filled_in, is_temporary_view
 from hiveacid.sql.binding.bind import find_hiveacid_relation
 from hiveacid.sql.binding.statement_owner import Owner, refuse_transactional
 from hiveacid.sql.binding.time_travel import TableSource, find_metadata_table, metadata_frame
@@ -83,7 +82,8 @@ class NativeSession(SparkSession):
         if not self._sql_gateway.open:
             return super().sql(sqlQuery, args, **kwargs)
         if kwargs:
-            return self._formatted(sqlQuery, args, kwargs)
+            with filled_in(self.acid.context.facts, sqlQuery, kwargs) as text:
+                return self.sql(text, args)
         # a statement that hiveacid itself runs while it carries out another
         if getattr(self._local, "in_hiveacid_statement", False):
             return self._run_in_spark(sqlQuery, args)
@@ -94,14 +94,6 @@ class NativeSession(SparkSession):
                 return self._run_by_owner(Slice(text), args)
         finally:
             self._local.in_hiveacid_statement = False
-
-    def _formatted(self, text: str, args: Any, values: Mapping[str, Any]) -> DataFrame:
-        """Run a statement with ``values`` for its ``{name}`` fields; a DataFrame becomes a view while it runs."""
-        formatter = SQLStringFormatter(self)
-        try:
-            return self.sql(formatter.format(text, **values), args)
-        finally:
-            formatter.clear()
 
     def _run_by_owner(self, source: Slice, args: Any) -> DataFrame:
         text = source.text

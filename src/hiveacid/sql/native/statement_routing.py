@@ -66,10 +66,12 @@ class NativeConnection(AcidSession):
         create_database(self.context.facts, self.context.database)
         set_current_database(self.context.facts, self.context.database)
 
-    def sql(self, text: str, args: Arguments | None = None, *, first_line: int = 1) -> DataFrame:
+    def sql(
+        self, text: str, args: Arguments | None = None, *, first_line: int = 1, **values: object
+    ) -> DataFrame:
         """Run one statement in Spark's current database, as `AcidSession.sql` does."""
         self.follow()
-        return super().sql(text, args, first_line=first_line)
+        return super().sql(text, args, first_line=first_line, **values)
 
     def table(self, name: str | TableName) -> AcidTable:
         """Return a table or view of the catalog; a name without a database is in Spark's current one."""
