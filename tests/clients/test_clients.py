@@ -54,6 +54,16 @@ server. The run compares this page with what it tested.
 | client | version | tested |
 |---|---|---|
 """
+TAIL = """
+`tests/clients/test_logins.py` logs in by OpenLDAP over TLS, and by Kerberos of MIT ([Who may connect](serve.md#who-may-connect)):
+
+| client | OpenLDAP over TLS | Kerberos |
+|---|---|---|
+| beeline with Hive JDBC | binary, HTTP | binary, HTTP |
+| impyla | binary, HTTP | binary, HTTP (with the package `kerberos`) |
+| PyHive | HTTP; it has no TLS for the binary transport | binary (with the package `kerberos`); not HTTP: it sends one ticket with all requests, and a ticket is accepted once |
+| curl --negotiate --service-name hive | | HTTP |
+"""
 PACKAGES = {"dbt": "dbt-spark", "airflow": "apache-airflow-providers-apache-hive", "notebook": "nbclient"}
 versions: dict[str, str] = {}
 
@@ -210,7 +220,7 @@ def test_the_matrix_is_what_was_tested() -> None:
     if len(versions) < len(STEPS):
         pytest.skip("only a part of the clients ran")
     rows = [f"| {name} | {versions[client]} | {steps} |\n" for client, (name, steps) in STEPS.items()]
-    page, text = ROOT / "docs/clients.md", HEAD + "".join(rows)
+    page, text = ROOT / "docs/clients.md", HEAD + "".join(rows) + TAIL
     before = page.read_text(encoding="utf-8") if page.exists() else ""
     page.write_text(text, encoding="utf-8")
     assert before == text, "docs/clients.md was out of date; it is written now"

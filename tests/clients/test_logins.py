@@ -18,7 +18,9 @@ from typing import Any, cast
 import pytest
 
 from hiveacid.errors import ConfigError, StoreUnavailableError
+from hiveacid.serve import hs2_structs
 from hiveacid.serve.authentication import Authentication
+from hiveacid.serve.codec import CALL, Decoder, encode_field, encode_message, encode_struct
 from hiveacid.serve.kerberos import Kerberos
 from hiveacid.serve.ldap import Ldap
 from hiveacid.serve.server import Server, ServerOptions
@@ -319,6 +321,46 @@ def test_beeline_logs_in_by_kerberos(
         without = beeline(port, transport, service, script, java=java)
         assert "Could not" in without, without
         assert "| 42 " not in without, without
+
+
+def open_session_by_curl(port: int, place: Path, *options: str) -> tuple[str, bytes]:
+    """Send one call over HTTP; return the status and the answer."""
+    call, answer = place / "call", place / "answer"
+    request = hs2_structs.CALLS["OpenSession"].request(client_protocol=9)
+    call.write_bytes(encode_message("OpenSession", CALL, 1, encode_field(1, 12, encode_struct(request))))
+    status = said(
+        "curl", "-s", *options, "-o", answer, "-w", "%{http_code}", "-H", "Content-Type: application/x-thrift",
+        "--data-binary", f"@{call}", f"http://localhost:{port}/cliservice",
+    )  # fmt: skip
+    return status, answer.read_bytes()
+
+
+@pytest.mark.parametrize("transport", ["binary", "http"])
+def test_clients_of_python_and_curl_log_in_by_kerberos(
+    keytabs: dict[str, Path], tmp_path: Path, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_module = "True" in said(
+        PYTHON, "-c", "import importlib.util as u; print(u.find_spec('kerberos') is not None)"
+    )
+    skip_without(
+        None if has_module else "no package kerberos for clients: .venv-clients/bin/pip install kerberos"
+    )
+    options = ["--keytab", keytabs[SERVICE], "--principal", f"{SERVICE}@{REALM}"]
+    options += ["--http"] if transport == "http" else []
+    with hs2_process.serving(tmp_path / "wh", *map(str, options)) as port:
+        subprocess.run(["kinit", "-k", "-t", keytabs["ann"], "ann"], check=True)
+        shown = {client: said(PYTHON, PROGRAM, client, transport, port) for client in ("impyla", "pyhive")}
+        assert "[(42,)]" in shown["impyla"], shown
+        if transport == "binary":
+            assert "[(42,)]" in shown["pyhive"], shown
+        else:  # it sends the ticket of its first request with the second one, too (pyhive.hive._set_kerberos_header)
+            assert "[(42,)]" not in shown["pyhive"], shown
+            negotiated = ("--negotiate", "-u", ":", "--service-name", "hive")
+            status, answer = open_session_by_curl(port, tmp_path, *negotiated)
+            assert (status, Decoder(answer).message().method) == ("200", "OpenSession")
+            assert open_session_by_curl(port, tmp_path)[0] == "401"
+        monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/none")
+        assert "[(42,)]" not in said(PYTHON, PROGRAM, "impyla", transport, port)
 
 
 @pytest.mark.parametrize("transport", ["binary", "http"])
