@@ -130,7 +130,7 @@ interop-corpus: java $(STAMPS)/test $(STAMPS)/project
 # Fetches 0.5 GB. HIVE_TESTS narrows it. All of it in one process, so that one Hive runs at a time.
 HIVE_TESTS ?= $(wildcard tests/interop/test_hive_*.py)
 .PHONY: interop-hive
-interop-hive: java $(STAMPS)/test $(STAMPS)/project  ## real Hive 3.1.3 and 4.0.1 beside us at one metastore
+interop-hive: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## real Hive 3.1.3 and 4.0.1 beside us at one metastore
 	@tools/servers.sh
 	@$(BIN)/python tests/interop/hive_install.py
 	@$(BIN)/python tests/support/servers/hadoop_jars.py
