@@ -82,6 +82,28 @@ def test_odd_column_names(acid: AcidSession) -> None:
     assert sorted(tuple(row) for row in acid.sql("SELECT * FROM odd").collect()) == expected
 
 
+@pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (p INT)"])
+def test_odd_names_of_struct_fields(acid: AcidSession, partitioned: str) -> None:
+    """They stand in types, which statements without rows and rebalance compactions give to Spark."""
+    fields = ", ".join(f"`{name}`: INT" for name in ("a b", "a.b", "a-b", "ünï", "1", "select"))
+    acid.sql(
+        f"CREATE TABLE odd (id INT, s STRUCT<{fields}>) {partitioned} STORED AS ORC "
+        "TBLPROPERTIES ('transactional'='true')"
+    )
+    place = "PARTITION (p = 1)" if partitioned else ""
+    for n in range(3):
+        acid.sql(f"INSERT INTO odd {place} SELECT {n}, struct({n}, 2, 3, 4, 5, 6)")
+    acid.sql("UPDATE odd SET s = struct(7, 7, 7, 7, 7, 7) WHERE s.`a b` = 1")
+    acid.table("odd").compact("rebalance")
+    rows = sorted((row.id, tuple(row.s)) for row in acid.table("odd").to_df().collect())
+    assert rows == [(0, (0, 2, 3, 4, 5, 6)), (1, (7,) * 6), (2, (2, 2, 3, 4, 5, 6))]
+    acid.sql(f"INSERT OVERWRITE TABLE odd {place} SELECT id, s FROM odd WHERE id > 5")
+    assert acid.table("odd").to_df().collect() == []
+    acid.sql(f"INSERT INTO odd {place} SELECT 1, NULL")
+    acid.sql("TRUNCATE TABLE odd")
+    assert acid.table("odd").to_df().collect() == []
+
+
 def test_names_of_the_file_format_in_files_from_before(acid: AcidSession) -> None:
     """Files without row ids: what numbers their rows has names of its own."""
     # ORC takes a file with the six alone for one with row ids

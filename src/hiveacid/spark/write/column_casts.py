@@ -155,8 +155,8 @@ def add_missing_columns(table: TableDefinition, rows: DataFrame) -> DataFrame:
 
 def empty_rows(facts: SparkFacts, table: TableDefinition) -> DataFrame:
     """Return no rows with the table's data columns."""
-    fields = [f"CAST(NULL AS {column_type(c).simpleString()}) AS `{c.name}`" for c in table.columns]
-    return facts.spark.sql("SELECT " + ", ".join(fields)).where("false")
+    nulls = [F.lit(None).cast(column_type(c)).alias(c.name) for c in table.columns]
+    return facts.spark.range(0).select(*nulls).where("false")
 
 
 def check_not_null_rows(

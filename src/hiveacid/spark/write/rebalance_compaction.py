@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from hiveacid.core.compaction.sort_order import SortColumn
 from hiveacid.core.model import TableDefinition
@@ -123,10 +124,9 @@ def renumber_rows(
     Row n goes to bucket ``n DIV ceil(total / buckets)`` and gets row id n. It keeps its write id, unless the rows were
     reordered: then all rows get the highest write id.
     """
-    kinds = ", ".join(f"c{i} {column_type(c).simpleString()}" for i, c in enumerate(table.columns))
-    reader = facts.spark.read.schema(f"{_WRITE_ID} bigint, {_POSITION} bigint, {kinds}").options(
-        **STRICT_READ
-    )
+    fields = [T.StructField(name, T.LongType()) for name in (_WRITE_ID, _POSITION)]
+    fields += [T.StructField(f"c{i}", column_type(c)) for i, c in enumerate(table.columns)]
+    reader = facts.spark.read.schema(T.StructType(fields)).options(**STRICT_READ)
     frame = reader.orc(spark_path(runs.directory))
     number = _offset(runs.rows) + F.col(_POSITION).bitwiseAND(F.lit((1 << _BITS) - 1))
     each = -(-runs.total // buckets) or 1
