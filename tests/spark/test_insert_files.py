@@ -103,14 +103,15 @@ def test_an_insert_into_one_directory_takes_one_job(acid: AcidSession, rows: int
     assert (report.files, report.inserted) == (2, max(3, rows // 1_000_000 * 3))
 
 
-def test_columns_of_any_name_and_type_are_distributed(acid: AcidSession) -> None:
+@pytest.mark.parametrize("name", ["a.b", "c``d", "a b", "1", "ünï", "a-b", "--", "quo'te", "x``.``y"])
+def test_columns_of_any_name_and_type_are_distributed(acid: AcidSession, name: str) -> None:
     acid.sql(
-        "CREATE TABLE odd (`a.b` INT, `c``d` STRING, m MAP<STRING, INT>) STORED AS PARQUET "
+        f"CREATE TABLE odd (`{name}` INT, s STRING, m MAP<STRING, INT>) STORED AS TEXTFILE "
         "TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
     )
     acid.sql("SET hiveacid.write.target.file.size=1")
     acid.sql("INSERT INTO odd SELECT CAST(id AS INT), 'x', map('k', 1) FROM range(10)")
-    assert acid.sql("SELECT count(*), sum(`a.b`) FROM odd").collect() == [(10, 45)]
+    assert acid.sql(f"SELECT count(*), sum(`{name}`) FROM odd").collect() == [(10, 45)]
 
 
 @pytest.mark.parametrize("end", ["ORDER BY k", "DISTRIBUTE BY k % 4 SORT BY k"])
@@ -126,3 +127,50 @@ def test_a_query_keeps_its_own_order_and_distribution(acid: AcidSession, end: st
     assert sum(len(keys) for *_, keys in bounds) == 10_000
     if end.startswith("ORDER"):
         assert all(low[1] <= high[0] for low, high in pairwise(bounds))
+
+
+@pytest.mark.parametrize("place", ["static", "dynamic", "unpartitioned"])
+def test_without_adaptive_execution_the_source_s_tasks_write(acid: AcidSession, place: str) -> None:
+    partitioned, properties, options, _ = PLACES[place]
+    acid.sql(f"CREATE TABLE large (id BIGINT) {partitioned} STORED AS ORC TBLPROPERTIES ({properties})")
+    acid.sql("SET hiveacid.write.target.file.size=1")
+    conf = acid.context.facts.spark.conf
+    conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        rows = acid.context.facts.spark.range(0, 400, 1, 4)
+        report = acid.table("large").insert(
+            rows.selectExpr("id", "'x' AS p") if place == "dynamic" else rows, **options
+        )
+    finally:
+        conf.set("spark.sql.adaptive.enabled", "true")
+    assert report.files == 4
+    assert acid.sql(DISTINCT).collect() == [(400, 400)]
+
+
+@pytest.mark.parametrize("stored", ["ORC", "PARQUET", "TEXTFILE"])
+def test_the_rows_of_a_bucket_are_in_the_order_that_the_table_declares(
+    acid: AcidSession, stored: str
+) -> None:
+    """Hive joins buckets that are SORTED BY the key without sorting them, and would miss rows of another order."""
+    acid.sql(
+        "CREATE TABLE ordered (k INT, v STRING) PARTITIONED BY (p INT) CLUSTERED BY (k) SORTED BY (v DESC, k) "
+        f"INTO 2 BUCKETS STORED AS {stored} "
+        "TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+    )
+    source = (
+        "SELECT hash(id) % 50 AS k, if(id % 5 = 0, NULL, 'v' || id % 3) AS v, id % 2 AS p FROM range(100)"
+    )
+
+    def files_in_order() -> int:
+        files: dict[str, list[tuple[bool, int, int]]] = {}
+        query = "SELECT INPUT__FILE__NAME AS f, v, k, monotonically_increasing_id() AS n FROM ordered"
+        for row in sorted(acid.sql(query).collect(), key=lambda row: row.n):
+            files.setdefault(row.f, []).append((row.v is None, -int((row.v or "v0")[1:]), row.k))
+        assert all(keys == sorted(keys) for keys in files.values())
+        return len(files)
+
+    acid.sql(f"INSERT INTO ordered {source}")
+    acid.sql("INSERT INTO ordered PARTITION (p = 1) VALUES (2, 'v0'), (4, 'v1'), (6, NULL), (8, 'v2')")
+    assert files_in_order() >= 5
+    acid.table("ordered").compact("major")
+    assert files_in_order() == 4

@@ -328,15 +328,27 @@ def stage_flat(
     if table.bucketing:
         columns.append(_bucket_of_row(target).alias(BUCKET))
         bucket_keys.append(BUCKET)
+    staged = selected(frame, columns)
     placed = distribute(
         target.facts,
-        selected(frame, columns),
+        staged,
         bucket_keys,
         target.file_size,
         bucketed=table.bucketing is not None,
         small=small,
+        order=_order_of_bucket(table, staged),
     )
     return flat.write(target.facts, table, placed, directory, bucket_keys, target.options)
+
+
+def _order_of_bucket(table: TableDefinition, staged: DataFrame) -> list[SparkColumn]:
+    """Return the order of SORTED BY. Hive joins sorted buckets by merging them, NULLs first (DESC: last) as in Spark."""
+    if table.bucketing is None or not table.bucketing.sort_columns:
+        return []
+    columns = dict(zip(table.column_names, staged.columns, strict=False))
+    descending = table.bucketing.descending
+    sorted_by = [(F.col(quote_name(columns[name])), name) for name in table.bucketing.sort_columns]
+    return [column.desc() if name in descending else column.asc() for column, name in sorted_by]
 
 
 def bucket_property(bucket: str, statement: str) -> str:

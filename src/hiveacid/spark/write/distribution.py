@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as T
 
 from hiveacid.core.format.write_tasks import MAX_TASKS, MIN_GROUPS, shuffled_size
@@ -30,13 +30,20 @@ _NESTED = (T.StructType, T.ArrayType, T.MapType)
 
 
 def distribute(
-    facts: SparkFacts, frame: DataFrame, keys: Sequence[str], file_size: int, *, bucketed: bool, small: bool
+    facts: SparkFacts,
+    frame: DataFrame,
+    keys: Sequence[str],
+    file_size: int,
+    *,
+    bucketed: bool,
+    small: bool,
+    order: Sequence[Column] = (),
 ) -> DataFrame:
     """Return new rows, distributed among the tasks that write them.
 
     Each task has the rows of a directory (``keys``) side by side. ``file_size``: bytes that a file should have.
     ``bucketed``: the bucket is one of the keys, and one task writes all rows of a directory. Otherwise there are 4,096 tasks at
-    most. ``small``: one task is enough.
+    most. ``small``: one task is enough. ``order``: order of the rows of a bucket (SORTED BY).
     """
     if small:
         frame = frame.coalesce(1)
@@ -46,7 +53,7 @@ def distribute(
         frame = _rebalance(facts, frame, keys, file_size).coalesce(MAX_TASKS)
     else:
         frame = _distribute_in_directory(facts, frame, file_size)
-    return frame.sortWithinPartitions(*keys) if keys else frame
+    return frame.sortWithinPartitions(*keys, *order) if keys else frame
 
 
 def _distribute_in_directory(facts: SparkFacts, frame: DataFrame, file_size: int) -> DataFrame:
@@ -58,10 +65,8 @@ def _distribute_in_directory(facts: SparkFacts, frame: DataFrame, file_size: int
         least = max(MIN_GROUPS, facts.spark.sparkContext.defaultParallelism)
         return frame.coalesce(min(MAX_TASKS, max(least, -(-size // file_size))))
     # Without columns Spark deals rows out in turn, and sorts them all first, so that a repeated task does the same.
-    # A hint takes no name with a dot or a back-quote.
     atomic = [f.name for f in frame.schema.fields if not isinstance(f.dataType, _NESTED)]
-    names = [name for name in atomic if "." not in name and "`" not in name][:_HASHED_COLUMNS]
-    return _rebalance(facts, frame, names, file_size).coalesce(MAX_TASKS)
+    return _rebalance(facts, frame, atomic[:_HASHED_COLUMNS], file_size).coalesce(MAX_TASKS)
 
 
 def _split_size(facts: SparkFacts) -> int:
@@ -106,15 +111,17 @@ def _size_of(plan: Any) -> int:
 
 def _rebalance(facts: SparkFacts, frame: DataFrame, keys: Sequence[str], file_size: int) -> DataFrame:
     """Let Spark shuffle rows by their keys into tasks of similar size, each with the rows of one file."""
+    names = [quote_name(key) for key in keys]  # a hint parses them
     if facts.version < _SPARK_4:  # only SQL accepts columns in a hint
-        names = ", ".join(map(quote_name, keys))
-        hint = f"REBALANCE({names})" if names else "REBALANCE"
+        hint = f"REBALANCE({', '.join(names)})" if names else "REBALANCE"
         return facts.spark.sql(f"SELECT /*+ {hint} */ * FROM {{frame}}", frame=frame)
-    rebalanced = frame.hint("rebalance", *keys)
+    rebalanced = frame.hint("rebalance", *names)
     if not facts.classic:
         return rebalanced  # in tasks of spark.sql.adaptive.advisoryPartitionSizeInBytes
     jvm, java = java_packages(facts.spark), rebalanced._jdf  # noqa: SLF001
     plan = java.logicalPlan()
+    if plan.nodeName() != "RebalancePartitions":  # spark.sql.adaptive.enabled=false: Spark ignores the hint
+        return frame
     size = jvm.scala.jdk.javaapi.OptionConverters.toScala(
         jvm.java.util.OptionalLong.of(shuffled_size(file_size))
     )
