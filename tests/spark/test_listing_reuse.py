@@ -66,13 +66,13 @@ def beside(acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPat
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list to which every listing of a directory tree adds its last component."""
     found: list[str] = []
-    whole = LocalFileSystem.list_with_links
+    whole = LocalFileSystem.list_with_status
 
     def spy(fs: LocalFileSystem, root: str) -> object:
         found.append(root.rpartition("/")[2])
         return whole(fs, root)
 
-    monkeypatch.setattr(LocalFileSystem, "list_with_links", spy)
+    monkeypatch.setattr(LocalFileSystem, "list_with_status", spy)
     return found
 
 

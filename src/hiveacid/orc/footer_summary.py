@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from hiveacid.core.compaction.disjoint_files import Key
 from hiveacid.core.format.row_key import FORMAT_VERSION
@@ -62,7 +63,7 @@ class SummaryCache:
                     self._schemas.clear()
                 self._last = schema = self._schemas.setdefault(summary.schema, summary.schema)
         if schema is not summary.schema:
-            summary = replace(summary, schema=schema)
+            summary = summary._replace(schema=schema)
         if key[-1]:
             self._known.put(key, summary, 1)
         return summary
@@ -86,8 +87,7 @@ class Range:
         return (self.high - self.low).bit_length()
 
 
-@dataclass(frozen=True, slots=True)
-class FileSummary:
+class FileSummary(NamedTuple):
     """Number of rows, columns and, for an ACID file, ranges of its key parts (None without statistics).
 
     ``schema``: the table's columns. ``has_events``: the file may hold update or delete events. A delete delta's file holds

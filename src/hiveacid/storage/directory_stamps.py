@@ -13,7 +13,7 @@ A change inside a file does not show in its directory: `core.snapshot.selection_
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +41,10 @@ class DirectoryStamp:
     def is_current(self) -> bool:
         """Tell whether no directory has changed since the listing."""
         try:
-            return all(_facts(path) == facts for path, facts in zip(self.paths, self.facts, strict=True))
+            return all(
+                _facts(os.stat(path)) == facts  # noqa: PTH116 - a hundred thousand of them
+                for path, facts in zip(self.paths, self.facts, strict=True)
+            )
         except OSError:
             return False
 
@@ -68,17 +71,13 @@ class StampedListings:
 
     def list(self, root: str) -> tuple[tuple[FileEntry, ...], DirectoryStamp | None]:
         """List everything below a local directory, as `LocalFileSystem.list_tree`; the stamp is None if it has none."""
-        entries, has_links = self.fs.list_with_links(root)
-        return entries, None if has_links else self._stamp(root, entries)
+        entries, directories = self.fs.list_with_status(root)
+        return entries, None if directories is None else self._stamp(local_path(root), directories)
 
-    def _stamp(self, root: str, entries: Iterable[FileEntry]) -> DirectoryStamp | None:
-        # Taken after the listing: a change since its beginning shows as a time that is too recent.
-        top = local_path(root)
-        paths = (top, *(f"{top}/{entry.path}" for entry in entries if entry.is_dir))
-        try:
-            facts = tuple(map(_facts, paths))
-        except OSError:
-            return None
+    def _stamp(self, top: str, directories: Mapping[str, os.stat_result]) -> DirectoryStamp | None:
+        # Each status is older than the listing of its directory: a change in between shows when the stamp is compared.
+        paths = tuple(f"{top}/{path}" for path in directories)
+        facts = tuple(map(_facts, directories.values()))
         latest = self.since - _UNSETTLED
         if any(
             device not in self.devices or max(modified, changed) > latest
@@ -96,8 +95,7 @@ def is_on_local_disk(path: str) -> bool:
         return False
 
 
-def _facts(path: str) -> _Facts:
-    status = os.stat(path)  # noqa: PTH116 - a hundred thousand of them
+def _facts(status: os.stat_result) -> _Facts:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 

@@ -48,42 +48,47 @@ class LocalFileSystem:
         Entries that disappear meanwhile (a cleaner may be running) are left out. Raises MissingDirectoryError if ``root``
         is not a directory, StorageError if symbolic links reach one directory by too many paths.
         """
-        return self.list_with_links(root)[0]
+        return self.list_with_status(root)[0]
 
-    def list_with_links(self, root: str) -> tuple[tuple[FileEntry, ...], bool]:
-        """Return what `list_tree` returns, and whether a symbolic link was seen. Raises as it does."""
+    def list_with_status(self, root: str) -> tuple[tuple[FileEntry, ...], dict[str, os.stat_result] | None]:
+        """Return what `list_tree` returns, and the status of each directory; None for these if a symbolic link was seen.
+
+        A status is taken before its directory is listed; that of ``root`` is under the empty path. Raises as `list_tree`.
+        """
         top = local_path(root)
         entries: list[FileEntry] = []
         todo = [""]
-        links = _LinkedDirectories(root)
+        directories = _Directories(root)
         with _storage_errors("list", root):
             while todo:
                 prefix = todo.pop()
                 try:
-                    self._list(top, prefix, entries, todo, links)
+                    if not prefix:
+                        directories.found[""] = os.stat(top)
+                    self._list(top, prefix, entries, todo, directories)
                 except (FileNotFoundError, NotADirectoryError) as error:
                     if not prefix:
                         raise MissingDirectoryError("the directory is not there", path=root) from error
         entries.sort(key=lambda entry: entry.path)
-        return tuple(entries), links.seen_any
+        return tuple(entries), None if directories.has_links else directories.found
 
     def list_directory(self, root: str) -> tuple[FileEntry, ...]:
         """List one directory, sorted by path. Raises MissingDirectoryError if ``root`` is not a directory."""
         entries: list[FileEntry] = []
         with _storage_errors("list", root):
             try:
-                self._list(local_path(root), "", entries, [], _LinkedDirectories(root))
+                self._list(local_path(root), "", entries, [], _Directories(root))
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise MissingDirectoryError("the directory is not there", path=root) from error
         return tuple(sorted(entries, key=lambda entry: entry.path))
 
     def _list(
-        self, top: str, prefix: str, entries: list[FileEntry], todo: list[str], links: _LinkedDirectories
+        self, top: str, prefix: str, entries: list[FileEntry], todo: list[str], directories: _Directories
     ) -> None:
         with os.scandir(f"{top}/{prefix}") as found:
             for item in found:
                 path, is_link = prefix + item.name, item.is_symlink()
-                links.seen_any = links.seen_any or is_link
+                directories.has_links = directories.has_links or is_link
                 try:
                     is_dir, status = item.is_dir(), item.stat()
                 except OSError as error:
@@ -96,7 +101,7 @@ class LocalFileSystem:
                 elif not (is_link and _leads_upwards(item.path)):
                     entries.append(FileEntry(path, is_dir, modified=_milliseconds(status)))
                     todo.append(path + "/")
-                    links.count(prefix, path, status, is_link=is_link)
+                    directories.add(prefix, path, status, is_link=is_link)
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or directory is there."""
@@ -311,8 +316,8 @@ class LocalFileSystem:
 
 
 @dataclass
-class _LinkedDirectories:
-    """Counter of the paths through symbolic links by which a listing reaches each directory.
+class _Directories:
+    """Directories of a listing, and a counter of the paths through symbolic links that lead to each.
 
     A few dozen directories that link to each other have millions of paths, and a listing would follow every one.
     """
@@ -320,10 +325,12 @@ class _LinkedDirectories:
     root: str
     behind: set[str] = field(default_factory=set)
     seen: dict[tuple[int, int], int] = field(default_factory=dict)
-    seen_any: bool = False
+    has_links: bool = False
+    found: dict[str, os.stat_result] = field(default_factory=dict)
 
-    def count(self, prefix: str, path: str, status: os.stat_result, *, is_link: bool) -> None:
-        """Count a path to a directory that is a link or lies behind one; ``prefix``: the parent directory."""
+    def add(self, prefix: str, path: str, status: os.stat_result, *, is_link: bool) -> None:
+        """Add a directory, and count its path if it is a link or lies behind one; ``prefix``: the parent directory."""
+        self.found[path] = status
         if not is_link and prefix not in self.behind:
             return
         self.behind.add(f"{path}/")

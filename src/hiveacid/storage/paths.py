@@ -34,7 +34,7 @@ class StorageUri:
 
 def is_local(path: str) -> bool:
     """Tell whether a path or URI lies on a local disk."""
-    return bool(_FILE.match(path)) or not _SCHEME.match(path)
+    return path.startswith("/") or bool(_FILE.match(path)) or not _SCHEME.match(path)
 
 
 def parse_uri(path: str) -> StorageUri:

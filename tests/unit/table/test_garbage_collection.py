@@ -22,9 +22,9 @@ def test_thresholds_return_after_the_last_of_several_users(own: tuple[int, int, 
     first, second = rare_collections(), rare_collections()
     first.__enter__()
     second.__enter__()
-    assert gc.get_threshold() == (100_000, 10, 10)
+    assert gc.get_threshold() == (100_000, 100_000, 100_000)
     first.__exit__(None, None, None)  # they overlap, as those of two threads
-    assert gc.get_threshold() == (100_000, 10, 10)
+    assert gc.get_threshold() == (100_000, 100_000, 100_000)
     second.__exit__(None, None, None)
     assert gc.get_threshold() == own
 

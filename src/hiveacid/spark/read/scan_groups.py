@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -24,8 +25,7 @@ _UNESCAPED = re.compile(r"[A-Za-z0-9_.=/-]*")
 FILE_PATH = "_metadata.file_path"
 
 
-@dataclass(frozen=True)
-class FileFooter:
+class FileFooter(NamedTuple):
     """Facts from the footer of a data file (``table.read.footers``).
 
     ``recipe``: maps the file's columns to those of the table. ``has_events``: it may hold update events of ACID v1.
@@ -40,8 +40,7 @@ class FileFooter:
     keys: tuple[Key, Key] | None = None
 
 
-@dataclass(frozen=True)
-class ReadOptions:
+class ReadOptions(NamedTuple):
     """Options of reading a file; files with equal options share a scan.
 
     ``check``: rows of invalid write ids must be filtered out. ``recipe``: None if the file is not ORC.

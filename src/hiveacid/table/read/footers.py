@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableDefinition, TableKind, TableName
@@ -108,8 +109,7 @@ def _read_footers(
     )
 
 
-@dataclass(frozen=True)
-class _FileToRead:
+class _FileToRead(NamedTuple):
     """A file to read: its absolute path, its readable length, and the path of a copy of that part, if any."""
 
     own: str

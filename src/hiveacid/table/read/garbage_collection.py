@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 _OBJECTS = 100_000
-"""Objects between two runs meanwhile. Cycles of other threads therefore wait no longer than that."""
+"""Objects between two runs meanwhile, of the youngest generation only. Cycles of other threads wait no longer than that."""
 
 
 @dataclass
@@ -35,14 +35,13 @@ def rare_collections() -> Iterator[None]:
         _THRESHOLDS.users += 1
         if _THRESHOLDS.users == 1:
             _THRESHOLDS.own = gc.get_threshold()
-            young, *older = _THRESHOLDS.own
-            if 0 < young < _OBJECTS:
-                gc.set_threshold(_OBJECTS, *older)
+            if 0 < _THRESHOLDS.own[0] < _OBJECTS:
+                gc.set_threshold(_OBJECTS, _OBJECTS, _OBJECTS)
     try:
         yield
     finally:
         with _THRESHOLDS.lock:
             _THRESHOLDS.users -= 1
-            young, *older = gc.get_threshold()
-            if not _THRESHOLDS.users and young == _OBJECTS:  # unless the program has set others meanwhile
+            # unless the program has set others meanwhile
+            if not _THRESHOLDS.users and gc.get_threshold()[0] == _OBJECTS:
                 gc.set_threshold(*_THRESHOLDS.own)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from hiveacid.core.format.names import BaseName, DeltaName, is_hidden
@@ -175,7 +175,7 @@ class _TableListing:
         for entry in self._entries[first:]:
             if not entry.path.startswith(prefix):
                 return
-            yield replace(entry, path=entry.path.removeprefix(prefix))
+            yield entry._replace(path=entry.path.removeprefix(prefix))
 
 
 def _beside(
