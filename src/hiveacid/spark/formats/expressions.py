@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.schema.types import quote_name
+from hiveacid.spark.parser.catalyst import class_of_session
 
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
 _SEPARATOR = "\x01"
@@ -66,10 +67,23 @@ def _mixed(frame: DataFrame, expressions: Sequence[Expression]) -> DataFrame:
     """Select texts and Columns: a text takes one round trip here, but three in PySpark's ``expr``."""
     if not hasattr(frame, "_jdf"):
         return frame.select(*map(as_column, expressions))
-    parse = _java_class(frame, "org.apache.spark.sql.functions").expr
+    parse = class_of_session(frame.sparkSession, "org.apache.spark.sql.functions").expr
     columns: list[Any] = [parse(e) if isinstance(e, str) else e._jc for e in expressions]  # noqa: SLF001
-    to_seq = _java_class(frame, "org.apache.spark.api.python.PythonUtils").toSeq
+    to_seq = class_of_session(frame.sparkSession, "org.apache.spark.api.python.PythonUtils").toSeq
     return _from_java(frame, frame._jdf.select(to_seq(columns)))  # noqa: SLF001
+
+
+def renamed(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return a frame under these column names."""
+    whole = _SEPARATOR.join(names)
+    if not hasattr(frame, "_jdf") or not names or whole.count(_SEPARATOR) >= len(names):
+        return frame.toDF(*names)
+    return _from_java(frame, frame._jdf.toDF(_java_array(frame, whole)))  # noqa: SLF001
+
+
+def without_column(frame: DataFrame, name: str) -> DataFrame:
+    """Return a frame without a column."""
+    return _from_java(frame, frame._jdf.drop(name)) if hasattr(frame, "_jdf") else frame.drop(name)  # noqa: SLF001
 
 
 def sorted_in_partitions(frame: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -82,13 +96,7 @@ def sorted_in_partitions(frame: DataFrame, names: Sequence[str]) -> DataFrame:
 
 def _java_array(frame: Any, texts: str) -> Any:
     """Return texts as a Java array, by three round trips; PySpark makes one for each element of a list."""
-    return _java_class(frame, "java.util.regex.Pattern").compile(_SEPARATOR).split(texts)
-
-
-def _java_class(frame: Any, name: str) -> Any:
-    from py4j.java_gateway import JavaClass  # noqa: PLC0415 - classic only
-
-    return JavaClass(name, frame.sparkSession.sparkContext._gateway._gateway_client)  # noqa: SLF001
+    return class_of_session(frame.sparkSession, "java.util.regex.Pattern").compile(_SEPARATOR).split(texts)
 
 
 def _from_java(frame: Any, made: Any) -> DataFrame:

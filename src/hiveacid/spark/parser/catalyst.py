@@ -5,13 +5,14 @@ Every access to a tree is a Py4J round trip of some 40 microseconds; callers vis
 
 from __future__ import annotations
 
+import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.java_gateway import JavaClass
-from py4j.protocol import Py4JError
+from py4j.java_gateway import JavaClass, JavaMember
+from py4j.protocol import STATIC_PREFIX, Py4JError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
@@ -40,8 +41,34 @@ def session_of(facts: SparkFacts) -> Any:
 
 def java_class(facts: SparkFacts, name: str) -> Any:
     """Return a class of the JVM by its full name, without the round trip for each part of ``jvm.java.lang...``."""
-    gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
-    return JavaClass(name, gateway._gateway_client)  # noqa: SLF001
+    return class_of_session(facts.spark, name)
+
+
+def class_of_session(spark: SparkSession, name: str) -> Any:
+    """Return a class of a classic session's JVM by its full name."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    return _StaticMethods(name, gateway._gateway_client)  # noqa: SLF001
+
+
+def java_value(facts: SparkFacts, value: object) -> Any:
+    """Return a map or list as a Java object, in two round trips; Py4J takes one for each entry."""
+    unpickler = java_class(facts, "net.razorvine.pickle.Unpickler")()
+    return unpickler.loads(pickle.dumps(value, protocol=2))
+
+
+def java_sequence(facts: SparkFacts, items: Sequence[object]) -> Any:
+    """Return a list as a Scala Seq, as `java_value`."""
+    return java_class(facts, "org.apache.spark.api.python.PythonUtils").toSeq(java_value(facts, list(items)))
+
+
+class _StaticMethods(JavaClass):  # type: ignore[misc] # py4j has no types
+    """Class of the JVM: a name with a small letter is a method. Py4J asks Java about each name of each call."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a static method, or a constant or inner class."""
+        if not name[0].islower():
+            return super().__getattr__(name)
+        return JavaMember(name, None, STATIC_PREFIX + self._fqn, self._gateway_client)
 
 
 class JavaPackages:
@@ -60,9 +87,8 @@ class JavaPackages:
         if name.startswith("__"):
             raise AttributeError(name)
         whole = self._prefix + name
-        return (
-            JavaClass(whole, self._client) if name[0].isupper() else JavaPackages(self._client, f"{whole}.")
-        )
+        is_class = name[0].isupper()
+        return _StaticMethods(whole, self._client) if is_class else JavaPackages(self._client, f"{whole}.")
 
 
 def java_packages(spark: SparkSession) -> Any:

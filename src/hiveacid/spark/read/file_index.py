@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from hiveacid.spark.formats.schema_evolution import ORC
-from hiveacid.spark.parser.catalyst import java_class
+from hiveacid.spark.parser.catalyst import java_class, java_sequence, java_value, session_of
 from hiveacid.spark.read.scan_groups import FileGroup, escape_globs
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.locations import PlanMemo
@@ -44,11 +44,19 @@ def load_orc(
 
     ``schema``: the columns to request. ``options``: of the reader. ``memo``: of the scan; it keeps the index.
     """
+    if not facts.classic:
+        return facts.spark.read.schema(schema).options(**options).format(ORC).load(escape_globs(group.files))
+    index = None
     if is_indexed(facts, group):
         index = memo.get(("index", group.files), lambda: _file_index(facts, group))
-        if index is not None:
-            return _scan(facts, index, schema, options)
-    return facts.spark.read.schema(schema).options(**options).format(ORC).load(escape_globs(group.files))
+    types = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    java_options, session = java_value(facts, dict(options)), session_of(facts)
+    if index is not None:
+        made = session.baseRelationToDataFrame(_relation(facts, index, types, java_options))
+    else:
+        files = java_sequence(facts, escape_globs(group.files))
+        made = session.read().format(ORC).schema(types).options(java_options).load(files)
+    return DataFrame(made, facts.spark)
 
 
 def is_indexed(facts: SparkFacts, group: FileGroup) -> bool:
@@ -73,10 +81,9 @@ def _file_index(facts: SparkFacts, group: FileGroup) -> Any:
         log.mkdir()
         (log / "0").write_text("\n".join(("v1", *lines)), "utf-8")
         path = java_class(facts, "org.apache.hadoop.fs.Path")(Path(folder).as_uri())
-        session: Any = facts.spark._jsparkSession  # noqa: SLF001
         # otherwise it would take p=1 in the paths for a partition column, and add that column
-        options = _scala_map(facts, {"recursiveFileLookup": "true"})
-        return index_class(session, path, options, java_class(facts, "scala.Option").empty())
+        options = _scala_map(facts, java_value(facts, {"recursiveFileLookup": "true"}))
+        return index_class(session_of(facts), path, options, java_class(facts, "scala.Option").empty())
 
 
 def _index_class(facts: SparkFacts) -> Any:
@@ -91,24 +98,21 @@ def _index_class(facts: SparkFacts) -> Any:
     return None
 
 
-def _scan(facts: SparkFacts, index: Any, schema: T.StructType, options: Mapping[str, str]) -> DataFrame:
-    """Return the scan that ``DataFrameReader.load`` would make of the files (``DataSource.resolveRelation``)."""
-    types = java_class(facts, "org.apache.spark.sql.types.StructType")
+def _relation(facts: SparkFacts, index: Any, types: Any, options: Any) -> Any:
+    """Return the relation that ``DataFrameReader.load`` would make of the files (``DataSource.resolveRelation``)."""
     # the companion object: the class of the same name has a method ``apply`` of its own
     companion = java_class(facts, "org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$")
     case_insensitive = getattr(companion, "MODULE$")
-    session: Any = facts.spark._jsparkSession  # noqa: SLF001
-    relation = java_class(facts, "org.apache.spark.sql.execution.datasources.HadoopFsRelation")(
+    return java_class(facts, "org.apache.spark.sql.execution.datasources.HadoopFsRelation")(
         index,
-        types(),
-        java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json()).asNullable(),
+        java_class(facts, "org.apache.spark.sql.types.StructType")(),
+        types.asNullable(),
         java_class(facts, "scala.Option").empty(),
         java_class(facts, ORC)(),
-        case_insensitive.apply(_scala_map(facts, dict(options))),
-        session,
+        case_insensitive.apply(_scala_map(facts, options)),
+        session_of(facts),
     )
-    return DataFrame(session.baseRelationToDataFrame(relation), facts.spark)
 
 
-def _scala_map(facts: SparkFacts, values: dict[str, str]) -> Any:
+def _scala_map(facts: SparkFacts, values: Any) -> Any:
     return java_class(facts, "org.apache.spark.api.python.PythonUtils").toScalaMap(values)

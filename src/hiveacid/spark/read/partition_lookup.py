@@ -74,7 +74,7 @@ class PartitionLookup:
         """Return the index of the row's location; classic sessions only. Raises FormatError as `name` does."""
         locations = self.group.locations
         if self.group.location is not None:
-            return F.lit(self.group.numbers[0])
+            return str(self.group.numbers[0])
         if self.by_location is None:
             numbers = {partition_key(self.table, location): i for i, location in enumerate(locations)}
             return map_lookup(

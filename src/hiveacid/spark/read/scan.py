@@ -21,7 +21,7 @@ from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import FILE_NAME
 from hiveacid.spark.formats import flat_files as flat
-from hiveacid.spark.formats.expressions import Expression, cast, named, selected
+from hiveacid.spark.formats.expressions import Expression, cast, named, selected, without_column
 from hiveacid.spark.read import delete_bounds
 from hiveacid.spark.read.acid_rows import KeyColumns, acid_rows, original_rows
 from hiveacid.spark.read.acid_v1 import newest_versions
@@ -45,6 +45,8 @@ from hiveacid.spark.read.scan_source import (
 )
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.locations import Location
+
+_DEAD = "__hiveacid_dead"
 
 
 def scan(
@@ -100,7 +102,7 @@ def scan(
     if not frames:
         return empty_frame(source, current=current)
     live = reduce(lambda left, right: left.unionByName(right), frames)
-    return live if current else live.drop(CURRENT_WRITE_ID)
+    return live if current else without_column(live, CURRENT_WRITE_ID)
 
 
 def _split_by_events(
@@ -195,7 +197,7 @@ def _live_rows(
     if not frames:
         return live
     if lookup is not None:
-        return [frame.where("NOT __hiveacid_dead").drop("__hiveacid_dead") for frame in frames] + live
+        return [without_column(frame.where(f"NOT {_DEAD}"), _DEAD) for frame in frames] + live
     deletes = delete_keys(source, locations, bounds)
     deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
     matches = F.expr("__hiveacid_k = __hiveacid_dk")
@@ -203,7 +205,7 @@ def _live_rows(
 
 
 def _deleted_flag(facts: SparkFacts, lookup: BitmapLookup) -> KeyColumns:
-    return lambda partition, _: [lookup.is_deleted(facts, partition.number, "__hiveacid_dead")]
+    return lambda partition, _: [lookup.is_deleted(facts, partition.number, _DEAD)]
 
 
 def _split_by_bounds(

@@ -6,13 +6,13 @@ changed with Spark 4; only this module depends on it.
 
 from __future__ import annotations
 
-import pickle
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
 
-from hiveacid.spark.parser.catalyst import java_class, java_packages, parser_of
+from hiveacid.spark.parser.catalyst import java_class, java_packages, java_value, parser_of
 from hiveacid.spark.session.capabilities import SparkFacts
 
 _SPARK_4 = (4, 0)
@@ -46,20 +46,21 @@ def hive_hash(facts: SparkFacts, value: SparkColumn) -> SparkColumn:
 def long_array(facts: SparkFacts, data: bytes) -> SparkColumn:
     """Return a literal array of little-endian longs, whose elements do not appear in printed plans."""
     return _array(
-        facts, java_class(facts, "long"), len(data) // 8, _little_endian(facts, data).asLongBuffer(), "bigint"
+        facts, java_class(facts, "long"), len(data) // 8, _buffer(facts, "q", data).asLongBuffer(), "bigint"
     )
 
 
 def int_array(facts: SparkFacts, data: bytes) -> SparkColumn:
     """Return a literal array of little-endian ints, as `long_array` does."""
     return _array(
-        facts, java_class(facts, "int"), len(data) // 4, _little_endian(facts, data).asIntBuffer(), "int"
+        facts, java_class(facts, "int"), len(data) // 4, _buffer(facts, "i", data).asIntBuffer(), "int"
     )
 
 
-def _little_endian(facts: SparkFacts, data: bytes) -> Any:
-    nio = _jvm(facts).java.nio
-    return nio.ByteBuffer.wrap(data).order(nio.ByteOrder.LITTLE_ENDIAN)
+def _buffer(facts: SparkFacts, kind: str, data: bytes) -> Any:
+    numbers = array(kind, data)
+    numbers.byteswap()  # Java reads big-endian numbers, unless two round trips more tell it otherwise
+    return _jvm(facts).java.nio.ByteBuffer.wrap(numbers.tobytes())
 
 
 def _array(facts: SparkFacts, java_type: Any, length: int, data: Any, kind: str) -> SparkColumn:
@@ -68,8 +69,8 @@ def _array(facts: SparkFacts, java_type: Any, length: int, data: Any, kind: str)
     data.get(values)
     catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
     without_null = _jvm(facts).org.apache.spark.sql.types.ArrayType(_type(facts, kind), False)  # noqa: FBT003
-    array = catalyst.UnsafeArrayData.fromPrimitiveArray(values)
-    return _column(facts, catalyst.Literal(array, without_null))
+    elements = catalyst.UnsafeArrayData.fromPrimitiveArray(values)
+    return _column(facts, catalyst.Literal(elements, without_null))
 
 
 def column_of_text(facts: SparkFacts, text: str, columns: Mapping[str, SparkColumn]) -> SparkColumn:
@@ -94,10 +95,7 @@ def map_lookup(
     """
     jvm = _jvm(facts)
     sql, to_scala = jvm.org.apache.spark.sql.catalyst, jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
-    pickled = pickle.dumps(dict(table), protocol=2)  # one call, where Py4J needs one for each entry
-    converted = sql.CatalystTypeConverters.convertToCatalyst(
-        to_scala(jvm.net.razorvine.pickle.Unpickler().loads(pickled))
-    )
+    converted = sql.CatalystTypeConverters.convertToCatalyst(to_scala(java_value(facts, dict(table))))
     entries = sql.util.ArrayBasedMapData.toScalaMap(converted)
     # a function that refers to the table does not print it, and is compared by identity
     function = entries.orElse(to_scala(jvm.java.util.HashMap()))

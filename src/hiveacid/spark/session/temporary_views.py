@@ -71,7 +71,8 @@ def query_views(facts: SparkFacts, text: str, views: Mapping[str, DataFrame]) ->
     analysed at once, so that errors in its text are raised here.
     """
     if facts.classic:
-        return facts.spark.sql(text)
+        # PySpark makes four more round trips, for no parameters
+        return DataFrame(facts.spark._jsparkSession.sql(text), facts.spark)  # noqa: SLF001
     named = {name: frame for name, frame in views.items() if name in text}
     if named:
         text = text.replace("{", "{{").replace("}", "}}")  # sql() would replace names between braces

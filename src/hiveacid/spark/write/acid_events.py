@@ -211,8 +211,8 @@ def stage_changed_rows(
         prepared = prepared.where(f"{ACTION} != {int(Action.NOTHING)}")
     deleted = f"{_EVENT} = {int(StagedKind.DELETE)}"
     updated = StagedKind.INSERTED if target.shares_files else StagedKind.UPDATED
-    events = prepared.selectExpr("*", f"explode({_events_of_actions(updated)}) AS {_EVENT}")
-    events = events.selectExpr("*", f"if({deleted}, {_decode_bucket('__id.bucketid')}, __new) AS {_SHUFFLE}")
+    events = selected(prepared, ["*", f"explode({_events_of_actions(updated)}) AS {_EVENT}"])
+    events = selected(events, ["*", f"if({deleted}, {_decode_bucket('__id.bucketid')}, __new) AS {_SHUFFLE}"])
     events = events.coalesce(1) if small else events.repartition(_EVENT, *partitions, _SHUFFLE)
     if check_cardinality:
         events = _check_merge_cardinality(events, partitions)
@@ -220,7 +220,7 @@ def stage_changed_rows(
     own = _SHUFFLE if by_row else _TASK_BUCKET
     kind = f"if({deleted} AND {ACTION} = {int(Action.UPDATE)}, {int(StagedKind.REPLACED)}, {_EVENT})"
     kind = kind if target.shares_files else _EVENT
-    events = events.selectExpr("*", f"{kind} AS {KIND}", f"if({deleted}, {_SHUFFLE}, {own}) AS {BUCKET}")
+    events = selected(events, ["*", f"{kind} AS {KIND}", f"if({deleted}, {_SHUFFLE}, {own}) AS {BUCKET}"])
     keys = [KIND, *partitions, BUCKET]
     ordered = sorted_in_partitions(events, [*keys, "__id.writeid", "__id.bucketid", "__id.rowid"])
     return target.write(_change_columns(target, ordered, keys), directory, keys)

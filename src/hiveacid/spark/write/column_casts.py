@@ -18,7 +18,7 @@ from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.suggestions import did_you_mean, did_you_mean_any
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
-from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected
+from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, renamed, selected
 from hiveacid.spark.formats.types import column_type, store_cast
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.acid_events import ACTION, Action
@@ -29,7 +29,7 @@ _WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
 def filter_rows(frame: DataFrame, where: Expression | None, alias: str) -> DataFrame:
     """Return the rows that a condition selects; the condition may refer to the frame by ``alias``."""
     aliased = frame.alias(alias)
-    return aliased if where is None else aliased.where(as_column(where))
+    return aliased if where is None else aliased.where(where)
 
 
 def partition_values_as_text(
@@ -75,14 +75,14 @@ def fit_columns(
     wanted = [c for c in (*table.columns, *table.partition_columns) if c.name not in static]
     given = _given_names(table, frame, [c.name for c in wanted], columns, by_name=by_name)
     fields = dict(zip(given, frame.schema.fields, strict=True))
-    renamed = frame.toDF(*given)
+    frame = frame if frame.columns == given else renamed(frame, given)
     values = [
         _fitted_column(c, fields[c.name].dataType, by_name=by_name)
         if c.name in fields
         else named(cast("NULL", column_type(c)), c.name)
         for c in wanted
     ]
-    return selected(renamed, values)
+    return selected(frame, values)
 
 
 def _fitted_column(column: Column, have: DataType, *, by_name: bool) -> Expression:

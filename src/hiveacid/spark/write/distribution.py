@@ -57,7 +57,8 @@ def distribute(
 
 
 def _distribute_in_directory(facts: SparkFacts, frame: DataFrame, file_size: int) -> DataFrame:
-    size = None if _is_distributed_by_query(frame) else _source_size(frame, file_size)
+    plan: Any = frame._jdf.logicalPlan() if facts.classic else None  # noqa: SLF001
+    size = None if plan is None or _is_distributed_by_query(plan) else _source_size(plan, file_size)
     if size is None:
         return frame.coalesce(MAX_TASKS)
     if size <= file_size or file_size >= _split_size(facts):
@@ -74,29 +75,22 @@ def _split_size(facts: SparkFacts) -> int:
     return int(facts.spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes())  # noqa: SLF001
 
 
-def _is_distributed_by_query(frame: DataFrame) -> bool:
+def _is_distributed_by_query(plan: Any) -> bool:
     """Tell whether a query ends with ORDER BY, DISTRIBUTE BY or a hint.
 
     The INSERT keeps that order, which narrows the key bounds of the files.
     """
-    if not hasattr(frame, "_jdf"):  # Spark Connect
-        return False
-    plan: Any = frame._jdf.logicalPlan()  # noqa: SLF001
-    while plan.nodeName() in _TRANSPARENT_NODES:
+    while (name := plan.nodeName()) in _TRANSPARENT_NODES:
         plan = plan.child()
-    return plan.nodeName() in _DISTRIBUTING_NODES
+    return name in _DISTRIBUTING_NODES
 
 
-def _source_size(frame: DataFrame, file_size: int) -> int | None:
-    """Return the bytes of a frame's rows as Spark estimates them before it optimizes; None if it has no estimate.
+def _source_size(plan: Any, file_size: int) -> int | None:
+    """Return the bytes of a plan's rows as Spark estimates them before it optimizes; None if it has no estimate.
 
     Spark estimates a join as the product of its sources, although most joins only look up values. If its estimate is
     above ``file_size``, the sum of the sources is the upper bound.
     """
-    if not hasattr(frame, "_jdf"):  # Spark Connect
-        return None
-    java: Any = frame._jdf  # noqa: SLF001
-    plan = java.logicalPlan()
     size = _size_of(plan)
     if size <= file_size:
         return size

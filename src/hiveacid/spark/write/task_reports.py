@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from hiveacid.errors import StorageError
-from hiveacid.spark.parser.catalyst import java_packages
+from hiveacid.spark.parser.catalyst import java_packages, java_sequence, java_value
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import dataset_class
 from hiveacid.storage.paths import is_local, spark_path
@@ -93,15 +93,13 @@ def save_frame(
         if facts.classic and facts.version < _SAVE_COMMAND:
             command = _write_command(facts, frame, source, {**options, "path": path}, keys)
             return _report_of_plan(directory, _run_command(facts, frame, command))
-        writer = frame.write.mode("error").format(source).options(**options)
-        if keys:
-            writer = writer.partitionBy(*keys)
         if not facts.classic:
-            writer.save(path)
+            writer = frame.write.mode("error").format(source).options(**options)
+            (writer.partitionBy(*keys) if keys else writer).save(path)
             return TaskReport((directory,), None, None)
-        jvm = java_packages(facts.spark)
-        java: Any = writer._jwrite  # noqa: SLF001
-        command = java.saveCommand(jvm.scala.Option.apply(path))
+        java: Any = frame._jdf.write().mode("error").format(source).options(java_value(facts, options))  # noqa: SLF001
+        java = java.partitionBy(java_sequence(facts, keys)) if keys else java
+        command = java.saveCommand(java_packages(facts.spark).scala.Option.apply(path))
         return _report_of_plan(directory, _run_command(facts, frame, command))
 
 
