@@ -74,7 +74,7 @@ test-mysql: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## the tests 
 	@$(BIN)/python -m pytest --durations=10 -k mysql tests/contract tests/unit/arrow tests/spark/test_server_stores.py $(ARGS)
 
 .PHONY: lint
-lint: $(STAMPS)/lint $(STAMPS)/test $(STAMPS)/project  ## ruff, mypy, import-linter and the style rules
+lint: $(STAMPS)/lint $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## ruff, mypy, import-linter and the style rules
 	@echo "== ruff"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .

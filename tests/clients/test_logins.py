@@ -20,7 +20,7 @@ import pytest
 from hiveacid.errors import ConfigError, StoreUnavailableError
 from hiveacid.serve import hs2_structs
 from hiveacid.serve.authentication import Authentication
-from hiveacid.serve.codec import CALL, Decoder, encode_field, encode_message, encode_struct
+from hiveacid.serve.codec import CALL, Decoder, encode_message, encode_struct
 from hiveacid.serve.kerberos import Kerberos
 from hiveacid.serve.ldap import Ldap
 from hiveacid.serve.server import Server, ServerOptions
@@ -326,8 +326,9 @@ def test_beeline_logs_in_by_kerberos(
 def open_session_by_curl(port: int, place: Path, *options: str) -> tuple[str, bytes]:
     """Send one call over HTTP; return the status and the answer."""
     call, answer = place / "call", place / "answer"
-    request = hs2_structs.CALLS["OpenSession"].request(client_protocol=9)
-    call.write_bytes(encode_message("OpenSession", CALL, 1, encode_field(1, 12, encode_struct(request))))
+    request = hs2_structs.TOpenSessionReq(client_protocol=9)
+    arguments = hs2_structs.CALLS["OpenSession"].arguments(req=request)
+    call.write_bytes(encode_message("OpenSession", CALL, 1, encode_struct(arguments)))
     status = said(
         "curl", "-s", *options, "-o", answer, "-w", "%{http_code}", "-H", "Content-Type: application/x-thrift",
         "--data-binary", f"@{call}", f"http://localhost:{port}/cliservice",

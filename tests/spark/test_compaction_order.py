@@ -192,7 +192,7 @@ def test_files_are_in_order_whatever_was_read(
 def scanned(acid: AcidSession, name: str, part: int | None) -> tuple[StagingTarget, Any]:
     """Return what is written of a table without sorting, in a session that gives each file its own task."""
     context = acid.context
-    facts = context.facts.apart(part)
+    facts = context.facts.session_with_task_per_file(part)
     assert facts is not None
     table = context.require(acid.table(name).name)
     txn = context.transactions.begin(context.settings)

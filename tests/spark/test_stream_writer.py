@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import random
 from pathlib import Path
@@ -55,7 +56,9 @@ def run(
 def drop(place: Path, number: int, *events: dict[str, Any]) -> None:
     feed = place / "feed"
     feed.mkdir(exist_ok=True)
-    (feed / f"{number:03}.json").write_text("\n".join(map(json.dumps, events)))
+    file = feed / f"{number:03}.json"
+    file.write_text("\n".join(map(json.dumps, events)))
+    os.utime(file, (1_700_000_000 + number,) * 2)  # Spark takes files of one millisecond in any order
 
 
 def test_every_batch_once(spark: SparkSession, acid: AcidSession, tmp_path: Path) -> None:

@@ -27,6 +27,10 @@ class MemoryFileSystem:
         found.sort(key=lambda entry: entry.path)
         return tuple(found)
 
+    def list_directory(self, root: str) -> tuple[FileEntry, ...]:
+        """See :class:`hiveacid.ports.file_system.FileSystem`."""
+        return tuple(entry for entry in self.list_tree(root) if "/" not in entry.path)
+
     def exists(self, path: str) -> bool:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
         return path in self.files or path in self._directories
