@@ -71,8 +71,8 @@ def query_views(facts: SparkFacts, text: str, views: Mapping[str, DataFrame]) ->
     analysed at once, so that errors in its text are raised here.
     """
     if facts.classic:
-        # PySpark makes four more round trips, for no parameters
-        return DataFrame(facts.spark._jsparkSession.sql(text), facts.spark)  # noqa: SLF001
+        # not by the JVM's session: a native session would resolve the text as a user's
+        return facts.spark.sql(text)
     named = {name: frame for name, frame in views.items() if name in text}
     if named:
         text = text.replace("{", "{{").replace("}", "}}")  # sql() would replace names between braces
