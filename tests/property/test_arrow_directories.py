@@ -19,8 +19,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hiveacid.arrow.scan import read_batches
-from hiveacid.arrow.snapshot import take_snapshot
 from hiveacid.arrow.table import select
 from hiveacid.arrow.warehouse import ArrowWarehouse, open_warehouse
 from hiveacid.catalog.opening import open_store
@@ -31,6 +29,8 @@ from hiveacid.datasource.change_rows import read_file_changes
 from hiveacid.datasource.change_source import ChangeOptions, ChangeSource
 from hiveacid.storage.locations import list_locations
 from hiveacid.stores.clock import SystemClock
+from hiveacid.table.arrow_read.scan import read_batches
+from hiveacid.table.arrow_read.snapshot import take_snapshot
 from support.directories.files import write_location
 from support.directories.maker import make_location
 from support.directories.model import Ids, Key, make_ids

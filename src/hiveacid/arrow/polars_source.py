@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from polars.io.plugins import register_io_source
 
-from hiveacid.arrow.scan import Read
+from hiveacid.arrow.dataset import Read
 
 _OPERATORS = {"Eq": "__eq__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", "GtEq": "__ge__"}
 _INTEGERS = frozenset({"Int8", "Int16", "Int32", "Int64", "Int", "Int128"})

@@ -13,9 +13,7 @@ from typing import Any, TypedDict, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.arrow.conditions import Condition, condition_of, parse_condition
-from hiveacid.arrow.scan import BATCH_ROWS, Read, Selection, TableDataset, output_schema, read_batches
-from hiveacid.arrow.snapshot import Snapshot, take_snapshot
+from hiveacid.arrow.dataset import Read, TableDataset
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import supported_file_kind
 from hiveacid.core.schema.virtual_columns import ROW_ID
@@ -23,6 +21,9 @@ from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.connection import Connection, retry_conflicts
+from hiveacid.table.arrow_read.conditions import Condition, condition_of, parse_condition
+from hiveacid.table.arrow_read.scan import BATCH_ROWS, Selection, output_schema, read_batches
+from hiveacid.table.arrow_read.snapshot import Snapshot, take_snapshot
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.time_travel import Instant, PointInTime
 
@@ -45,7 +46,7 @@ class ArrowTable:
     Arguments of the reads:
 
     - ``columns``: names, in the order of the result; all by default.
-    - ``where``: a condition in SQL (``arrow.conditions``) or an expression of pyarrow.
+    - ``where``: a condition in SQL (``table.arrow_read.conditions``) or an expression of pyarrow.
     - ``as_of``: a write id, or a time (a datetime, or a text such as ``2026-01-31 12:00:00``; without a zone it is local).
     - ``limit``: the most rows to return.
     - ``row_ids``: add the column ``ROW__ID`` in front.

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hiveacid.arrow.snapshot import RowFile, event_files, row_files
 from hiveacid.catalog.opening import open_store, require_existing_warehouse
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import HISTORY_FROM
@@ -41,6 +40,7 @@ from hiveacid.storage.locations import Location, id_property, list_locations
 from hiveacid.storage.paths import is_local
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore
+from hiveacid.table.arrow_read.snapshot import RowFile, event_files, row_files
 from hiveacid.table.context import require_table
 from hiveacid.table.file_options import layout_level
 from hiveacid.table.read.change_feed import locate_changes, require_change_history

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from hiveacid.arrow.pruning import partition_guarantee, possible_fragments
 from hiveacid.core.format.names import DeltaName
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefinition, TableKind
@@ -21,7 +20,8 @@ from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_value
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.locations import Location
-from hiveacid.streaming.arrow_casts import cast
+from hiveacid.table.arrow_casts import cast
+from hiveacid.table.arrow_read.pruning import partition_guarantee, possible_fragments
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.flushed_files import require_flush_length
 from hiveacid.table.read.listing import list_as_of, warn_of_foreign_files, write_ids_of

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hiveacid.arrow.delete_matching import DeleteKeys, Keys, int64_values
-from hiveacid.arrow.orc_file import CURRENT, OPERATION, OrcRows
-from hiveacid.arrow.snapshot import EventFile
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.key_statistics import DELETE
+from hiveacid.table.arrow_read.delete_matching import DeleteKeys, Keys, int64_values
+from hiveacid.table.arrow_read.orc_file import CURRENT, OPERATION, OrcRows
+from hiveacid.table.arrow_read.snapshot import EventFile
 
 
 @dataclass(frozen=True)

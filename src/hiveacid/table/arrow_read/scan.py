@@ -1,11 +1,8 @@
-"""Rows of a snapshot as record batches: stripe by stripe, without deleted rows, filtered.
-
-`TableDataset` is the interface by which DuckDB pushes columns and filters down.
-"""
+"""Rows of a snapshot as record batches: stripe by stripe, without deleted rows, filtered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,19 +11,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
-from hiveacid.arrow.acid_v1 import NewestVersions, newest_versions
-from hiveacid.arrow.delete_matching import DeleteKeys, Keys, deleted_among
-from hiveacid.arrow.flat_files import read_flat_file
-from hiveacid.arrow.orc_file import CURRENT, KEY, OrcRows, read_events
-from hiveacid.arrow.pruning import possible_stripes
-from hiveacid.arrow.snapshot import EventFile, PartitionFiles, Snapshot
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.table.arrow_read.acid_v1 import NewestVersions, newest_versions
+from hiveacid.table.arrow_read.delete_matching import DeleteKeys, Keys, deleted_among
+from hiveacid.table.arrow_read.flat_files import read_flat_file
+from hiveacid.table.arrow_read.orc_file import CURRENT, KEY, OrcRows, read_events
+from hiveacid.table.arrow_read.pruning import possible_stripes
+from hiveacid.table.arrow_read.snapshot import EventFile, PartitionFiles, Snapshot
 from hiveacid.table.context import StoreContext
 
 ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])
@@ -240,47 +236,3 @@ def _row_id_column(ids: Any, count: int) -> Any:
         return pa.nulls(0, ROW_ID_TYPE)
     columns = [ids.column(index).cast(field.type).fill_null(-1) for index, field in enumerate(ROW_ID_TYPE)]
     return pa.StructArray.from_arrays(columns, fields=list(ROW_ID_TYPE))
-
-
-Read = Callable[[Sequence[str], Any], Iterator[Any]]
-"""Reads the present snapshot: yields batches of the named columns, of the rows that pass a filter."""
-
-
-class TableDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
-    """Data set whose scans read the present snapshot of a table. Only `schema` and `scanner` are offered."""
-
-    def __init__(self, name: str, schema: Any, read: Read) -> None:
-        """``name``: what `repr` shows. ``schema``: that of the table's definition."""
-        self._name, self._schema, self._read = name, schema, read
-
-    def __repr__(self) -> str:
-        """Return the name of the table."""
-        return f"<hiveacid data set {self._name}>"
-
-    @property
-    def schema(self) -> Any:
-        """Return the schema of all columns."""
-        return self._schema
-
-    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> TableScanner:  # noqa: A002 - Arrow's
-        """Return a scan of some columns of the rows that pass a filter (an expression of pyarrow)."""
-        names = self._schema.names if columns is None else [*columns]
-        schema = pa.schema([self._schema.field(name) for name in names])
-        return TableScanner(schema, lambda: self._read(names, filter))
-
-
-class TableScanner(ds.Scanner):  # type: ignore[misc] # Arrow has no types
-    """One scan of a `TableDataset`."""
-
-    def __init__(self, schema: Any, batches: Callable[[], Iterator[Any]]) -> None:
-        """``batches``: begins the scan."""
-        self._schema, self._batches = schema, batches
-
-    @property
-    def projected_schema(self) -> Any:
-        """Return the schema of the batches."""
-        return self._schema
-
-    def to_reader(self) -> Any:
-        """Return the rows as a reader of batches."""
-        return pa.RecordBatchReader.from_batches(self._schema, self._batches())

@@ -23,7 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from hiveacid.arrow.comparisons import (
+from hiveacid.core.model import TableDefinition
+from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Primitive, parse_type
+from hiveacid.core.suggestions import did_you_mean
+from hiveacid.errors import ConfigError, NoSuchColumnError, ParseError
+from hiveacid.orc.stored_values import arrow_type
+from hiveacid.spark.parser.lexer import Token, TokenKind, string_value, tokenize
+from hiveacid.table.arrow_read.comparisons import (
     TEXTS,
     Sides,
     Term,
@@ -33,12 +39,6 @@ from hiveacid.arrow.comparisons import (
     parse_moment,
     sides_of,
 )
-from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Primitive, parse_type
-from hiveacid.core.suggestions import did_you_mean
-from hiveacid.errors import ConfigError, NoSuchColumnError, ParseError
-from hiveacid.orc.stored_values import arrow_type
-from hiveacid.spark.parser.lexer import Token, TokenKind, string_value, tokenize
 
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}

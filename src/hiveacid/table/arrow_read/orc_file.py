@@ -12,9 +12,6 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from hiveacid.arrow.delete_matching import Keys
-from hiveacid.arrow.file_values import ValueRules, decode, hybrid_micros, require_readable
-from hiveacid.arrow.snapshot import EventFile, RowFile, require_row_ids_as_named
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
@@ -30,6 +27,9 @@ from hiveacid.orc.writing import MicrosConverter
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
+from hiveacid.table.arrow_read.delete_matching import Keys
+from hiveacid.table.arrow_read.file_values import ValueRules, decode, hybrid_micros, require_readable
+from hiveacid.table.arrow_read.snapshot import EventFile, RowFile, require_row_ids_as_named
 
 KEY = ("originalTransaction", "bucket", "rowId")
 CURRENT, OPERATION = "currentTransaction", "operation"

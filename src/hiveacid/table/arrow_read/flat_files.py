@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from hiveacid.arrow.snapshot import RowFile
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.types import (
@@ -33,7 +32,8 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, shape, text_layout
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
-from hiveacid.streaming.arrow_casts import cast
+from hiveacid.table.arrow_casts import cast
+from hiveacid.table.arrow_read.snapshot import RowFile
 
 _ROWS = 65_536
 _BLOCK = 8 << 20  # bytes of text that are parsed at a time

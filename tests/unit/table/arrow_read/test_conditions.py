@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hiveacid.arrow.conditions import condition_of, parse_condition
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import ConfigError, NoSuchColumnError, ParseError
+from hiveacid.table.arrow_read.conditions import condition_of, parse_condition
 
 TYPES = {"i": "int", "s": "string", "d": "date", "t": "timestamp", "b": "boolean", "z": "struct<a:int>"}
 TABLE = TableDefinition(
