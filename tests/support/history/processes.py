@@ -167,7 +167,7 @@ class ProcessRun:
             self._wake()
             if time.monotonic() > deadline:
                 raise RuntimeError(f"the history takes longer than {self.longest:g} s")
-            if time.monotonic() > next_strike:
+            if self._running and time.monotonic() > next_strike:  # `_reap` may have taken the last one
                 next_strike = self._next_strike()
                 self._strike()
 
