@@ -156,6 +156,13 @@ WRITE_FILE_SIZE = size(
     "files: 4,096 at most for a partition, or for a table without partitions. Not for bucketed tables.",
     "none: Hive's tasks write a file for each bucket",
 )
+SMALL_CHANGES = size(
+    "hiveacid.small.changes.max.bytes",
+    "64mb",
+    "An UPDATE or DELETE with a simple condition runs in the driver, without jobs that scan or write, if its files have "
+    "at most so many bytes. 0: never.",
+    "none: all statements are jobs",
+)
 SINGLE_BUCKET = flag(
     "hiveacid.write.single.bucket",
     "false",

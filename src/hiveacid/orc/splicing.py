@@ -164,6 +164,13 @@ def place_stripes(piece: StripeBlock, offset: int) -> PlacedStripes:
     return PlacedStripes(offset, piece.start, piece.tail)
 
 
+def file_of(piece: StripeBlock) -> bytes:
+    """Return a whole ORC file of the stripes of one piece, with the mark of the calendar."""
+    body = HEADER + piece.body
+    _, tail = merged_tail([place_stripes(piece, len(HEADER))], len(body), "an ORC file in memory")
+    return body + tail
+
+
 def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[OrcTail, bytes]:
     """Return the tail of a file whose stripes are those of all pieces, parsed (for `nest_row_columns`) and as bytes.
 

@@ -19,13 +19,13 @@ from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.splicing import StripeBlock, read_stripes
-from hiveacid.orc.stored_values import has_early_fractions, to_stored_values
+from hiveacid.orc.stored_values import arrow_type, has_early_fractions, to_stored_values
 from hiveacid.orc.tail import ACID_FIELDS
 
 CODECS = ("none", "zlib", "snappy", "lz4")
 """Codecs that Hive 3.1 and Hive 4 read (``orc.compress``); only Hive 4 reads ZSTD."""
 
-_INSERT = 0
+_INSERT, _DELETE = 0, 2
 _BLOCK, _STRIDE, _BATCH = (
     65536,
     10_000,
@@ -57,6 +57,20 @@ def write_rows(
     table = pa.table([*fixed, *values], names=names)
     odd = any(has_early_fractions(array, of) for array, of in zip(values, types, strict=True))
     return read_stripes(_by_pyorc(table, types, codec) if odd else _by_arrow(table, codec))
+
+
+def write_delete_events(keys: Any, columns: Sequence[Column], write_id: int, codec: str) -> StripeBlock:
+    """Write delete events as a flat file and return its stripes.
+
+    ``keys``: write id, bucket property and row id of the deleted rows, as a table in key order. ``write_id``: of the
+    deleting transaction.
+    """
+    rows = keys.num_rows
+    of_event = [pa.repeat(pa.scalar(_DELETE, pa.int32()), rows), *keys.columns]
+    of_event += [pa.repeat(pa.scalar(write_id, pa.int64()), rows), pa.nulls(rows, pa.bool_())]
+    values = [pa.nulls(rows, arrow_type(parse_type(column.type))) for column in columns]
+    names = [*ACID_FIELDS, *(f"c{index}" for index in range(len(values)))]
+    return read_stripes(_by_arrow(pa.table([*of_event, *values], names=names), codec))
 
 
 def _key_columns(keys: RecordKeys, rows: int) -> list[Any]:

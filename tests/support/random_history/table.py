@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import hiveacid
+from hiveacid.config.setting_definitions import SMALL_CHANGES
 from support.clock import LaterClock
 from support.corpus.sort_merge_reader import read_table
 from support.random_history.feed import Feed
@@ -94,6 +95,9 @@ class HistoryTable:
         self.random = Random(seed)
         self.step += 1
         self.log.append(f"-- {self.step}: {name} ({seed})")
+        self.acid.sql(
+            f"SET {SMALL_CHANGES.name} = {self.random.choice(('0', '64mb'))}"
+        )  # both ways to change rows
         getattr(self, name)()
         self.compare()
         cleaned = name in ("compact", "clean") and not self.layout.retention

@@ -1,7 +1,8 @@
 """Writes as native Spark plans: rows are staged as flat ORC files, then published as ACID files.
 
 Main flow: ``column_casts`` gives new rows the table's columns, and adds NOT NULL constraints to the plan. ``changed_rows``
-(with ``merge_narrowing`` for MERGE into large targets) gives changed rows an action.
+(with ``merge_narrowing`` for MERGE into large targets) gives changed rows an action; ``arrow_assignments`` computes the new values
+of small UPDATE statements.
 ``acid_events`` shuffles, sorts and writes delete events and new rows in one job, and ``task_reports`` compares the counts
 of the tasks with the files that the driver finds. ``publish`` rewrites the footers and moves the files to their names.
 ``distribution`` chooses the tasks of an INSERT. ``rebalance_compaction`` and ``splicing`` serve compaction;

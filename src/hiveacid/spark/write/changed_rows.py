@@ -28,19 +28,28 @@ def updated_rows(
     table: TableDefinition, frame: DataFrame, assignments: Mapping[str, Expression]
 ) -> DataFrame:
     """Return the selected rows with their new values; a value that does not fit fails the job."""
+    valued, new = assigned_values(table, frame, assignments)
+    columns: list[Expression] = [
+        named(new[c.name], c.name) if c.name in new else quote_name(c.name) for c in table.columns
+    ]
+    partition_columns = [quote_name(c.name) for c in table.partition_columns]
+    return selected(valued, [f"{int(Action.UPDATE)} AS {ACTION}", ROW_ID, *columns, *partition_columns])
+
+
+def assigned_values(
+    table: TableDefinition, frame: DataFrame, assignments: Mapping[str, Expression]
+) -> tuple[DataFrame, dict[str, Expression]]:
+    """Return the rows with a further column for each assigned value, and its cast to the table's column, by name."""
     new = {column: f"__hiveacid_new_{column}" for column in assignments}
     # The WHEN around each value makes Spark refuse functions that return several rows for one (explode).
     values = {name: F.when(F.lit(True), as_column(assignments[column])) for column, name in new.items()}  # noqa: FBT003
     valued = selected(frame, ["*", *[named(value, name) for name, value in values.items()]])
     types = {field.name: field.dataType for field in valued.schema.fields}
-    columns: list[Expression] = [
-        named(assignment_cast(quote_name(new[c.name]), types[new[c.name]], c), c.name)
-        if c.name in new
-        else quote_name(c.name)
-        for c in table.columns
-    ]
-    partition_columns = [quote_name(c.name) for c in table.partition_columns]
-    return selected(valued, [f"{int(Action.UPDATE)} AS {ACTION}", ROW_ID, *columns, *partition_columns])
+    columns = {c.name: c for c in table.columns}
+    return valued, {
+        column: assignment_cast(quote_name(name), types[name], columns[column])
+        for column, name in new.items()
+    }
 
 
 def deleted_rows(table: TableDefinition, frame: DataFrame) -> DataFrame:

@@ -73,9 +73,12 @@ class Truth:
 UNKNOWN = Truth(NEVER, NEVER)
 
 
-def parse_condition(text: str, table: TableDefinition) -> Condition:
-    """Return the filter of a condition on a table. Raises ParseError with the position, NoSuchColumnError."""
-    parser = _Parser(table, tokenize(text))
+def parse_condition(text: str, table: TableDefinition, alias: str | None = None) -> Condition:
+    """Return the filter of a condition on a table; ``alias``: the name by which a statement calls the table.
+
+    Raises ParseError with the position, NoSuchColumnError.
+    """
+    parser = _Parser(table, tokenize(text), alias)
     truth = parser.disjunction(0)
     if parser.token.kind is not TokenKind.END:
         parser.fail("the condition should end here")
@@ -107,8 +110,10 @@ def condition_of(expression: Any, schema: Any) -> Condition:
 class _Parser:
     """Recursive descent over the tokens of a condition."""
 
-    def __init__(self, table: TableDefinition, tokens: Sequence[Token]) -> None:
+    def __init__(self, table: TableDefinition, tokens: Sequence[Token], alias: str | None) -> None:
         self._table, self._tokens, self._position = table, tokens, 0
+        names = {(table.name.name,), (table.name.database, table.name.name)}
+        self._qualifiers = names if alias is None else {(alias.lower(),)}
         self._types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
         self.columns: list[str] = []
 
@@ -267,7 +272,6 @@ class _Parser:
 
     def _column(self, token: Token) -> Term:
         name = token.name.lower()
-        qualifiers = {(self._table.name.name,), (self._table.name.database, self._table.name.name)}
         parts = [name]
         while self.token.keyword == ".":
             self._position += 1
@@ -277,14 +281,14 @@ class _Parser:
             self._position += 1
         if self.token.keyword == "(":
             self.fail("functions are not supported", token)
-        name = parts[-1] if len(parts) > 1 and tuple(parts[:-1]) in qualifiers else parts[0]
+        name = parts[-1] if len(parts) > 1 and tuple(parts[:-1]) in self._qualifiers else parts[0]
         if name not in self._types:
             columns, near = ", ".join(self._types), did_you_mean(name, self._types)
             raise NoSuchColumnError(
                 f"{self._table.name} has no column {name} (line {token.line}, column {token.column}); "
                 f"it has {columns}{near}"
             )
-        if len(parts) > 1 and tuple(parts[:-1]) not in qualifiers:
+        if len(parts) > 1 and tuple(parts[:-1]) not in self._qualifiers:
             self.fail("fields of structs are not supported", token)
         hive = parse_type(self._types[name])
         self.columns.append(name)

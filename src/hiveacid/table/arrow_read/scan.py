@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.virtual_columns import ROW_ID
+from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.table.arrow_read.acid_v1 import NewestVersions, newest_versions
@@ -33,12 +34,16 @@ _POSITION = "\0position"  # no column has such a name
 
 @dataclass(frozen=True)
 class Selection:
-    """Columns and rows to read. ``columns``: in their order. ``predicate``: a filter over ``filtered`` columns."""
+    """Columns and rows to read. ``columns``: in their order. ``predicate``: a filter over ``filtered`` columns.
+
+    ``changing``: the caller changes the rows, so update events of ACID v1 raise UnsupportedFeatureError.
+    """
 
     columns: tuple[str, ...]
     predicate: Any = None
     filtered: tuple[str, ...] = ()
     row_ids: bool = False
+    changing: bool = False
 
     def schema(self, snapshot: Snapshot) -> Any:
         """Return the schema of the batches."""
@@ -76,6 +81,8 @@ class _PartitionReader:
         level = self.context.layout_level(table)
         opened = self._open(level)
         if table.kind is TableKind.FULL_ACID and any(file.has_events for file in opened):
+            if self.selection.changing:
+                raise UnsupportedFeatureError(f"{table.name} holds update events of ACID v1")
             self._newest = newest_versions(
                 opened, self.files.events, self._read_events, self.snapshot.write_ids
             )

@@ -70,6 +70,7 @@ class PartitionFiles:
     values: tuple[Any, ...]
     rows: tuple[RowFile, ...]
     events: tuple[EventFile, ...]
+    partition: Partition | None = None
 
 
 @dataclass(frozen=True)
@@ -86,17 +87,19 @@ def take_snapshot(
     table: TableDefinition,
     txn: Transaction,
     *,
+    partitions: Sequence[Partition] | None = None,
     as_of: PointInTime | None = None,
     predicate: Any = None,
 ) -> Snapshot:
     """List the files of a table at a transaction's snapshot, or at a point in the past.
 
+    ``partitions``: those that the transaction sees; by default those of the catalog.
     Raises NotEnoughHistoryError, FormatError, StorageError, UnsupportedFeatureError.
     """
     write_ids = write_ids_of(context, table, txn, as_of)
-    partitions = None
     if table.partition_columns:
-        partitions = _possible_partitions(table, context.catalog.list_partitions(table.name), predicate)
+        existing = context.catalog.list_partitions(table.name) if partitions is None else partitions
+        partitions = _possible_partitions(table, existing, predicate)
     locations = list_as_of(context, table, partitions, write_ids, txn, as_of)
     warn_of_foreign_files(table, locations, txn)
     return Snapshot(table, write_ids, tuple(_files(context.fs, table, location) for location in locations))
@@ -143,11 +146,11 @@ def _partition_value(column: Column, text: str | None) -> Any:
 def _files(fs: FileSystem, table: TableDefinition, location: Location) -> PartitionFiles:
     values = partition_values(table, location.partition)
     if table.kind is TableKind.FULL_ACID:
-        return PartitionFiles(values, row_files(fs, location), event_files(fs, location))
+        return PartitionFiles(values, row_files(fs, location), event_files(fs, location), location.partition)
     state = location.state
     files = [file for directory in state.row_directories for file in directory.files] + [*state.originals]
     rows = tuple(RowFile(f"{location.root}/{file.path}", file.size) for file in files if file.size)
-    return PartitionFiles(values, rows, ())
+    return PartitionFiles(values, rows, (), location.partition)
 
 
 def event_files(fs: FileSystem, location: Location) -> tuple[EventFile, ...]:

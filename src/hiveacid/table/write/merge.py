@@ -23,7 +23,7 @@ from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.report import WriteReport
-from hiveacid.table.write.update_delete import check_assignments, write_changes
+from hiveacid.table.write.update_delete import check_assignments, stage_by_spark, write_changes
 from hiveacid.transactions.transaction import Transaction
 
 LARGE = 32 << 20
@@ -96,7 +96,8 @@ class Merge(Displayed):
         matches = any(clause.when is MatchKind.MATCHED for clause in clauses)
         check = self.context.settings.get(setting_definitions.MERGE_CARDINALITY_CHECK) and matches
         mixed = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in clauses}
-        return write_changes(self.context, table, txn, changes, "MERGE", check_cardinality=check, mixed=mixed)
+        stage = stage_by_spark(self.context, changes, check_cardinality=check)
+        return write_changes(self.context, table, txn, stage, "MERGE", mixed=mixed)
 
     def _sides(
         self, table: TableDefinition, txn: Transaction, plan: MergePlan

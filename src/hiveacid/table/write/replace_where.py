@@ -17,7 +17,7 @@ from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import constrain_changes
 from hiveacid.table.write.report import WriteReport
-from hiveacid.table.write.update_delete import write_changes
+from hiveacid.table.write.update_delete import stage_by_spark, write_changes
 from hiveacid.transactions.transaction import Transaction
 
 
@@ -41,6 +41,6 @@ def replace_rows(
             leading = [f"{int(Action.INSERT)} AS {ACTION}", f"CAST(NULL AS {row_id_type}) AS {ROW_ID}"]
             inserts = selected(fitted, [*leading, *map(quote_name, table.column_names)])
             changes = constrain_changes(context, table, deletes.union(inserts))
-        return write_changes(context, table, txn, changes, "OVERWRITE", check_cardinality=False)
+        return write_changes(context, table, txn, stage_by_spark(context, changes), "OVERWRITE")
 
     return run_with_retry(context, name, "OVERWRITE", joined, run, exclusive=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -18,7 +20,8 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, shuffle_tasks, stage_changed_rows
 from hiveacid.spark.write.changed_rows import deleted_rows, updated_rows
 from hiveacid.spark.write.column_casts import filter_rows
-from hiveacid.spark.write.publish import list_staged_files, publish_acid
+from hiveacid.spark.write.publish import StagedFile, list_staged_files, publish_acid
+from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.context import Context
 from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
@@ -27,6 +30,7 @@ from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.small_changes import rows_to_delete, rows_to_update, stage_small_change
 from hiveacid.transactions.transaction import Transaction
 
 # bytes of ORC that one task reads, sorts and writes faster than several tasks with a shuffle
@@ -48,16 +52,19 @@ def update(
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         new_values = check_assignments(table, assignments)
+        few = rows_to_update(context, table, txn, new_values, where, alias)
+        if few is not None:
+            return write_changes(
+                context, table, txn, partial(stage_small_change, context, "UPDATE", few), "UPDATE"
+            )
         with translate_errors():
             rows, snapshot = _select_rows(context, table, txn, where, alias)
             changes = constrain_changes(
                 context, table, updated_rows(table, rows, new_values), columns_set_to_default(new_values)
             )
         small = snapshot.size <= _SMALL and not _may_have_subquery(where, *new_values.values())
-        size = snapshot.largest_location
-        return write_changes(
-            context, table, txn, changes, "UPDATE", check_cardinality=False, size=size, small=small
-        )
+        stage = stage_by_spark(context, changes, size=snapshot.largest_location, small=small)
+        return write_changes(context, table, txn, stage, "UPDATE")
 
     return run_with_retry(context, name, "UPDATE", joined, run)
 
@@ -72,11 +79,16 @@ def delete(
     """Delete the rows that ``where`` selects (all without one)."""
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
+        few = rows_to_delete(context, table, txn, where, alias)
+        if few is not None:
+            return write_changes(
+                context, table, txn, partial(stage_small_change, context, "DELETE", few), "DELETE"
+            )
         with translate_errors():
             rows, snapshot = _select_rows(context, table, txn, where, alias)
             changes = deleted_rows(table, rows)
         small = snapshot.size <= _SMALL and not _may_have_subquery(where)
-        return write_changes(context, table, txn, changes, "DELETE", check_cardinality=False, small=small)
+        return write_changes(context, table, txn, stage_by_spark(context, changes, small=small), "DELETE")
 
     return run_with_retry(context, name, "DELETE", joined, run)
 
@@ -127,42 +139,66 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
     return values_by_column
 
 
+Stage = Callable[[StagingTarget, str], tuple[list[StagedFile], TaskReport]]
+"""Writes the events of a statement into a staging directory; returns the files, and what their writers report."""
+
+
+def stage_by_spark(
+    context: Context,
+    changes: DataFrame,
+    *,
+    check_cardinality: bool = False,
+    size: int | None = None,
+    small: bool = False,
+) -> Stage:
+    """Return the stage that writes changed rows in one job of Spark.
+
+    ``size``: of an UPDATE, bytes of the largest location with changed rows. ``small``: one task is enough.
+    """
+
+    def stage(target: StagingTarget, directory: str) -> tuple[list[StagedFile], TaskReport]:
+        groups = decide_row_groups(
+            size,
+            context.settings.get(setting_definitions.WRITE_FILE_SIZE),
+            shuffle_tasks(context.facts),
+            partitioned=bool(target.table.partition_columns),
+        )
+        with translate_errors():
+            reported = stage_changed_rows(
+                replace(target, row_groups=groups),
+                changes,
+                directory,
+                check_cardinality=check_cardinality,
+                small=small,
+            )
+        return list_staged_files(context.fs, directory, StagedKind.DELETE, reported), reported
+
+    return stage
+
+
 def write_changes(
     context: Context,
     table: TableDefinition,
     txn: Transaction,
-    changes: DataFrame,
+    stage: Stage,
     verb: str,
     *,
-    check_cardinality: bool,
-    size: int | None = None,
-    small: bool = False,
     mixed: bool = False,
 ) -> WriteReport:
-    """Write delete events and new rows in one job; the caller commits. ``verb``: for the table's history.
+    """Stage and publish delete events and new rows; the caller commits. ``verb``: for the table's history.
 
-    ``size``: of an UPDATE, bytes of the largest location with changed rows.
-    ``small``: one task is enough. ``mixed``: some rows may be updated and others inserted.
+    ``mixed``: some rows may be updated and others inserted.
     """
     write_id = txn.write_id(table.name)
     statements = output_directories.change_statement_ids(txn, context.layout_level(table), mixed=mixed)
     partitions = output_directories.known_partitions(context, table, txn)
     outputs = output_directories.OutputDirectories(context, table, txn, partitions, write_id, statements)
     txn.on_abort(outputs.remove)
-    single = context.single_bucket(table)
-    groups = decide_row_groups(
-        size,
-        context.settings.get(setting_definitions.WRITE_FILE_SIZE),
-        shuffle_tasks(context.facts),
-        partitioned=bool(table.partition_columns),
-    )
     options = writer_options(table, context.settings)
-    target = StagingTarget(context.facts, table, write_id, statements, options, single, groups)
-    with output_directories.staging(context, table, txn) as directory, translate_errors():
-        reported = stage_changed_rows(
-            target, changes, directory, check_cardinality=check_cardinality, small=small
-        )
-        files = list_staged_files(context.fs, directory, StagedKind.DELETE, reported)
+    single = context.single_bucket(table)
+    target = StagingTarget(context.facts, table, write_id, statements, options, single)
+    with output_directories.staging(context, table, txn) as directory:
+        files, reported = stage(target, directory)
         published = publish_acid(context.fs, table, files, outputs.directory, reported)
     outputs.require_not_overtaken()
     changed_partitions = {values for kind, values in published.rows if kind.is_delete}

@@ -1,0 +1,52 @@
+"""New values of an UPDATE for rows in Arrow's memory, computed by Spark.
+
+Spark takes the rows as a local relation, so that no job reads or writes files. Columns whose values could change on the way
+to Spark and back (times, char, nested types) are not passed; an expression that names one raises NoSuchColumnError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as T
+
+from hiveacid.core.model import TableDefinition
+from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.spark.formats.expressions import Expression, cast, named, selected
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.write.changed_rows import assigned_values
+
+_PASSED = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
+_PASSED |= {"string", "varchar", "boolean", "date", "binary"}
+COMPUTED = _PASSED | {"char", "timestamp"}
+"""Types of columns that may be set."""
+_INDEX = "__hiveacid_index"
+
+
+def compute_assignments(
+    facts: SparkFacts, table: TableDefinition, rows: Any, assignments: Mapping[str, Expression], alias: str
+) -> Any:
+    """Return the new values as an Arrow table, in the order of the rows.
+
+    ``rows``: an Arrow table of all columns. ``alias``: the name by which expressions call the table. Raises Spark's errors.
+    """
+    types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
+    passed = rows.select([name for name, hive in types.items() if _is_passed(hive)])
+    numbered = passed.append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
+    frame: Any = facts.spark.createDataFrame(numbered)
+    valued, values = assigned_values(table, frame.alias(alias), assignments)
+    # A file holds the wall clock that the session shows.
+    columns = [
+        named(cast(value, T.TimestampNTZType()) if types[name] == "timestamp" else value, name)
+        for name, value in values.items()
+    ]
+    computed: Any = selected(valued, [_INDEX, *columns])  # its analysis finds the errors of expressions
+    return computed.toArrow().sort_by(_INDEX) if rows.num_rows else rows
+
+
+def _is_passed(hive: str) -> bool:
+    kind = parse_type(hive)
+    return isinstance(kind, Primitive) and kind.name in _PASSED

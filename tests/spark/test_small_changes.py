@@ -1,0 +1,176 @@
+"""UPDATE and DELETE of few rows, which Arrow reads and this process writes: the same rows as by jobs of Spark."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hiveacid import errors
+from hiveacid.table.write import update_delete
+from support.exhaustive import ALL
+
+if TYPE_CHECKING:
+    from hiveacid import AcidSession
+
+LIMIT = "hiveacid.small.changes.max.bytes"
+COLUMNS = {
+    "k": "INT",
+    "tiny": "TINYINT",
+    "big": "BIGINT",
+    "amount": "DECIMAL(9,2)",
+    "wide": "DECIMAL(38,10)",
+    "ratio": "DOUBLE",
+    "part": "FLOAT",
+    "name": "STRING",
+    "short": "VARCHAR(5)",
+    "code": "CHAR(4)",
+    "day": "DATE",
+    "moment": "TIMESTAMP",
+    "ok": "BOOLEAN",
+    "raw": "BINARY",
+    "list": "ARRAY<INT>",
+    "pairs": "MAP<STRING,INT>",
+    "pair": "STRUCT<a:INT,b:STRING>",
+}
+FILL = (
+    "SELECT CAST(id AS INT) k, CAST(id % 5 AS TINYINT) tiny, id * 1000000007 big, CAST(id / 4 AS DECIMAL(9,2)) amount, "
+    "CAST(id / 7 AS DECIMAL(38,10)) wide, if(id = 3, double('NaN'), id / 3) ratio, float(id) / 8 part, "
+    "if(id % 4 = 0, NULL, concat('n', id % 7)) name, concat('s', id) short, concat('c', id % 3) code, "
+    "date_add(DATE'1581-12-31', CAST(id * 30 AS INT)) day, "
+    "timestamp_seconds(id * 86400 * 200) + INTERVAL 123 MICROSECONDS moment, "
+    "if(id % 6 = 0, NULL, id % 2 = 0) ok, CAST(concat('b', id) AS BINARY) raw, array(CAST(id AS INT), NULL) list, "
+    "if(id = 9, NULL, map('m', CAST(id AS INT))) pairs, "
+    "if(id = 5, NULL, named_struct('a', CAST(id AS INT), 'b', NULL)) pair{more} FROM range({first}, {end}, 1, 2)"
+)
+CONDITIONS = [
+    "k = {n}", "k BETWEEN {n} AND {n} + 0", "k IN ({n}, {m}, NULL)", "NOT (k > {n} OR name IS NULL)", "tiny = 3 AND k < {n}",
+    "amount >= 2.5 AND amount < 4", "amount = {n}", "name = 'n3'", "name <> 'n3' AND k > {n}", "name IN ('n1', 'n2') AND ok", "ok <=> NULL",
+    "NOT ok", "short = 's{n}'", "day < DATE'1582-10-15'", "day = '1600-01-01' OR k = {n}", "k = '{n}'", "wide < {n}", "code = 'c1 '",
+    "ratio > 5", "moment < TIMESTAMP'1975-01-01 00:00:00'", "name LIKE 'n%' AND k = {n}", "k % 9 = 4", "pair.a = {n}", "big = {n} * 1000000007",
+    "t.k = {n}", "k = (SELECT max(k) FROM t)", 'name = "n3"', "big > 9223372036854775807", "k = 1e1", "size(list) = 2 AND k = {n}", "true", "k < 0",
+]  # fmt: skip
+ASSIGNMENTS = [
+    "amount = amount + 1", "name = 'new', ok = NULL", "tiny = k % 3, big = big + tiny", "short = name", "code = name, part = ratio",
+    "day = date_add(day, 1)", "moment = TIMESTAMP'2020-05-05 05:05:05.5'", "raw = CAST(name AS BINARY)", "ratio = part / 0.5D",
+    "moment = moment + INTERVAL 1 DAY", "list = array(1)", "pair = named_struct('a', 1, 'b', name)", "wide = wide + amount", "name = code",
+    "amount = (SELECT max(amount) FROM t)", "ok = day < DATE'1600-01-01'", "moment = TIMESTAMP'1960-05-05 05:05:05.5'",
+]  # fmt: skip
+
+
+def state(acid: AcidSession, name: str) -> list[str]:
+    return sorted(str(row) for row in acid.sql(f"SELECT * FROM {name}").collect())
+
+
+def outcome(acid: AcidSession, limit: str, statement: str) -> str:
+    """Run a statement with a limit; return its counts, or the class of its error."""
+    acid.sql(f"SET {LIMIT} = {limit}")
+    try:
+        return str([tuple(row) for row in acid.sql(statement).collect()])
+    except errors.HiveAcidError as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize(("level", "partitioned"), [("hive3", False), ("hive4", True)])
+def test_random_statements_change_the_same_rows_as_jobs(
+    acid: AcidSession, level: str, *, partitioned: bool
+) -> None:
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    more = ", CASE id % 4 WHEN 0 THEN NULL WHEN 1 THEN 'a=b/c' ELSE 'ü' END p" if partitioned else ""
+    for name in ("small", "jobs"):
+        acid.sql(
+            f"CREATE TABLE {name} ({columns}) {'PARTITIONED BY (p STRING)' if partitioned else ''} STORED AS ORC "
+            f"TBLPROPERTIES ('transactional'='true', 'hiveacid.layout.level'='{level}')"
+        )
+        for first in (0, 40):
+            acid.sql(f"INSERT INTO {name} {FILL.format(first=first, end=first + 40, more=more)}")
+    random = Random(f"{level} {partitioned}")
+    for step in range(80 if ALL else 8):
+        where = random.choice(CONDITIONS).format(n=random.randrange(80), m=random.randrange(80))
+        where = f"{where} AND k > {random.randrange(60)}" if random.random() < 0.4 else where
+        values = random.choice(ASSIGNMENTS)
+        change = "DELETE FROM {t} t" if random.random() < 0.4 else f"UPDATE {{t}} t SET {values}"
+        text = f"{change} WHERE {where}"
+        limits = {"small": "64mb", "jobs": "0"}
+        results = [outcome(acid, limit, text.replace("{t}", name)) for name, limit in limits.items()]
+        assert results[0] == results[1], text
+        assert state(acid, "small") == state(acid, "jobs"), text
+        if step % 5 == 4:
+            with suppress(errors.CompactionRefusedError):  # nothing to compact
+                acid.table("small").compact(
+                    random.choice(["minor", "major"]), {"p": "ü"} if partitioned else None
+                )
+            assert state(acid, "small") == state(acid, "jobs")
+
+
+@pytest.fixture
+def no_jobs(acid: AcidSession, monkeypatch: pytest.MonkeyPatch) -> AcidSession:
+    """Return a connection whose UPDATE and DELETE may not be jobs, with a table of five rows."""
+
+    def refuse(*_: object, **__: object) -> Any:
+        raise AssertionError("a job would run")
+
+    monkeypatch.setattr(update_delete, "stage_by_spark", refuse)
+    acid.sql(
+        "CREATE TABLE t (k INT, v STRING, at TIMESTAMP) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql("INSERT INTO t SELECT CAST(id AS INT), concat('v', id), NULL FROM range(5)")
+    return acid
+
+
+def rows(acid: AcidSession) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in acid.sql("SELECT k, v FROM t").collect())
+
+
+def test_simple_statements_are_no_jobs(no_jobs: AcidSession) -> None:
+    no_jobs.sql("DELETE FROM t WHERE k = 1 OR v = 'v2'")
+    no_jobs.sql("UPDATE t AS x SET v = upper(v), at = TIMESTAMP'2026-01-01 10:00:00' WHERE x.k >= 3")
+    assert rows(no_jobs) == [(0, "v0"), (3, "V3"), (4, "V4")]
+    shown = no_jobs.sql("SELECT CAST(at AS STRING) FROM t WHERE k = 4").collect()
+    assert shown[0][0] == "2026-01-01 10:00:00"
+    report = no_jobs.table("t").delete("k = 0")
+    assert (report.deleted, report.files) == (1, 1)
+    assert no_jobs.table("t").update({"v": "'last'"}).updated == 2
+    assert no_jobs.table("t").delete().deleted == 2
+    assert rows(no_jobs) == []
+
+
+@pytest.mark.parametrize(
+    "where", ["k % 2 = 0", 'v = "v1"', "v LIKE 'v%'", "k = (SELECT 1)", "v = 'a\\nb'", "k = 1e0"]
+)
+def test_conditions_that_spark_may_understand_otherwise_are_jobs(no_jobs: AcidSession, where: str) -> None:
+    with pytest.raises(AssertionError, match="a job would run"):
+        no_jobs.sql(f"DELETE FROM t WHERE {where}")
+
+
+def test_larger_tables_are_jobs(no_jobs: AcidSession) -> None:
+    no_jobs.sql(f"SET {LIMIT} = 100")
+    with pytest.raises(AssertionError, match="a job would run"):
+        no_jobs.sql("DELETE FROM t WHERE k = 1")
+
+
+def test_a_transaction_changes_the_rows_that_it_wrote(no_jobs: AcidSession) -> None:
+    with no_jobs.transaction() as txn:
+        txn.sql("INSERT INTO t VALUES (7, 'mine', NULL)")
+        assert txn.table("t").update({"v": "concat(v, '!')"}, where="k >= 4").updated == 2
+        assert txn.table("t").delete("v = 'mine!' OR k = 0").deleted == 2
+    assert rows(no_jobs) == [(1, "v1"), (2, "v2"), (3, "v3"), (4, "v4!")]
+
+
+def test_a_value_that_does_not_fit_changes_nothing(no_jobs: AcidSession) -> None:
+    with pytest.raises(errors.DataError):
+        no_jobs.sql("UPDATE t SET k = 3000000000 WHERE k > 2")
+    assert len(rows(no_jobs)) == 5
+
+
+def test_unknown_columns_are_errors_if_no_row_is_selected(acid: AcidSession) -> None:
+    acid.sql("CREATE TABLE t (k INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    for statement in (
+        "UPDATE t SET k = nothing WHERE k = 1",
+        "DELETE FROM t WHERE nothing = 1",
+        "DELETE FROM t x WHERE t.k = 1",
+    ):
+        with pytest.raises(errors.CatalogError):
+            acid.sql(statement)
