@@ -23,6 +23,7 @@ import growth
 import peers
 import planning
 import reading
+import small
 import without_spark
 import writing
 from measure import Meter
@@ -31,7 +32,7 @@ from rich.console import Console
 
 import hiveacid
 
-SECTIONS = ("read", "write", "fixed", "growth", "planning", "cases", "arrow")
+SECTIONS = ("read", "write", "fixed", "small", "growth", "planning", "cases", "arrow")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -44,6 +45,8 @@ def measured(scene: reading.Reading, section: str, scratch: Path, *, quick: bool
             yield from writing.measured(scene)
         case "fixed":
             yield from fixed.measured(scene, scratch)
+        case "small":
+            yield from small.measured(scene)
         case "growth":
             yield from growth.measured(scene, quick=quick)
         case "arrow":

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected
+from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.changed_rows import assigned_values
 
@@ -33,10 +34,14 @@ def compute_assignments(
 
     ``rows``: an Arrow table of all columns. ``alias``: the name by which expressions call the table. Raises Spark's errors.
     """
-    types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
-    passed = rows.select([name for name, hive in types.items() if _is_passed(hive)])
-    numbered = passed.append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
-    frame: Any = facts.spark.createDataFrame(numbered)
+    types = {column.name: column.type for column in table.columns}
+    passed = [column for column in (*table.columns, *table.partition_columns) if _is_passed(column.type)]
+    numbered = rows.select([column.name for column in passed]).append_column(
+        _INDEX, pa.array(np.arange(rows.num_rows))
+    )
+    fields = [T.StructField(column.name, column_type(column)) for column in passed]
+    schema = T.StructType([*fields, T.StructField(_INDEX, T.LongType())])
+    frame: Any = facts.spark.createDataFrame(numbered, schema)
     valued, values = assigned_values(table, frame.alias(alias), assignments)
     # A file holds the wall clock that the session shows.
     columns = [
