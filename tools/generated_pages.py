@@ -16,7 +16,7 @@ from hiveacid import errors
 from hiveacid.cli.main import main as command_line
 from hiveacid.config import property_definitions, setting_definitions
 from hiveacid.config.property_definitions import TableProperty
-from hiveacid.config.setting_values import AnySetting, Section
+from hiveacid.config.setting_types import AnySetting, Section
 from hiveacid.core.snapshot.check_findings import FindingKind
 from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Machine, draw
 from hiveacid.errors import HiveAcidError

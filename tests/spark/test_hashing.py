@@ -24,7 +24,7 @@ from pyspark.sql import types as T
 from hiveacid.core.schema import bucket_hash as reference
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats.bucket_hash import bucket_number
+from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.types import spark_type
 from hiveacid.spark.session.capabilities import SparkFacts
 from support.corpus.golden_tables import find

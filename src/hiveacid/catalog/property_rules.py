@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from hiveacid.config import Settings
-from hiveacid.config.overrides import PREFIXES, compactor_settings
+from hiveacid.config.compactor_overrides import PREFIXES, compactor_settings
 from hiveacid.config.property_definitions import (
     BUCKETING_VERSION,
     RESERVED_PROPERTIES,

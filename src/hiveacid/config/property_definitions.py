@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from hiveacid.config import setting_definitions
-from hiveacid.config.setting_values import (
+from hiveacid.config.setting_types import (
     Section,
     choice,
     divide_into_sections,

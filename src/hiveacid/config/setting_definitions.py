@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from hiveacid.config.setting_values import (
+from hiveacid.config.setting_types import (
     AnySetting,
     Section,
     Setting,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import overload
 
 from hiveacid.config.setting_definitions import REGISTRY
-from hiveacid.config.setting_values import Setting, T, Value
+from hiveacid.config.setting_types import Setting, T, Value
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError
 

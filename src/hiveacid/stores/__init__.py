@@ -4,7 +4,7 @@
 - ``hms``: a Hive Metastore 3.1 or 4.x over Thrift.
 
 Each adapter implements :class:`hiveacid.ports.store.WarehouseStore` in one class and passes
-``tests/support/contract/suites.py``. ``argument_validation`` validates arguments before a store looks at its state, ``refusals``
+``tests/support/contract/suites.py``. ``argument_validation`` validates arguments before a store looks at its state, ``refusal_errors``
 contains the errors, and ``limits`` the settings that a store applies: all stores share these modules. The
 tests compare both with a store in memory (``tests/support/memory_store``), which has every rule in its plainest form.
 

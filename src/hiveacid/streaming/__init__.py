@@ -1,7 +1,7 @@
 """Streaming into transactional tables without Spark jobs (Hive's Streaming Ingest API, version 2).
 
 A `Connection` opens a batch of transactions (`transaction_batch`). A `RecordWriter` parses records into Arrow
-batches (`record_parsers`), which are split by partition and bucket (`batch_splitting`, `bucket_hash`). Each bucket is one file that
+batches (`record_parsers`), which are split by partition and bucket (`batch_splitting`, `arrow_bucket_hash`). Each bucket is one file that
 all transactions of the batch append to (`growing_file`). `QueryStream` adds exactly-once batches of a streaming
 query, and `feeder` feeds it lines of files and pipes.
 

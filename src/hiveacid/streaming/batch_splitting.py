@@ -1,4 +1,4 @@
-"""Split an Arrow batch by partition and bucket (`bucket_hash`); rows keep their order."""
+"""Split an Arrow batch by partition and bucket (`arrow_bucket_hash`); rows keep their order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.streaming.bucket_hash import bucket_numbers
+from hiveacid.streaming.arrow_bucket_hash import bucket_numbers
 
 Values = tuple[str | None, ...]
 

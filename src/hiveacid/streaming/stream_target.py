@@ -24,8 +24,8 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.storage.locations import list_locations
 from hiveacid.storage.paths import is_local
+from hiveacid.streaming.arrow_bucket_hash import check_bucketing
 from hiveacid.streaming.batch_splitting import Values, partition_texts
-from hiveacid.streaming.bucket_hash import check_bucketing
 from hiveacid.table.arrow_casts import cast
 from hiveacid.table.file_options import orc_codec
 

@@ -17,7 +17,7 @@ from hiveacid.core.model import (
 from hiveacid.core.schema.locations import is_same_location, overlap
 from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
 from hiveacid.ports.catalog import CatalogChanges
-from hiveacid.stores import argument_validation, refusals
+from hiveacid.stores import argument_validation, refusal_errors
 from support.memory_store.state import MemoryBase, synchronized
 
 
@@ -29,7 +29,7 @@ class MemoryCatalog(MemoryBase):
         """See :class:`hiveacid.ports.catalog.Catalog`."""
         argument_validation.database(database)
         if database.name in self._state.databases:
-            raise refusals.database_exists(database.name)
+            raise refusal_errors.database_exists(database.name)
         self._state.databases[database.name] = database
 
     @synchronized
@@ -37,10 +37,10 @@ class MemoryCatalog(MemoryBase):
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError, or CatalogError if it has tables."""
         argument_validation.database_name(name)
         if name not in self._state.databases:
-            raise refusals.no_database(name)
+            raise refusal_errors.no_database(name)
         tables = [table for table in (*self._state.tables, *self._state.views) if table.database == name]
         if tables:
-            raise refusals.database_not_empty(name, len(tables))
+            raise refusal_errors.database_not_empty(name, len(tables))
         del self._state.databases[name]
 
     @synchronized
@@ -78,7 +78,7 @@ class MemoryCatalog(MemoryBase):
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError."""
         argument_validation.database_name(database)
         if database not in self._state.databases:
-            raise refusals.no_database(database)
+            raise refusal_errors.no_database(database)
         return tuple(sorted(name.name for name in self._state.tables if name.database == database))
 
     @synchronized
@@ -91,7 +91,7 @@ class MemoryCatalog(MemoryBase):
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError."""
         argument_validation.database_name(database)
         if database not in self._state.databases:
-            raise refusals.no_database(database)
+            raise refusal_errors.no_database(database)
         return tuple(sorted(name.name for name in self._state.views if name.database == database))
 
     @synchronized
@@ -107,7 +107,7 @@ class MemoryCatalog(MemoryBase):
         argument_validation.table_name(name)
         argument_validation.table_name(view.name)
         if name not in self._state.views:
-            raise refusals.no_view(name)
+            raise refusal_errors.no_view(name)
         if view.name != name:
             self._require_room(view.name)
             del self._state.views[name]
@@ -117,7 +117,7 @@ class MemoryCatalog(MemoryBase):
     def drop_view(self, name: TableName) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
         if self._state.views.pop(argument_validation.table_name(name), None) is None:
-            raise refusals.no_view(name)
+            raise refusal_errors.no_view(name)
 
     @synchronized
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
@@ -161,21 +161,21 @@ class MemoryCatalog(MemoryBase):
     def _require_table(self, name: TableName) -> None:
         argument_validation.table_name(name)
         if name not in self._state.tables:
-            raise refusals.no_table(name)
+            raise refusal_errors.no_table(name)
 
     def _require_room(self, name: TableName) -> None:
         if name.database not in self._state.databases:
-            raise refusals.no_database(name.database)
+            raise refusal_errors.no_database(name.database)
         if name in self._state.tables:
-            raise refusals.table_exists(name)
+            raise refusal_errors.table_exists(name)
         if name in self._state.views:
-            raise refusals.view_exists(name)
+            raise refusal_errors.view_exists(name)
 
     def _require_new(self, table: TableDefinition) -> None:
         self._require_room(table.name)
         for other in self._state.tables.values():
             if overlap(table.location, other.location):
-                raise refusals.location_taken(table.location, other.name, other.location)
+                raise refusal_errors.location_taken(table.location, other.name, other.location)
 
     def _put_table(self, table: TableDefinition) -> None:
         self._replace(table.name, table)
@@ -207,7 +207,7 @@ class MemoryCatalog(MemoryBase):
             there = self._state.partitions.get(new.table, {}).get(key)
             there = there or fresh.setdefault((new.table, key), new.partition)
             if not is_same_location(there.location, new.partition.location):
-                return refusals.misplaced_partition(new.table, new.partition, there)
+                return refusal_errors.misplaced_partition(new.table, new.partition, there)
         return None
 
     def _apply_changes(self, changes: CatalogChanges) -> None:

@@ -25,7 +25,7 @@ from hiveacid.core.transactions.states import (
     end_compaction,
     fire,
 )
-from hiveacid.stores import argument_validation, refusals
+from hiveacid.stores import argument_validation, refusal_errors
 from support.memory_store.state import MemoryBase, WrittenRow, synchronized
 
 
@@ -69,7 +69,7 @@ class MemoryCompactionQueue(MemoryBase):
                 and is_covered(job.request.kind, request.kind)
             )
             if same and (covered or job.state in UNDER_WAY):
-                raise refusals.scheduled(request, job.state, number)
+                raise refusal_errors.scheduled(request, job.state, number)
         return self._add_job(Compaction(0, request, COMPACTION.start, initiator=initiator))
 
     @synchronized
@@ -126,7 +126,7 @@ class MemoryCompactionQueue(MemoryBase):
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
         job = self._job(compaction_id, worker)
         if job.state != CompactionState.WORKING:
-            raise refusals.compaction_not_working(compaction_id, job.state)
+            raise refusal_errors.compaction_not_working(compaction_id, job.state)
         self._state.require_open(txn_id)
         self._replace_job(replace(job, txn_id=txn_id, high_watermark=high_watermark))
         change = Change(job.request.table, job.request.partition, "c")
@@ -202,7 +202,7 @@ class MemoryCompactionQueue(MemoryBase):
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
         job = self._job(compaction_id)
         if job.state != CompactionState.READY_FOR_CLEANING:
-            raise refusals.not_ready_for_cleaning(compaction_id, job.state)
+            raise refusal_errors.not_ready_for_cleaning(compaction_id, job.state)
         until = self._clock.now() + int(wait * 1000)
         self._replace_job(
             replace(
@@ -243,9 +243,9 @@ class MemoryCompactionQueue(MemoryBase):
     def _job(self, compaction_id: int, worker: str | None = None) -> Compaction:
         job = self._state.compactions.get(compaction_id)
         if job is None:
-            raise refusals.no_compaction(compaction_id)
+            raise refusal_errors.no_compaction(compaction_id)
         if worker is not None and job.worker != worker:
-            raise refusals.not_with_worker(compaction_id, worker)
+            raise refusal_errors.not_with_worker(compaction_id, worker)
         return job
 
     def _replace_job(self, job: Compaction) -> Compaction:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hiveacid.core.model import LockId, TxnId
 from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState, first_blocking_lock
 from hiveacid.ports.locks import LockAnswer, LockRow
-from hiveacid.stores import argument_validation, refusals
+from hiveacid.stores import argument_validation, refusal_errors
 from support.memory_store.state import MemoryBase, Request, synchronized
 
 
@@ -34,7 +34,7 @@ class MemoryLocks(MemoryBase):
         """See :class:`hiveacid.ports.locks.LockPort`. Raises TransactionStateError if the request is gone."""
         request = self._state.requests.get(lock_id)
         if request is None:
-            raise refusals.request_gone(lock_id)
+            raise refusal_errors.request_gone(lock_id)
         if request.state is LockState.ACQUIRED:
             return LockAnswer(lock_id, LockState.ACQUIRED)
         return self._answer(request, self._blocker(request.txn_id, request.components, lock_id))
@@ -53,7 +53,7 @@ class MemoryLocks(MemoryBase):
             txn_id in given.values() for given in self._state.write_ids.values()
         )
         if request.state is LockState.ACQUIRED and wrote:
-            raise refusals.lock_in_use(lock_id, txn_id)
+            raise refusal_errors.lock_in_use(lock_id, txn_id)
         del self._state.requests[lock_id]
 
     def _blocker(self, txn_id: TxnId, wanted: Sequence[LockComponent], before: LockId) -> HeldLock | None:

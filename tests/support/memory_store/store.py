@@ -38,7 +38,7 @@ from hiveacid.ports.transactions import (
     TxnKind,
     Written,
 )
-from hiveacid.stores import argument_validation, refusals
+from hiveacid.stores import argument_validation, refusal_errors
 from support.memory_store.catalog import MemoryCatalog
 from support.memory_store.compaction_queue import MemoryCompactionQueue
 from support.memory_store.locks import MemoryLocks
@@ -60,7 +60,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         argument_validation.open_count(count, self._limits)
         state, now = self._state, self._clock.now()
         if len(state.open_txns()) + count > self._limits.max_open_txns:
-            raise refusals.too_many_open(self._limits.max_open_txns)
+            raise refusal_errors.too_many_open(self._limits.max_open_txns)
         lowest = self.min_open_txn_id()
         opened = tuple(TxnId(state.last_txn + step) for step in range(1, count + 1))
         timeout = int(self._limits.txn_timeout * 1000)
@@ -164,14 +164,14 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
             self.add_written(txn_id, written)
         elsewhere = self._misplaced_partition(changes)
         if elsewhere is not None:
-            self._end_txn(txn, "conflict", elsewhere, refusals.CONFLICT)
+            self._end_txn(txn, "conflict", elsewhere, refusal_errors.CONFLICT)
             raise WriteConflictError(elsewhere)
         mine = [row for row in self._state.written if row.txn_id == txn_id]
         conflict = self._conflict(txn, mine)
         if conflict is not None:
             self._state.sequence += 1
             message = conflict_message(txn_id, self._state.sequence, conflict)
-            self._end_txn(txn, "conflict", message, refusals.CONFLICT)
+            self._end_txn(txn, "conflict", message, refusal_errors.CONFLICT)
             raise WriteConflictError(message)
         try:
             self._require_changes_fit(changes)
@@ -213,8 +213,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         now = self._clock.now()
         silent = [txn for txn in self._state.open_txns() if txn.heartbeat + txn.timeout < now]
         for txn in silent:
-            reason = refusals.timed_out(txn.timeout / 1000)
-            self._end_txn(txn, "time out", reason, refusals.TIME_OUT)
+            reason = refusal_errors.timed_out(txn.timeout / 1000)
+            self._end_txn(txn, "time out", reason, refusal_errors.TIME_OUT)
             self._requeue_or_fail_lost_jobs(txn.id, reason)
         return tuple(txn.id for txn in silent)
 
@@ -263,7 +263,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         argument_validation.table_name(table)
         for txn in [self._state.require_open(txn_id) for txn_id in sorted(txn_ids)]:
             if txn.kind is TxnKind.READ_ONLY:
-                raise refusals.read_only(txn.id)
+                raise refusal_errors.read_only(txn.id)
         given = self._state.write_ids.setdefault(table, {})
         known = {txn_id: write_id for write_id, txn_id in given.items()}
         for txn_id in sorted(set(txn_ids) - set(known)):
@@ -278,7 +278,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         argument_validation.table_name(table)
         ids = argument_validation.seed(high_watermark, aborted)
         if self._state.next_write_id.get(table, 1) > 1:
-            raise refusals.ids_given(table)
+            raise refusal_errors.ids_given(table)
         self._state.next_write_id[table] = high_watermark + 1
         self._state.write_ids[table] = dict.fromkeys(ids, NOBODY)
 
@@ -311,7 +311,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
         changes = argument_validation.written(written)
         if self._state.require_open(txn_id).kind is TxnKind.READ_ONLY:
-            raise refusals.read_only(txn_id)
+            raise refusal_errors.read_only(txn_id)
         for one in changes:
             change = Change(one.table, one.partition, one.operation.value)
             self._state.written.append(WrittenRow(txn_id, change))

@@ -12,8 +12,8 @@ import pytest
 
 import hiveacid
 from hiveacid.config import Settings, setting_definitions
-from hiveacid.config.overrides import compactor_settings
-from hiveacid.config.setting_values import parse_bool, parse_duration, parse_float, parse_int, parse_size
+from hiveacid.config.compactor_overrides import compactor_settings
+from hiveacid.config.setting_types import parse_bool, parse_duration, parse_float, parse_int, parse_size
 from hiveacid.errors import ConfigError
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read.acid_rows import DELETES, UPDATES_AND_DELETES, all_rows, read_acid_files
-from hiveacid.spark.read.delete_join_without_bitmap import KEY_STRUCT
+from hiveacid.spark.read.delete_join_keys import KEY_STRUCT
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.scan_groups import group_files, statement_id_from_path

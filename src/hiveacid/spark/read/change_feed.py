@@ -23,7 +23,7 @@ from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID, ChangedState, ChangeSpan
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
 from hiveacid.spark.read.delete_bounds import DeleteBounds
-from hiveacid.spark.read.delete_join_without_bitmap import delete_keys, row_key
+from hiveacid.spark.read.delete_join_keys import delete_keys, row_key
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.scan import flat_table_frames
 from hiveacid.spark.read.scan_groups import FileGroup, top_directory

@@ -20,7 +20,7 @@ FIRST_V1_PROPERTY = 1 << 29
 """Bucket properties below are of codec version 0: the bucket alone."""
 _LONG_BITS = 63
 _MAX_BOXES = 8
-"""Maximum number of boxes; each costs a comparison for each delete event (`spark.read.delete_join_without_bitmap.delete_key`)."""
+"""Maximum number of boxes; each costs a comparison for each delete event (`spark.read.delete_join_keys.delete_key`)."""
 SEPARATE_SCAN_ROWS = 1_000_000
 """Rows from which a separate scan without lookup is faster: the scan costs some 30 ms, a lookup 0.05 µs a row."""
 

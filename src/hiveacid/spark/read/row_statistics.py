@@ -24,7 +24,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.core.snapshot.acid_event_checks import EventFacts, Span
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats.bucket_hash import bucket_number
+from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.read.acid_rows import ABSENT_FIELD, root_type, row_validity
 from hiveacid.spark.read.scan_groups import decoded_path, escape_globs

@@ -26,7 +26,7 @@ from hiveacid.spark.read import delete_bounds
 from hiveacid.spark.read.acid_rows import KeyColumns, acid_rows, original_rows
 from hiveacid.spark.read.acid_v1 import newest_versions
 from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
-from hiveacid.spark.read.delete_join_without_bitmap import delete_keys, row_key
+from hiveacid.spark.read.delete_join_keys import delete_keys, row_key
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.scan_groups import FileGroup, FilesOf, decoded_path, escape_globs, group_files

@@ -22,7 +22,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import flat_files as flat
-from hiveacid.spark.formats.bucket_hash import bucket_number
+from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, sorted_in_partitions
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.formats.time_zones import to_file

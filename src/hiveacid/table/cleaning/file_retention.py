@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import HISTORY_RETENTION
-from hiveacid.config.setting_values import parse_duration
+from hiveacid.config.setting_types import parse_duration
 from hiveacid.core.model import TableDefinition
 from hiveacid.errors import ConfigError
 from hiveacid.table.context import Context

@@ -31,7 +31,7 @@ from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import StorageError
 from hiveacid.orc.tail import read_tail
-from hiveacid.spark.read.delete_join_without_bitmap import scan_deletes
+from hiveacid.spark.read.delete_join_keys import scan_deletes
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import acid_events, publish

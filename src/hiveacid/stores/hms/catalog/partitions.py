@@ -11,7 +11,7 @@ from hiveacid.core.schema.partitions import format_partition
 from hiveacid.errors import AlreadyExistsError, WriteConflictError
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.refusals import misplaced_partition
+from hiveacid.stores.refusal_errors import misplaced_partition
 
 _ALL = -1  # partitions
 _MAX_NAMES = 1000  # of one request

@@ -42,7 +42,7 @@ from hiveacid.stores.hms.catalog.statistics import (
 )
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.refusals import (
+from hiveacid.stores.refusal_errors import (
     database_exists,
     database_not_empty,
     no_database,

@@ -22,7 +22,7 @@ from hiveacid.stores.hms.catalog.names import plain_table
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.hms.transactions import transactions
-from hiveacid.stores.refusals import ids_given
+from hiveacid.stores.refusal_errors import ids_given
 
 MOST_SINGLY = 20_000
 """Most write ids, from the lowest aborted one on, that can be allocated one by one."""

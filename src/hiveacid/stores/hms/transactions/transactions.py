@@ -25,7 +25,7 @@ from hiveacid.stores.hms.catalog.names import plain_table, without_quotes
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.refusals import not_open
+from hiveacid.stores.refusal_errors import not_open
 
 # TxnType. READ_ONLY (2) is not used: ``get_open_txns`` leaves those out, so a reader could not ask for its own state.
 _TYPES = {TxnKind.COMPACTION: 3}

@@ -17,7 +17,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.locations import is_same_location, overlap
 from hiveacid.ports.catalog import CatalogChanges
-from hiveacid.stores import argument_validation, refusals
+from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.sql.catalog.definitions import (
     database_of,
     partition_digest,
@@ -65,7 +65,7 @@ class SqlCatalog(SqlBase):
 
         def work(connection: Connection) -> None:
             if connection.scalar(_DATABASE, {"name": database.name}) is not None:
-                raise refusals.database_exists(database.name)
+                raise refusal_errors.database_exists(database.name)
             row = {"name": database.name, "definition": to_text(database)}
             connection.execute(insert(databases), row)
 
@@ -83,7 +83,7 @@ class SqlCatalog(SqlBase):
                 for kind in (tables, views)
             )
             if count:
-                raise refusals.database_not_empty(name, count)
+                raise refusal_errors.database_not_empty(name, count)
             connection.execute(delete(databases).where(databases.c.name == name))
 
         write_exactly_once(self._database, work)
@@ -268,7 +268,7 @@ def _create_table(database: Database, connection: Connection, definition: TableD
     for text in connection.scalars(_ALL_TABLES):
         other = table_of(text)
         if overlap(definition.location, other.location):
-            raise refusals.location_taken(definition.location, other.name, other.location)
+            raise refusal_errors.location_taken(definition.location, other.name, other.location)
     name = definition.name
     _insert_definition(connection, tables, definition)
     if definition.kind is not TableKind.PLAIN:
@@ -347,7 +347,7 @@ def misplaced_partition(changes: CatalogChanges, existing: ExistingPartitions) -
         for partition in new_partitions:
             match = by_digest[partition_digest(partition)]
             if not is_same_location(match.location, partition.location):
-                return refusals.misplaced_partition(name, partition, match)
+                return refusal_errors.misplaced_partition(name, partition, match)
     return None
 
 
@@ -378,19 +378,19 @@ def _by_table(changes: CatalogChanges) -> dict[TableName, list[Partition]]:
 def _require_table(connection: Connection, name: TableName) -> TableDefinition:
     text = connection.scalar(_TABLE, table_parameters(name))
     if text is None:
-        raise refusals.no_table(name)
+        raise refusal_errors.no_table(name)
     return table_of(text)
 
 
 def _require_view(connection: Connection, name: TableName) -> None:
     if connection.scalar(_VIEW, table_parameters(name)) is None:
-        raise refusals.no_view(name)
+        raise refusal_errors.no_view(name)
 
 
 def _require_database(connection: Connection, name: str) -> None:
     """Raise NoSuchDatabaseError unless the database exists."""
     if connection.scalar(_DATABASE, {"name": name}) is None:
-        raise refusals.no_database(name)
+        raise refusal_errors.no_database(name)
 
 
 def _require_free_name(database: Database, connection: Connection, name: TableName) -> None:
@@ -398,6 +398,6 @@ def _require_free_name(database: Database, connection: Connection, name: TableNa
     database.dialect.serialise(connection, {"locations": True})
     _require_database(connection, name.database)
     if connection.scalar(_TABLE, table_parameters(name)) is not None:
-        raise refusals.table_exists(name)
+        raise refusal_errors.table_exists(name)
     if connection.scalar(_VIEW, table_parameters(name)) is not None:
-        raise refusals.view_exists(name)
+        raise refusal_errors.view_exists(name)

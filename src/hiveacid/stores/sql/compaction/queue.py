@@ -11,7 +11,7 @@ from hiveacid.core.compaction.queue_records import DEFAULT_POOL, Compaction, Com
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.transactions import states
 from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionState, fire
-from hiveacid.stores import argument_validation, refusals
+from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.compaction.job_states import (
     ALL,
@@ -49,7 +49,7 @@ class CompactionQueue(SqlBase):
                     and is_covered(other.kind, request.kind)
                 )
                 if other.partition_name == request.partition and (covered or other.state in UNDER_WAY):
-                    raise refusals.scheduled(request, other.state, other.id)
+                    raise refusal_errors.scheduled(request, other.state, other.id)
             return _insert(
                 self._database, connection, request, {"state": COMPACTION.start, "initiator": initiator}
             )
@@ -111,7 +111,7 @@ class CompactionQueue(SqlBase):
         def work(connection: Connection) -> None:
             job = lock_job(connection, compaction_id, worker)
             if job.state != CompactionState.WORKING:
-                raise refusals.compaction_not_working(compaction_id, job.state)
+                raise refusal_errors.compaction_not_working(compaction_id, job.state)
             lock_open_txns(connection, [txn_id])
             update_job(connection, compaction_id, {"txn_id": txn_id, "high_watermark": high_watermark}, None)
             trace = {
@@ -186,7 +186,7 @@ class CompactionQueue(SqlBase):
         def work(connection: Connection) -> None:
             job = lock_job(connection, compaction_id)
             if job.state != CompactionState.READY_FOR_CLEANING:
-                raise refusals.not_ready_for_cleaning(compaction_id, job.state)
+                raise refusal_errors.not_ready_for_cleaning(compaction_id, job.state)
             until = int(connection.scalar(select(NOW), parameters) or 0) + int(wait * 1000)
             values = {
                 "error": argument_validation.storable_text(error),

@@ -22,7 +22,7 @@ from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.transactions import TxnKind, Written
-from hiveacid.stores import argument_validation, refusals
+from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.sql.catalog import tables
 from hiveacid.stores.sql.compaction import job_states
 from hiveacid.stores.sql.database import Database, SqlBase
@@ -144,9 +144,9 @@ def _commit(
         return None
     if state != TRANSACTION.start:
         reason, code = (rows[0].reason, rows[0].code) if rows else (None, None)
-        raise refusals.not_open(txn_id, state, reason, code)
+        raise refusal_errors.not_open(txn_id, state, reason, code)
     if written_now and rows[0].kind == TxnKind.READ_ONLY.value:
-        raise refusals.read_only(txn_id)
+        raise refusal_errors.read_only(txn_id)
     now = database.now()
     stale = None if batch is None else stream_progress.batch_refusal(connection, batch)
     if stale is not None:
@@ -156,7 +156,7 @@ def _commit(
     existing = tables.existing_partitions(connection, changes)
     elsewhere = tables.misplaced_partition(changes, existing)
     if elsewhere is not None:
-        end_txns(connection, [txn_id], "conflict", now, elsewhere, refusals.CONFLICT)
+        end_txns(connection, [txn_id], "conflict", now, elsewhere, refusal_errors.CONFLICT)
         return WriteConflictError(elsewhere)
     own_changes = [_change(row) for row in rows if row.operation is not None]
     own_changes += [
@@ -171,7 +171,7 @@ def _commit(
         conflict = _conflict(connection, rows[0].moment, own_changes)
         if conflict is not None:
             message = conflict_message(txn_id, sequence, conflict)
-            end_txns(connection, [txn_id], "conflict", now, message, refusals.CONFLICT)
+            end_txns(connection, [txn_id], "conflict", now, message, refusal_errors.CONFLICT)
             return WriteConflictError(message)
         connection.execute(_MARK, {"id": txn_id, "sequence": sequence})
     tables.apply_changes(database, connection, changes, existing)

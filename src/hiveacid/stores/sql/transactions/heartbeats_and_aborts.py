@@ -14,7 +14,7 @@ from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import StorePermissionError
 from hiveacid.ports.transactions import HeartbeatAnswer
-from hiveacid.stores import argument_validation, refusals
+from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.sql.compaction import job_states
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
@@ -85,8 +85,8 @@ class AbortTxns(SqlBase):
             for row in connection.execute(_SILENT, parameters):
                 timed_out[row.timeout].append(TxnId(row.id))
             for timeout, txn_ids in timed_out.items():
-                reason = refusals.timed_out(timeout / 1000)
-                end_txns(connection, txn_ids, "time out", now, reason, refusals.TIME_OUT)
+                reason = refusal_errors.timed_out(timeout / 1000)
+                end_txns(connection, txn_ids, "time out", now, reason, refusal_errors.TIME_OUT)
                 job_states.requeue_or_fail_lost_jobs(connection, self._limits, txn_ids, reason, now)
             return tuple(sorted(txn_id for txn_ids in timed_out.values() for txn_id in txn_ids))
 

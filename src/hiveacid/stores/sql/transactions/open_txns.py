@@ -23,7 +23,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import TxnId
 from hiveacid.ports.transactions import Client, TxnKind
-from hiveacid.stores import argument_validation, refusals
+from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
@@ -97,7 +97,7 @@ def insert_txns(
     else:
         txn_ids = dialect.insert_ids(connection, _insert_open_txns(gaps=dialect.ids_may_gap), parameters)
     if not txn_ids:
-        raise refusals.too_many_open(parameters["limit"])
+        raise refusal_errors.too_many_open(parameters["limit"])
     return tuple(map(TxnId, txn_ids))
 
 

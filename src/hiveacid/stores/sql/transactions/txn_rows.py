@@ -11,7 +11,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.stores import refusals
+from hiveacid.stores import refusal_errors
 from hiveacid.stores.sql.database import chunks
 from hiveacid.stores.sql.dialects import database_now
 from hiveacid.stores.sql.schema import OPEN, lock_requests, txns
@@ -39,9 +39,9 @@ def _require_open(txn_ids: Sequence[TxnId], rows: Sequence[Any]) -> Sequence[Any
     for txn_id in txn_ids:
         row = rows_by_id.get(txn_id)
         if row is None:
-            raise refusals.not_open(txn_id, TransactionState.UNKNOWN)
+            raise refusal_errors.not_open(txn_id, TransactionState.UNKNOWN)
         if row.state != TRANSACTION.start:
-            raise refusals.not_open(txn_id, row.state, row.reason, row.code)
+            raise refusal_errors.not_open(txn_id, row.state, row.reason, row.code)
     return rows
 
 
@@ -49,7 +49,7 @@ def lock_writing_txns(connection: Connection, txn_ids: Sequence[TxnId]) -> None:
     """Lock as :func:`lock_open_txns`, and refuse read-only transactions."""
     for row in lock_open_txns(connection, txn_ids):
         if row.kind == TxnKind.READ_ONLY.value:
-            raise refusals.read_only(row.id)
+            raise refusal_errors.read_only(row.id)
 
 
 _END = update(txns).values(

@@ -24,7 +24,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.stores import argument_validation, refusals
+from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import joined_ids
 from hiveacid.stores.sql.idempotency import write_exactly_once
@@ -114,7 +114,7 @@ def _seed(
     ids: Sequence[WriteId],
 ) -> None:
     if database.dialect.take_write_ids(connection, table, high_watermark) != 1:
-        raise refusals.ids_given(table)
+        raise refusal_errors.ids_given(table)
     if ids:
         connection.execute(_INSERT, [_row(table, write_id, None) for write_id in ids])
 
