@@ -68,6 +68,13 @@ def test_processes_on_sqlite(tmp_path: Path) -> None:
     assert "no anomaly" in said
 
 
+def test_no_process_is_struck_after_the_last_one_has_ended(tmp_path: Path) -> None:
+    """A strike is due at each look: so also at the one that finds that the last client has ended."""
+    arguments = ("--transactions", "0", "--clients", "1", "--struck", "1e6")
+    code, said = history(f"sqlite:///{tmp_path}/store.db", *arguments)
+    assert (code, "no anomaly" in said) == (0, True), said
+
+
 def test_a_planted_bug_is_caught_in_processes(tmp_path: Path) -> None:
     """The program says what it found, and ends with 1. Within five runs: on a busy machine few transactions meet."""
     for seed in range(5):

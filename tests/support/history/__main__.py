@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hiveacid.stores.sql.store_url import has_password
 from support.history.planted import BUGS
-from support.history.processes import ProcessRun
+from support.history.processes import Misfortune, ProcessRun
 from support.history.verdict import judge
 
 
@@ -26,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--transactions", type=int, default=1000)
     parser.add_argument("--clients", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--struck", type=float, default=Misfortune.struck, help="clients killed or stopped a second"
+    )
     parser.add_argument("--timeout", type=float, default=1.0, help="hive.txn.timeout in seconds")
     parser.add_argument("--longest", type=float, default=600.0, help="give up after so many seconds")
     parser.add_argument("--bug", choices=list(BUGS), default="", help="plant a bug, to see it caught")
@@ -41,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             clients=chosen.clients,
             seed=chosen.seed,
             timeout=chosen.timeout,
+            misfortune=Misfortune(struck=chosen.struck),
             bug=chosen.bug,
             longest=chosen.longest,
         )

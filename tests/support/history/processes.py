@@ -79,6 +79,7 @@ class ProcessRun:
         self._helpers: list[int] = []
         self._lives = 0
         (self.directory / "logs").mkdir(parents=True)
+        (self.directory / "reaped").touch()  # a short run may end before the reaper has begun
         SqlStore(self.url).close()
         try:
             self._start()
