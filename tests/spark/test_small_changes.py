@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hiveacid import errors
+from hiveacid.table.arrow_read import scan
 from hiveacid.table.write import update_delete
 from support.exhaustive import ALL
 
@@ -87,8 +88,13 @@ def test_random_statements_change_the_same_rows_as_jobs(
         for first in (0, 40):
             acid.sql(f"INSERT INTO {name} {FILL.format(first=first, end=first + 40, more=more)}")
     random = Random(f"{level} {partitioned}")
+    conditions = (
+        [*CONDITIONS, "p IS NULL", "p = 'ü' AND k > {n}", "p <> 'a=b/c' OR k = {n}"]
+        if partitioned
+        else CONDITIONS
+    )
     for step in range(80 if ALL else 8):
-        where = random.choice(CONDITIONS).format(n=random.randrange(80), m=random.randrange(80))
+        where = random.choice(conditions).format(n=random.randrange(80), m=random.randrange(80))
         where = f"{where} AND k > {random.randrange(60)}" if random.random() < 0.4 else where
         values = random.choice(ASSIGNMENTS)
         change = "DELETE FROM {t} t" if random.random() < 0.4 else f"UPDATE {{t}} t SET {values}"
@@ -147,6 +153,12 @@ def test_conditions_that_spark_may_understand_otherwise_are_jobs(no_jobs: AcidSe
 
 def test_larger_tables_are_jobs(no_jobs: AcidSession) -> None:
     no_jobs.sql(f"SET {LIMIT} = 100")
+    with pytest.raises(AssertionError, match="a job would run"):
+        no_jobs.sql("DELETE FROM t WHERE k = 1")
+
+
+def test_many_rows_in_few_bytes_are_jobs(no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "_MOST_CHANGING", 4)
     with pytest.raises(AssertionError, match="a job would run"):
         no_jobs.sql("DELETE FROM t WHERE k = 1")
 

@@ -29,6 +29,7 @@ from hiveacid.table.context import StoreContext
 ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])
 BATCH_ROWS = 131_072
 _THREADS = 16
+_MOST_CHANGING = 4_000_000  # rows: their keys and the columns of a condition take some 150 MB
 _POSITION = "\0position"  # no column has such a name
 
 
@@ -36,7 +37,8 @@ _POSITION = "\0position"  # no column has such a name
 class Selection:
     """Columns and rows to read. ``columns``: in their order. ``predicate``: a filter over ``filtered`` columns.
 
-    ``changing``: the caller changes the rows, so update events of ACID v1 raise UnsupportedFeatureError.
+    ``changing``: the caller changes the rows. Update events of ACID v1 raise UnsupportedFeatureError then, and so do partitions
+    with more rows than one process should hold.
     """
 
     columns: tuple[str, ...]
@@ -80,6 +82,8 @@ class _PartitionReader:
             return
         level = self.context.layout_level(table)
         opened = self._open(level)
+        if self.selection.changing and sum(file.tail.number_of_rows for file in opened) > _MOST_CHANGING:
+            raise UnsupportedFeatureError(f"{table.name} has too many rows to be changed without Spark")
         if table.kind is TableKind.FULL_ACID and any(file.has_events for file in opened):
             if self.selection.changing:
                 raise UnsupportedFeatureError(f"{table.name} holds update events of ACID v1")

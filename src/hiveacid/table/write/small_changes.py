@@ -30,6 +30,7 @@ from hiveacid.spark.write.acid_events import StagedKind, StagingTarget
 from hiveacid.spark.write.arrow_assignments import COMPUTED, compute_assignments
 from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_casts import single_batch
 from hiveacid.table.arrow_read.conditions import parse_condition
 from hiveacid.table.arrow_read.scan import Selection, read_batches
@@ -39,7 +40,11 @@ from hiveacid.table.partitions import PartitionValues, partitions_of
 from hiveacid.table.write.constraints import columns_set_to_default, limits_rows
 from hiveacid.transactions.transaction import Transaction
 
-_MOST_FILES, _MOST_PARTITIONS = 500, 1000
+_MOST_PARTITIONS = 1000
+_MOST_LOCAL_FILES, _MOST_REMOTE_FILES = (
+    500,
+    8,
+)  # read one after the other; each remote request takes some 20 ms
 _MOST_DELETED, _MOST_UPDATED = 1_000_000, 100_000  # rows
 _COMPARED_ALIKE = frozenset(
     {"tinyint", "smallint", "int", "bigint", "decimal", "string", "varchar", "boolean", "date"}
@@ -133,7 +138,8 @@ def _select(
     snapshot = take_snapshot(context, table, txn, partitions=partitions, predicate=selection.predicate)
     files = [file.length for part in snapshot.partitions for file in part.rows]
     files += [file.length for part in snapshot.partitions for file in part.events]
-    if len(files) > _MOST_FILES or sum(files) > limit:
+    most_files = _MOST_LOCAL_FILES if is_local(table.location) else _MOST_REMOTE_FILES
+    if len(files) > most_files or sum(files) > limit:
         return None
     return _read(context, snapshot, selection)
 
