@@ -230,6 +230,30 @@ def test_a_value_that_would_be_read_as_null_fails(
         frame.select(line).collect()
 
 
+@pytest.mark.parametrize("delimiter", [",", "-2"])  # -2: the byte 0xFE, so that lines are written as bytes
+@pytest.mark.parametrize("type_", ["string", "array<string>"])
+def test_a_byte_order_mark_at_the_beginning_of_a_file_is_escaped_or_fails(
+    spark: SparkSession, tmp_path: Path, type_: str, delimiter: str
+) -> None:
+    """Hadoop's reader of lines drops it there."""
+    value = "'\ufeffb'" if type_ == "string" else "array('\ufeffb', 'c')"
+    frame = spark.range(1).selectExpr(f"{value} c0", "'\ufeffd' c1")
+    properties = {"field.delim": delimiter}
+    escaped, plain = (
+        table_of([type_, "string"], ESCAPED | properties),
+        table_of([type_, "string"], properties),
+    )
+    layout = text_layout(escaped)
+    frame.select(format_line(layout, escaped.columns)).write.text(f"{tmp_path}/lines")
+    lines = spark.read.text(f"{tmp_path}/lines")
+    read = lines.select(*parse_line(SparkFacts(spark), layout, F.col("value"), escaped.columns))
+    assert read.collect() == frame.collect()
+    with pytest.raises(
+        Exception, match=r"\[HIVEACID_DATA\] column c0: a value begins with a byte order mark"
+    ):
+        frame.select(format_line(text_layout(plain), plain.columns)).collect()
+
+
 def test_delimiters_of_other_levels_are_plain_text(spark: SparkSession) -> None:
     table = table_of(["string", "array<string>"])
     frame = spark.createDataFrame([("a\x02b\x03", ["x\x03y", "z"])], "c0 string, c1 array<string>")

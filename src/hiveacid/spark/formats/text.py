@@ -23,6 +23,7 @@ from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import try_cast
 
 _HIDDEN = 0x100  # added to the byte of an escaped delimiter until the value is cut out
+_BYTE_ORDER_MARK = "\ufeff"
 _BASE64 = r"^(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?\z"
 # --- reading ------------------------------------------------------------------------------------------------
 
@@ -162,13 +163,24 @@ def format_line(layout: TextLayout, columns: Sequence[Column]) -> SparkColumn:
 
     The line is that of Hive, except for values that Hive could not read back. If the table has no ESCAPED BY, a value
     with a delimiter or a line break fails the statement (``[HIVEACID_DATA]``), and a text that looks like NULL becomes
-    NULL, as in Hive. With ESCAPED BY, line breaks and such texts are escaped, too.
+    NULL, as in Hive. With ESCAPED BY, line breaks and such texts are escaped, too. So is a byte order mark that begins a
+    line: at the beginning of a file, readers drop it.
     """
     writer = _Writer(layout)
     values = [
         writer.value(F.col(types.quote_name(c.name)), types.parse_type(c.type), 1, c.name) for c in columns
     ]
     line = F.concat_ws(layout.separators[0], *values)
+    mark = _BYTE_ORDER_MARK if layout.ascii else _BYTE_ORDER_MARK.encode().decode(BYTES)
+    if layout.escape is not None:
+        marked = F.concat(F.lit(layout.escape), line)
+    else:
+        message = (
+            f"{DATA_ERROR}column {columns[0].name}: a value begins with a byte order mark, which readers drop at the "
+            "beginning of a file (a table with ESCAPED BY can hold it)"
+        )
+        marked = F.raise_error(F.lit(message)).cast("string")
+    line = F.when(line.startswith(mark), marked).otherwise(line)
     return line if layout.ascii else F.encode(line, BYTES).cast("string")
 
 
