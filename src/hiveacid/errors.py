@@ -30,7 +30,7 @@
         LockTimeoutError   (retryable)    10307
         StatementCancelledError           its user cancelled it (hiveacid shell: Ctrl-C)
       ClientProtocolError                 a client of hiveacid serve sent what the protocol does not allow
-      MergeCardinalityError               a target row matched several source rows
+      MergeCardinalityError               a target row matches more than one source row
       DataError                           a value does not fit its column; the statement wrote nothing
         ConstraintViolationError          a new row violates an enabled constraint of its table
         BadRecordError                    a record of a stream does not fit; carries number and content
@@ -335,7 +335,7 @@ class ClientProtocolError(HiveAcidError):
 
 
 class MergeCardinalityError(HiveAcidError):
-    """A target row of a MERGE matched more than one source row (Hive's cardinality_violation)."""
+    """A target row of a MERGE matches more than one source row (Hive's cardinality_violation)."""
 
     code = "10404"
 

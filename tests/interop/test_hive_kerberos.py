@@ -93,7 +93,7 @@ def test_calls_with_a_ticket_and_without(
     monkeypatch.setenv("KRB5_CLIENT_KTNAME", str(user))
     protection = secured.settings["hadoop.rpc.protection"]
     with socket.create_connection(("localhost", secured.hms_port)) as plain:
-        assert SaslTransport(plain, PRINCIPAL.replace("_HOST", "localhost")).layer == LAYERS[protection]
+        assert SaslTransport(plain, PRINCIPAL, "localhost").layer == LAYERS[protection]
     # Kerberos has no name for the first.
     store = MetastoreStore(url.replace("//localhost", f"//127.0.0.1:{secured.hms_port},localhost"))
     try:

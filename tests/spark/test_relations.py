@@ -17,8 +17,8 @@ from hiveacid.spark.parser.relations import (
     substitute_variables,
 )
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.sql.binding.bind import _edits
 from hiveacid.sql.binding.source_positions import EditedText
+from hiveacid.sql.binding.table_binder import _edits
 from hiveacid.sql.statements.values import Slice
 from support.exhaustive import examples
 

@@ -35,7 +35,8 @@ _SMALLEST_STRIDE = 1000  # ORC's writer refuses less
 TXN_TIMEOUT = duration(
     "hive.txn.timeout",
     "300s",
-    "A transaction without a heartbeat for this long is aborted. We heartbeat at half of it.",
+    # the interval of heartbeats, half of it: ``transactions.heartbeats.heartbeat_interval``
+    "A transaction without a heartbeat for this long is aborted. Heartbeats are sent at half of it.",
     positive=True,
 )
 MAX_OPEN_TXNS = count(
@@ -91,7 +92,7 @@ DML_EVENTS = choice(
 MERGE_CARDINALITY_CHECK = flag(
     "hive.merge.cardinality.check",
     "true",
-    "MERGE fails when a target row matches several source rows.",
+    "MERGE fails if a target row matches more than one source row.",
 )
 DYNAMIC_PARTITION = flag(
     "hive.exec.dynamic.partition",

@@ -16,7 +16,7 @@ from hiveacid.errors import ConfigError
 from hiveacid.services.http_server import PROBES, Access, HttpServer, Page
 from hiveacid.services.metrics import Metric, StoreFigures, location_metrics, loop_metrics, store_metrics
 from hiveacid.services.runner import LoopState, Runner
-from hiveacid.services.single_process import Services
+from hiveacid.services.services import Services
 from hiveacid.table.compaction.compact import SERVICE_TIMEOUT
 
 _LATE_AFTER_INTERVALS = 3.0

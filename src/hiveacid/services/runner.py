@@ -15,7 +15,7 @@ from typing import Self
 from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.queue_records import Service
 from hiveacid.errors import CompactionError, HiveAcidError
-from hiveacid.services.single_process import Services
+from hiveacid.services.services import Services
 from hiveacid.services.worker import Worker
 
 logger = logging.getLogger(__name__)

@@ -24,8 +24,8 @@ from hiveacid.spark.session.callback_server import use_secret_ids
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import filled_in
-from hiveacid.sql.binding.bind import Binder
 from hiveacid.sql.binding.parameters import Arguments, with_arguments
+from hiveacid.sql.binding.table_binder import Binder
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.create import adopted_definition
 from hiveacid.sql.execute.dispatch import execute

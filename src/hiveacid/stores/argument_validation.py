@@ -48,14 +48,14 @@ def storable_text(value: str | None) -> str | None:
     return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def storable_operations(deeds: Sequence[TableOperation]) -> tuple[TableOperation, ...]:
+def storable_operations(operations: Sequence[TableOperation]) -> tuple[TableOperation, ...]:
     """Return operation summaries with texts that every database can keep."""
     return tuple(
         TableOperation(
             table_name(operation.table),
             replace(operation.summary, statement=storable_text(operation.summary.statement)),
         )
-        for operation in deeds
+        for operation in operations
     )
 
 

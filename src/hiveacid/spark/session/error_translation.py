@@ -181,7 +181,7 @@ def translate(error: Exception) -> errors.HiveAcidError | None:
 def _marked_error(kind: str, message: str) -> errors.HiveAcidError:
     match kind:
         case "CARDINALITY":
-            return errors.MergeCardinalityError(message + ": make the source unique on the ON condition")
+            return errors.MergeCardinalityError(message)
         case "CONSTRAINT":
             return errors.ConstraintViolationError(message)
         case "DATA":

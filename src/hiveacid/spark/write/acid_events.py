@@ -30,6 +30,7 @@ from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.distribution import distribute
+from hiveacid.spark.write.merge_cardinality import check_merge_cardinality
 from hiveacid.spark.write.task_reports import TaskReport, save_frame
 
 KIND, BUCKET = "__k", "__b"
@@ -189,7 +190,7 @@ def stage_changed_rows(
 
     ``frame``: `ACTION` (`Action`), ``ROW__ID`` of the changed row (null for inserts), the table's columns
     with their new values (any value for deletes). With ``check_cardinality`` a target row that appears twice
-    fails the job (``[HIVEACID_CARDINALITY]``); rows with `Action.NOTHING` count, too. ``small``: one task is
+    fails the job (``merge_cardinality``); rows with `Action.NOTHING` count, too. ``small``: one task is
     enough.
     """
     table = target.table
@@ -215,7 +216,9 @@ def stage_changed_rows(
     events = selected(events, ["*", f"if({deleted}, {_decode_bucket('__id.bucketid')}, __new) AS {_SHUFFLE}"])
     events = events.coalesce(1) if small else events.repartition(_EVENT, *partitions, _SHUFFLE)
     if check_cardinality:
-        events = _check_merge_cardinality(events, partitions)
+        row = [_EVENT, *partitions, _SHUFFLE, "__id.writeid", "__id.bucketid", "__id.rowid"]
+        inserted, changed = f"{ACTION} = {int(Action.INSERT)}", f"{ACTION} != {int(Action.NOTHING)}"
+        events = check_merge_cardinality(events, row, inserted=inserted, changed=changed)
     by_row = target.has_buckets or (not small and buckets_by_group(shuffle_tasks(target.facts)))
     own = _SHUFFLE if by_row else _TASK_BUCKET
     kind = f"if({deleted} AND {ACTION} = {int(Action.UPDATE)}, {int(StagedKind.REPLACED)}, {_EVENT})"
@@ -395,16 +398,3 @@ def _new_bucket(target: StagingTarget) -> Expression:
     atomic = [c.name for c in target.table.columns if "<" not in c.type][:4]
     spread = ", ".join([f"{ROW_ID}.rowid", f"{ROW_ID}.writeid", *map(quote_name, atomic)])
     return f"pmod(hash({spread}), {target.row_groups})"
-
-
-def _check_merge_cardinality(events: DataFrame, partitions: Sequence[str]) -> DataFrame:
-    unmatched = f"CASE WHEN {ACTION} = {int(Action.INSERT)} THEN monotonically_increasing_id() END"
-    key = ["__id.writeid", "__id.bucketid", "__id.rowid", "__unmatched"]
-    same_row = ", ".join([_EVENT, *partitions, _SHUFFLE, *key])
-    numbered = events.selectExpr("*", f"{unmatched} AS __unmatched").selectExpr(
-        "*", f"row_number() OVER (PARTITION BY {same_row} ORDER BY {ACTION}) AS __nth"
-    )
-    double = "raise_error('[HIVEACID_CARDINALITY] a target row matches more than one source row')"
-    return numbered.where(
-        f"CASE WHEN __nth > 1 THEN CAST({double} AS BOOLEAN) ELSE {ACTION} != {int(Action.NOTHING)} END"
-    )

@@ -1,6 +1,6 @@
 """Binding: the pieces of a statement's text with table names replaced by views, for Spark to run.
 
-``bind.Binder`` serves one statement. For each piece it asks Spark's parser (on Spark Connect: sqlglot) for the names of
+``table_binder.Binder`` serves one statement. For each piece it asks Spark's parser (on Spark Connect: sqlglot) for the names of
 tables, looks each one up in the catalog, and replaces it by a temporary view. The view reads the table at the
 statement's snapshot, or at the point of ``AS OF`` (``time_travel``).
 

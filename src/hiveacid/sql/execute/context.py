@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import TransactionStateError
-from hiveacid.sql.binding.bind import Binder, binder
 from hiveacid.sql.binding.source_positions import errors_at
+from hiveacid.sql.binding.table_binder import Binder, binder
 from hiveacid.sql.statements.values import TableRef
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction

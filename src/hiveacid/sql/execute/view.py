@@ -10,8 +10,8 @@ from hiveacid.catalog import views
 from hiveacid.core.model import Column, TableName, ViewDefinition
 from hiveacid.errors import AlreadyExistsError, SchemaMismatchError, StatementError
 from hiveacid.spark.session.temporary_views import exists_in_spark
-from hiveacid.sql.binding.bind import QUERY, relations_of
 from hiveacid.sql.binding.source_positions import errors_at
+from hiveacid.sql.binding.table_binder import QUERY, relations_of
 from hiveacid.sql.binding.view_text import hive_columns_of, output_names, qualify_names
 from hiveacid.sql.execute import show_without_spark
 from hiveacid.sql.execute.context import ExecutionContext

@@ -16,9 +16,9 @@ from hiveacid.spark.session import classic_session
 from hiveacid.spark.session.callback_server import LastReturned
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
-from hiveacid.sql.binding.bind import EXPRESSION, QUERY, is_spark_table
 from hiveacid.sql.binding.parameters import has_parameters
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
+from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, is_spark_table
 from hiveacid.sql.binding.virtual_columns import VIRTUAL_COLUMNS, VirtualColumns
 from hiveacid.sql.native import statement_routing
 from hiveacid.sql.statements import administration, queries

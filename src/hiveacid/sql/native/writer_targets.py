@@ -15,8 +15,8 @@ from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PR
 from hiveacid.core.model import Bucketing, Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import storage_format
 from hiveacid.spark.session.temporary_views import is_temporary_view
-from hiveacid.sql.binding.bind import find_hiveacid_table
 from hiveacid.sql.binding.statement_owner import makes_own_table
+from hiveacid.sql.binding.table_binder import find_hiveacid_table
 from hiveacid.sql.binding.view_text import find_hiveacid_view, hive_columns_of
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.create import create_from

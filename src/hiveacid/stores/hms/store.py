@@ -40,7 +40,7 @@ from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.capabilities import capabilities_of
 from hiveacid.stores.hms.catalog.names import plain_partition, plain_table
-from hiveacid.stores.hms.catalog.statistics import CountedWrites, counted_writes
+from hiveacid.stores.hms.catalog.row_counts import CountedWrites, counted_writes
 from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
 from hiveacid.stores.hms.compaction.queue_port import MetastoreCompactionQueue
 from hiveacid.stores.hms.thrift import protocol

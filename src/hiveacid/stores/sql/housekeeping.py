@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, in
 from hiveacid.core.compaction.queue_records import Service
 from hiveacid.stores import argument_validation
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.compaction import candidates, job_states
+from hiveacid.stores.sql.compaction import candidates, job_states, lost_workers
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import (
@@ -24,7 +24,7 @@ from hiveacid.stores.sql.schema import (
     written,
 )
 from hiveacid.stores.sql.table_names import of_same_table
-from hiveacid.stores.sql.transactions import commit_records
+from hiveacid.stores.sql.transactions import commit_record_rows
 from hiveacid.stores.sql.transactions.open_txns import TOP, counter_value
 from hiveacid.stores.sql.transactions.txn_rows import NOW
 
@@ -47,10 +47,10 @@ class Housekeeping(SqlBase):
         parameters = {**bounds, "keep": keep, "now": now}
 
         def work(connection: Connection) -> None:
-            job_states.requeue_abandoned_jobs(connection, limits, now)
+            lost_workers.requeue_abandoned_jobs(connection, limits, now)
             job_states.prune_history(connection, limits, now)
             forget_services(connection, limits, now)
-            commit_records.prune_commits(connection, limits, now)
+            commit_record_rows.prune_commits(connection, limits, now)
             candidates.keep_changed_partitions(connection, _SEEN, parameters)
             for statement in _DELETIONS:
                 connection.execute(statement, parameters)

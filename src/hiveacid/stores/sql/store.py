@@ -22,7 +22,7 @@ from hiveacid.stores.sql.dialects import database_now
 from hiveacid.stores.sql.housekeeping import Housekeeping, Services
 from hiveacid.stores.sql.migrations import migrate
 from hiveacid.stores.sql.transactions.begin_txn import BeginTxn
-from hiveacid.stores.sql.transactions.commit_records import CommitRecords
+from hiveacid.stores.sql.transactions.commit_record_rows import CommitRecords
 from hiveacid.stores.sql.transactions.commit_txn import CommitTxn
 from hiveacid.stores.sql.transactions.heartbeats_and_aborts import AbortTxns
 from hiveacid.stores.sql.transactions.lock_queue import LockQueue

@@ -78,7 +78,7 @@ class Merge(Displayed):
         return replace(self, clauses=(*self.clauses, clause))
 
     def execute(self) -> WriteReport:
-        """Run it. Raises MergeCardinalityError when a target row matches several source rows."""
+        """Run it. Raises MergeCardinalityError if a target row matches more than one source row."""
         if not self.clauses:
             raise ConfigError("MERGE has no WHEN clause")
         alone = is_exclusive(

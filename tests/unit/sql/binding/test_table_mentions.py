@@ -149,7 +149,7 @@ def test_without_sqlglot_the_error_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['sqlglot'] = None\n"
         "import hiveacid.sql.session, hiveacid.sql.native.session, hiveacid.cli.migrate\n"
-        "from hiveacid.sql.binding.bind import relations_of\n"
+        "from hiveacid.sql.binding.table_binder import relations_of\n"
         "from hiveacid.sql.statements.values import Slice\n"
         "from hiveacid.errors import ConfigError\n"
         "from types import SimpleNamespace\n"

@@ -6,8 +6,8 @@ import pytest
 
 from hiveacid.errors import StatementError
 from hiveacid.spark.parser.lexer import tokenize
-from hiveacid.sql.binding.bind import _qualifiers
 from hiveacid.sql.binding.change_feed_calls import find_change_calls, tables_of_change_calls
+from hiveacid.sql.binding.table_binder import _qualifiers
 from hiveacid.sql.binding.table_mentions import find_mentions_and_travel, without_clauses
 from hiveacid.sql.statements.values import Slice
 

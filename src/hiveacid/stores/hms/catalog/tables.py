@@ -34,11 +34,11 @@ from hiveacid.stores.hms.catalog.partitions import (
     fetch_partitions_by_name,
     require_in_place,
 )
-from hiveacid.stores.hms.catalog.statistics import (
+from hiveacid.stores.hms.catalog.row_counts import (
     NO_ROWS,
-    counted_from_0,
     own_write_id_list,
     reset_counts,
+    with_zero_row_count,
 )
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
@@ -277,14 +277,14 @@ class MetastoreCatalog:
         """Add missing partitions; one that another client adds at the same time stays unchanged."""
         plain_table(name)
         argument_validation.partitions(partitions)
-        new_partitions = counted_from_0(partitions) if empty else partitions
+        new_partitions = with_zero_row_count(partitions) if empty else partitions
         add_missing_partitions(self.client, self._require_raw(name), new_partitions, self.clock.now())
 
     def add_written_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
         """Add missing partitions that hold rows. Raises WriteConflictError if one exists at another location meanwhile."""
         plain_table(name)
         argument_validation.partitions(partitions)
-        counted = counted_from_0(partitions)
+        counted = with_zero_row_count(partitions)
         existing = add_missing_partitions(self.client, self._require_raw(name), counted, self.clock.now())
         require_in_place(name, partitions, existing)
 

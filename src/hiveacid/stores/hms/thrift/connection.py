@@ -216,7 +216,7 @@ def _authenticated(
     if address.principal is None:
         return None
     try:
-        return SaslTransport(connected, address.principal.replace("_HOST", server[0].lower()))
+        return SaslTransport(connected, address.principal, server[0])
     except (OSError, EOFError) as error:
         connected.close()
         raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error

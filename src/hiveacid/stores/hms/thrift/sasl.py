@@ -44,12 +44,13 @@ def gssapi_library() -> Any:
 class SaslTransport:
     """Authenticated transport over a socket, below Thrift's buffered transport.
 
-    ``principal``: the metastore's, ``hive/_HOST@REALM`` with the host filled in. Making one raises StoreError where
-    Kerberos or the metastore refuses. Everything raises OSError and EOFError as sockets do. ``layer``: 1 plain, 2 signed, 4 encrypted; the server's
-    ``hadoop.rpc.protection`` decides, and of several the strongest is taken.
+    ``principal``: the metastore's; ``host`` replaces ``_HOST`` in it. The constructor raises StoreError if Kerberos or the
+    metastore refuses. Everything raises OSError and EOFError as sockets do. ``layer``: 1 plain, 2 signed, 4 encrypted; the
+    strongest of those that the server's ``hadoop.rpc.protection`` offers.
     """
 
-    def __init__(self, plain: TimedSocket, principal: str) -> None:
+    def __init__(self, plain: TimedSocket, principal: str, host: str) -> None:
+        principal = principal.replace("_HOST", host.lower())
         gssapi = gssapi_library()
         self._refused: type[Exception] = gssapi.exceptions.GSSError
         self._socket = plain

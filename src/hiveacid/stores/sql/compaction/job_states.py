@@ -1,15 +1,15 @@
-"""Rows of the compaction queue, and their state changes when transactions end and when time passes.
+"""Rows of the compaction queue: reading, locking and updating jobs, and removal of old ended ones.
 
-The latter are those of Hive's ``CompactionHouseKeeperService``.
+The removal follows Hive's ``CompactionHouseKeeperService``. ``lost_workers`` has the jobs of workers that died.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, or_, select, update
+from sqlalchemy import BigInteger, Connection, bindparam, delete, select, update
 
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest, list_surplus_jobs
 from hiveacid.core.model import TableName, TxnId
@@ -20,19 +20,19 @@ from hiveacid.stores.sql.database import chunks
 from hiveacid.stores.sql.schema import compactions
 from hiveacid.stores.sql.table_names import table_columns
 from hiveacid.stores.sql.transactions.open_txns import TOP
-from hiveacid.stores.sql.transactions.txn_rows import NOW, is_open
+from hiveacid.stores.sql.transactions.txn_rows import NOW
 
-ALL = select(compactions).order_by(compactions.c.id)
-ONE = ALL.where(compactions.c.id == bindparam("id", type_=BigInteger))
-_HOW = ("kind", "pool", "priority", "buckets", "order_by", "reason")
+SELECT_JOBS = select(compactions).order_by(compactions.c.id)
+SELECT_JOB = SELECT_JOBS.where(compactions.c.id == bindparam("id", type_=BigInteger))
+_REQUEST_COLUMNS = ("kind", "pool", "priority", "buckets", "order_by", "reason")
 
 
 def lock_job(connection: Connection, compaction_id: int, worker: str | None = None) -> Compaction:
     """Return a job, locked until the end of the database transaction.
 
-    Raises CompactionError; TransactionStateError where it is not with ``worker`` (None: any worker).
+    Raises CompactionError if it does not exist, TransactionStateError if ``worker`` does not hold it (None: not checked).
     """
-    row = connection.execute(ONE.with_for_update(), {"id": compaction_id}).mappings().one_or_none()
+    row = connection.execute(SELECT_JOB.with_for_update(), {"id": compaction_id}).mappings().one_or_none()
     if row is None:
         raise refusal_errors.no_compaction(compaction_id)
     if worker is not None and row["worker"] != worker:
@@ -61,7 +61,7 @@ def compaction_from_row(row: Mapping[Any, Any]) -> Compaction:
         TableName(values.pop("database_name"), values.pop("table_name")),
         values.pop("partition_name"),
         properties=tuple((key, text) for key, text in json.loads(values.pop("properties") or "[]")),
-        **{name: values.pop(name) for name in _HOW},
+        **{name: values.pop(name) for name in _REQUEST_COLUMNS},
     )
     return Compaction(request=request, **values)
 
@@ -72,13 +72,13 @@ def request_columns(request: CompactionRequest) -> dict[str, object]:
         **table_columns(request.table),
         "partition_name": request.partition,
         "properties": json.dumps(request.properties) if request.properties else None,
-        **{name: getattr(request, name) for name in _HOW},
+        **{name: getattr(request, name) for name in _REQUEST_COLUMNS},
     }
 
 
 def finish_committed_job(connection: Connection, txn_id: TxnId, now: int | None) -> None:
     """Make the job of a committing transaction ready for cleaning, which waits for readers that began earlier."""
-    for row in connection.execute(_OF_TXNS, {"ids": [txn_id]}).mappings().all():
+    for row in connection.execute(JOBS_OF_TXNS, {"ids": [txn_id]}).mappings().all():
         values = {
             "state": fire(COMPACTION, row["state"], "finish"),
             "next_txn_id": TOP + 1,
@@ -87,50 +87,10 @@ def finish_committed_job(connection: Connection, txn_id: TxnId, now: int | None)
         update_job(connection, row["id"], values, now)
 
 
-def requeue_or_fail_lost_jobs(
-    connection: Connection, limits: Limits, txn_ids: Sequence[TxnId], reason: str, now: int | None
-) -> None:
-    """Queue the jobs of timed-out transactions again, or fail those that lost too many workers."""
-    for chunk in chunks(txn_ids):
-        for row in connection.execute(_OF_TXNS, {"ids": chunk}).mappings().all():
-            job = compaction_from_row(row)
-            if job.state == CompactionState.WORKING and job.claims < limits.max_lost_workers:
-                update_job(connection, job.id, requeued_columns(job) | {"error": reason}, now)
-                continue
-            values = {"state": fire(COMPACTION, job.state, "fail"), "error": reason, "ended": NOW}
-            update_job(connection, job.id, values, now)
-
-
-_OF_TXNS = ALL.where(
+JOBS_OF_TXNS = SELECT_JOBS.where(
     compactions.c.txn_id.in_(bindparam("ids", expanding=True)),
     compactions.c.state.in_((CompactionState.WORKING, CompactionState.READY_FOR_CLEANING)),
 )
-
-
-def requeue_abandoned_jobs(connection: Connection, limits: Limits, now: int | None) -> None:
-    """Put jobs of workers that have been silent for too long back into the queue.
-
-    The limit is ``hive.compactor.worker.timeout``, or ``hive.txn.timeout`` while the job has no transaction yet.
-    """
-    timeouts = {"begun": int(limits.worker_timeout * 1000), "claimed": int(limits.txn_timeout * 1000)}
-    for row in connection.execute(_ABANDONED, {**timeouts, "now": now}).mappings().all():
-        job = compaction_from_row(row)
-        update_job(connection, job.id, requeued_columns(job), now)
-
-
-_ABANDONED = ALL.where(
-    compactions.c.state == CompactionState.WORKING,
-    or_(
-        and_(
-            compactions.c.txn_id.is_(None),
-            compactions.c.started < NOW - bindparam("claimed", type_=BigInteger),
-        ),
-        and_(
-            ~is_open(compactions.c.txn_id),
-            compactions.c.started < NOW - bindparam("begun", type_=BigInteger),
-        ),
-    ),
-).with_for_update()
 
 
 def prune_history(connection: Connection, limits: Limits, now: int | None) -> None:

@@ -14,8 +14,8 @@ from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionS
 from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.compaction.job_states import (
-    ALL,
-    ONE,
+    SELECT_JOB,
+    SELECT_JOBS,
     compaction_from_row,
     lock_job,
     request_columns,
@@ -99,7 +99,7 @@ class CompactionQueue(SqlBase):
                 "claims": compactions.c.claims + 1,
             }
             update_job(connection, number, values, now)
-            return compaction_from_row(connection.execute(ONE, {"id": number}).mappings().one())
+            return compaction_from_row(connection.execute(SELECT_JOB, {"id": number}).mappings().one())
 
         return write_exactly_once(self._database, work)
 
@@ -199,7 +199,7 @@ class CompactionQueue(SqlBase):
 
     def show_compactions(self) -> tuple[Compaction, ...]:
         """List queue and history by id."""
-        rows = self._database.read(lambda connection: connection.execute(ALL).mappings().all())
+        rows = self._database.read(lambda connection: connection.execute(SELECT_JOBS).mappings().all())
         return tuple(map(compaction_from_row, rows))
 
 
@@ -209,10 +209,10 @@ def _insert(
     row = {**request_columns(request), **values, "claims": 0, "cleanings": 0, "enqueued": NOW}
     result = connection.execute(insert(compactions).values(row), {"now": database.now()})
     (number,) = result.inserted_primary_key or (None,)
-    return compaction_from_row(connection.execute(ONE, {"id": number}).mappings().one())
+    return compaction_from_row(connection.execute(SELECT_JOB, {"id": number}).mappings().one())
 
 
-_IN_QUEUE = ALL.where(
+_IN_QUEUE = SELECT_JOBS.where(
     compactions.c.state.in_((*UNDER_WAY, CompactionState.READY_FOR_CLEANING)), of_table(compactions)
 )
 
@@ -249,7 +249,7 @@ _FORGOTTEN = compactions.c.enqueued < NOW - bindparam("timeout", type_=BigIntege
 _NEXT_OF_DEFAULT = _WAITING.where(or_(_IN_POOL, _FORGOTTEN)).order_by(*_IN_ORDER)
 
 
-_READY = ALL.where(
+_READY = SELECT_JOBS.where(
     compactions.c.state == CompactionState.READY_FOR_CLEANING,
     compactions.c.next_txn_id <= func.coalesce(LOWEST_OPEN, TOP + 1),
     func.coalesce(compactions.c.commit_time, 0) <= NOW - bindparam("delay", type_=BigInteger),

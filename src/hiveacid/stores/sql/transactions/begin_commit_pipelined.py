@@ -181,7 +181,7 @@ def commit(
         "operations": [write.operation.value for write in written],
         "told_databases": [operation.table.database for operation in operations],
         "told_tables": [operation.table.name for operation in operations],
-        "deeds": [operation.summary.to_text() for operation in operations],
+        "summaries": [operation.summary.to_text() for operation in operations],
     }
     if any(write.operation.value in CONFLICTING_OPERATIONS for write in written):
         steps = [(_HOLD_SEQUENCE, {}), (_COMMIT_CHANGES, parameters)]
@@ -195,7 +195,7 @@ _BROUGHT = """unnest(%(databases)s::text[], %(tables)s::text[], %(partitions)s::
 _RELEASED = (
     "released AS (DELETE FROM hiveacid_lock_requests request USING done WHERE request.txn_id = done.id)"
 )
-# A row for each write id of the transaction, with or without an operation summary (``commit_records.record_commit``).
+# A row for each write id of the transaction, with or without an operation summary (``commit_record_rows.record_commit``).
 _RETURNED = "RETURNING id, ended, user_name, host, agent"
 _NOTED = """noted AS (
     INSERT INTO hiveacid_commits
@@ -203,10 +203,10 @@ _NOTED = """noted AS (
     SELECT given.database_name, given.table_name, given.write_id, greatest(done.ended, (
         SELECT earlier.committed FROM hiveacid_commits earlier
         WHERE earlier.database_name = given.database_name AND earlier.table_name = given.table_name
-        ORDER BY earlier.write_id DESC LIMIT 1)), done.id, done.user_name, done.host, done.agent, told.deed
+        ORDER BY earlier.write_id DESC LIMIT 1)), done.id, done.user_name, done.host, done.agent, told.summary
     FROM done JOIN hiveacid_write_ids given ON given.txn_id = done.id
-    LEFT JOIN unnest(%(told_databases)s::text[], %(told_tables)s::text[], %(deeds)s::text[])
-        AS told (database_name, table_name, deed)
+    LEFT JOIN unnest(%(told_databases)s::text[], %(told_tables)s::text[], %(summaries)s::text[])
+        AS told (database_name, table_name, summary)
         ON told.database_name = given.database_name AND told.table_name = given.table_name)"""
 _DONE = f"""UPDATE hiveacid_txns txn SET state = %(to)s, ended = {_NOW}, reason = NULL, code = NULL
     WHERE txn.id = %(txn_id)s::bigint AND txn.state = '{TransactionState.OPEN}'"""

@@ -15,7 +15,7 @@ from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import StorePermissionError
 from hiveacid.ports.transactions import HeartbeatAnswer
 from hiveacid.stores import argument_validation, refusal_errors
-from hiveacid.stores.sql.compaction import job_states
+from hiveacid.stores.sql.compaction import lost_workers
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
@@ -87,7 +87,7 @@ class AbortTxns(SqlBase):
             for timeout, txn_ids in timed_out.items():
                 reason = refusal_errors.timed_out(timeout / 1000)
                 end_txns(connection, txn_ids, "time out", now, reason, refusal_errors.TIME_OUT)
-                job_states.requeue_or_fail_lost_jobs(connection, self._limits, txn_ids, reason, now)
+                lost_workers.requeue_or_fail_lost_jobs(connection, self._limits, txn_ids, reason, now)
             return tuple(sorted(txn_id for txn_ids in timed_out.values() for txn_id in txn_ids))
 
         if not self._database.read(lambda connection: connection.scalars(_ANY_SILENT, parameters).first()):

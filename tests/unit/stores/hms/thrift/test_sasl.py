@@ -104,7 +104,7 @@ def test_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "gssapi", None)
     ours, theirs = socket.socketpair()
     with ours, theirs, pytest.raises(ConfigError, match=r"pip install 'hiveacid\[kerberos\]'"):
-        SaslTransport(ours, "hive/localhost@REALM")
+        SaslTransport(ours, "hive/_HOST@REALM", "LOCALHOST")
 
 
 def test_the_next_server_is_asked_where_kerberos_refuses_the_first(

@@ -1,4 +1,4 @@
-"""Commit records: written in the database transaction of the commit, dropped by housekeeping."""
+"""Rows of commit records: written in the database transaction of the commit, dropped by housekeeping."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 def record_commit(connection: Connection, txn_id: TxnId, operations: Sequence[TableOperation]) -> None:
     """Record the commit of a transaction that has just ended, with a row for each of its write ids."""
-    deed: ColumnElement[Any] = null()
+    summary: ColumnElement[Any] = null()
     if operations:
         whens = [
             (
@@ -51,7 +51,7 @@ def record_commit(connection: Connection, txn_id: TxnId, operations: Sequence[Ta
             )
             for operation in operations
         ]
-        deed = case(*whens, else_=null())
+        summary = case(*whens, else_=null())
     rows = select(
         write_ids.c.database_name,
         write_ids.c.table_name,
@@ -61,12 +61,12 @@ def record_commit(connection: Connection, txn_id: TxnId, operations: Sequence[Ta
         txns.c.user_name,
         txns.c.host,
         txns.c.agent,
-        deed,
+        summary,
     ).where(write_ids.c.txn_id == txns.c.id, txns.c.id == bindparam("of_txn", type_=BigInteger))
     connection.execute(insert(commits).from_select(_COLUMNS, rows), {"of_txn": txn_id})
 
 
-# A clock that goes back must not put a commit before those whose rows it may have changed.
+# Even if the clock goes back, a commit is recorded no earlier than the commits whose rows it may have changed.
 _EARLIER = commits.alias()
 _LATEST = (
     select(_EARLIER.c.committed)
@@ -96,7 +96,7 @@ def start_history(connection: Connection, name: TableName, operation: str, now: 
     """Start a table's history now: records of earlier commits are dropped."""
     connection.execute(delete(commits).where(of_table(commits)), table_parameters(name))
     text = OperationSummary(operation).to_text()
-    parameters = {"for_database": name.database, "for_table": name.name, "deed": text, "now": now}
+    parameters = {"for_database": name.database, "for_table": name.name, "summary": text, "now": now}
     connection.execute(_BEGIN, parameters)
 
 
@@ -105,7 +105,7 @@ _BEGIN = insert(commits).values(
     table_name=bindparam("for_table"),
     write_id=0,
     committed=NOW,
-    deed=bindparam("deed"),
+    deed=bindparam("summary"),
 )
 
 

@@ -1,4 +1,4 @@
-"""All services of one process, stepped one after the other."""
+"""Services of one process: `Services.step` runs them one after the other, `runner.Runner` side by side."""
 
 from __future__ import annotations
 
@@ -10,23 +10,11 @@ from hiveacid.core.compaction.queue_records import DEFAULT_POOL
 from hiveacid.core.model import TxnId
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.services.cleaner import Cleaner, CleaningResult
+from hiveacid.services.housekeeper import Housekeeper
 from hiveacid.services.initiator import Initiator, InitiatorFinding
 from hiveacid.services.worker import Worker
 from hiveacid.table.compaction.report import CompactionReport
 from hiveacid.table.context import Context
-
-
-@dataclass
-class Housekeeper:
-    """Aborts silent transactions and drops old rows of the store (Hive's ``AcidHouseKeeper``)."""
-
-    context: Context
-
-    def step(self) -> tuple[TxnId, ...]:
-        """Do one turn; return the transactions that were aborted because their heartbeats stopped."""
-        aborted = self.context.store.abort_timed_out()
-        self.context.store.housekeep()
-        return aborted
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Row counts in a metastore: as in Hive, each writer adds the rows that it inserts and subtracts those that it deletes.
 
-Hive 4 answers ``count(*)`` from a count that is marked as exact. Its compaction sets the mark without
-counting. If a writer has left the count out or removed it, Hive goes on counting from 0, and later answers are wrong.
+Hive 4 answers ``count(*)`` from a count that is marked as exact. Hive's compaction marks a count as exact
+without counting the rows. If a writer dropped the count, Hive starts again from 0, and later answers are wrong.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class CountedWrites:
     def apply(self, raw: Any, partition: str | None, write_id: WriteId | None) -> bool:
         """Change the row count in a definition; tell whether the definition changes.
 
-        ``write_id``: the writer's, which tells that a repeated call was executed before. It is None with Hive 3, which does not
-        keep it; the counts are then removed.
+        ``write_id``: the writer's. If the definition already holds it, this call is a repetition and changes nothing. It is
+        None with Hive 3, which does not keep write ids; the counts are then removed.
         """
         if write_id is None:
             return reset_counts(raw, None)
@@ -96,7 +96,7 @@ def counted_writes(written: Sequence[Written]) -> Iterator[CountedWrites]:
         yield CountedWrites(name, by_partition)
 
 
-def counted_from_0(partitions: Sequence[Partition]) -> list[Partition]:
+def with_zero_row_count(partitions: Sequence[Partition]) -> list[Partition]:
     """Return new partitions with a row count, to which writers can add."""
     return [
         replace(partition, properties=(*partition.properties, *NO_ROWS.items())) for partition in partitions
