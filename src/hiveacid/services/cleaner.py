@@ -19,8 +19,8 @@ from hiveacid.table.context import Context, table_names
 
 logger = logging.getLogger(__name__)
 
-_SWEEP = 600_000
-"""Milliseconds between two searches of all tables for files of aborted writers and compactions."""
+_SWEEP_INTERVAL_MS = 600_000
+"""Time between two searches of all tables for files of aborted writers and compactions."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Cleaner:
             for changed in store.changed_partitions(now + 1)
             if changed.aborted
         }
-        if self._swept is None or now - self._swept >= _SWEEP:
+        if self._swept is None or now - self._swept >= _SWEEP_INTERVAL_MS:
             self._swept = now
             names = table_names(self.context.catalog)
         else:

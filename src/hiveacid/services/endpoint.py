@@ -1,7 +1,7 @@
 """Endpoint for monitors of a service process: ``/health`` as JSON, ``/metrics`` for Prometheus, two probes.
 
-``/live`` and ``/ready`` answer one word, for orchestrators: a process that is not live should be started again, one that
-is not ready waits for something else (Spark, the store). Only ``/metrics`` needs Prometheus' client.
+``/live`` and ``/ready`` answer with one word, for orchestrators. A process that is not live should be started again; one
+that is not ready waits for something else (Spark, the store). Only ``/metrics`` needs Prometheus' client.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def collect(services: Services, loops: dict[str, LoopState]) -> Iterator[Metric]
         yield from location_metrics(services.initiator.figures)
 
 
-def exposition(metrics: Iterable[Metric]) -> bytes:
-    """Return metrics in Prometheus' text format. Raises ConfigError if the Prometheus client is not installed."""
+def format_metrics(metrics: Iterable[Metric]) -> bytes:
+    """Format metrics as Prometheus' text. Raises ConfigError if the Prometheus client is not installed."""
     try:
         from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - an extra
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
@@ -123,7 +123,7 @@ class Endpoint:
         if path == "/metrics":
             figures = [] if attached is None else list(collect(attached[0], attached[1].loops))
             figures += [] if self._more is None else self._more()
-            return Page(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", exposition(figures))
+            return Page(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", format_metrics(figures))
         return Page(HTTPStatus.NOT_FOUND, "text/plain", b"only /health, /metrics, /live and /ready exist\n")
 
     def __enter__(self) -> Self:

@@ -20,7 +20,7 @@ from hiveacid.services.worker import Worker
 
 logger = logging.getLogger(__name__)
 
-ANNOUNCE = 15.0
+ANNOUNCE_INTERVAL = 15.0
 """Seconds between two announcements of a service in the store."""
 _ANNOUNCER = "hiveacid-announce"
 _LONGEST_ERROR_PAUSE = 10.0  # seconds before a failed service tries again, at most
@@ -46,7 +46,7 @@ class LoopState:
 
 
 class Runner:
-    """Runs services side by side: `start`, `wake_up_services`, `stop`; `loops` tells their states."""
+    """Runs services side by side: `start`, `wake_up_initiator_and_workers`, `stop`; `loops` tells their states."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -89,7 +89,7 @@ class Runner:
         for thread in self._threads:
             thread.start()
 
-    def wake_up_services(self) -> None:
+    def wake_up_initiator_and_workers(self) -> None:
         """Let initiator and workers begin their next turn at once."""
         for name, wake_up in self._wake_ups.items():
             if self._loops[name].kind in ("initiator", "worker"):
@@ -197,7 +197,7 @@ class Runner:
 
     def _announce(self) -> None:
         pools = {worker.name: worker.pool for worker in self._services.workers}
-        while not self._stop.wait(ANNOUNCE):
+        while not self._stop.wait(ANNOUNCE_INTERVAL):
             for name in self.loops:
                 self._announce_service(name, pools.get(name))
 

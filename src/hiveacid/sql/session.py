@@ -219,7 +219,7 @@ class AcidSession(WarehouseConnection):
         setting = self.context.settings.get(setting_definitions.AUTO_COMPACT)
         if setting and self.runner is None and self.joined is None:
             self.runner = Runner(Services(self))
-            self.context.transactions.heartbeats.on_commit(self.runner.wake_up_services)
+            self.context.transactions.heartbeats.on_commit(self.runner.wake_up_initiator_and_workers)
             self.runner.start()
         elif not setting and self.runner is not None:
             self.runner.stop()

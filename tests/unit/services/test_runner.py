@@ -17,7 +17,7 @@ from hiveacid.cli.services import log_to
 from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.errors import ConfigError, StorageError, StoreUnavailableError
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.services.endpoint import Endpoint, collect, exposition, health
+from hiveacid.services.endpoint import Endpoint, collect, format_metrics, health
 from hiveacid.services.runner import LoopState, Runner
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
@@ -35,7 +35,7 @@ def until(true: Callable[[], bool]) -> None:
 
 def text_of(scene: Scene, **loops: LoopState) -> dict[str, float]:
     """Return the metrics of a store as Prometheus reads them."""
-    lines = exposition(collect(scene.services(), loops)).decode().splitlines()
+    lines = format_metrics(collect(scene.services(), loops)).decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
 
 
@@ -191,7 +191,7 @@ def test_the_initiator_s_last_look_is_a_metric(scene: Scene) -> None:
     services = scene.services()
     assert services.initiator is not None
     services.initiator.step()
-    lines = exposition(collect(services, {})).decode()
+    lines = format_metrics(collect(services, {})).decode()
     for name, count in (("active", 1), ("small", 1), ("obsolete", 1)):
         labels = '{database="default",partition="",table="t"}'
         assert f"compaction_num_{name}_deltas{labels} {count}.0" in lines

@@ -1,6 +1,6 @@
 """Idempotency marks, for calls that must not be carried out twice, such as CREATE TABLE and enqueuing a job.
 
-Such a verb writes a mark in its own transaction of the database. If the answer to the COMMIT is lost, the verb is
+Such a call writes a mark in its own transaction of the database. If the answer to the COMMIT is lost, the call is
 tried again and finds the mark: it was carried out, and the first answer is returned. While the first attempt may still
 be running on the server, the second waits for it at the mark.
 """
@@ -27,7 +27,7 @@ _MARK = insert(idempotency_marks).values(mark=bindparam("mark"), at=NOW)
 def write_exactly_once(
     database: Database, work: Callable[[Connection], _Answer], durability: Durability = Durability.FULL
 ) -> _Answer:
-    """Run :meth:`Database.write` so that a retry after a lost answer carries out ``work`` at most once."""
+    """Run :meth:`Database.write`; if the answer is lost, repeat it without carrying out ``work`` twice."""
     mark = uuid.uuid4().hex
     answers: list[_Answer] = []
 

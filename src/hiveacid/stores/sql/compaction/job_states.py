@@ -43,7 +43,7 @@ def lock_job(connection: Connection, compaction_id: int, worker: str | None = No
 def update_job(
     connection: Connection, compaction_id: int, values: Mapping[str, object], now: int | None
 ) -> None:
-    """Set columns of a job; ``NOW`` among them needs the store's time."""
+    """Set columns of a job. ``now``: the result of `Database.now`, for values that are ``NOW``."""
     statement = update(compactions).where(compactions.c.id == compaction_id).values(**values)
     connection.execute(statement, {"now": now} if any(value is NOW for value in values.values()) else {})
 
@@ -94,7 +94,7 @@ JOBS_OF_TXNS = SELECT_JOBS.where(
 
 
 def prune_history(connection: Connection, limits: Limits, now: int | None) -> None:
-    """Drop old ended jobs: keep the newest of each table or partition and state, failures only until a later success."""
+    """Delete ended jobs: all but the newest of each location and state, and old failures before a later success."""
     oldest = int(connection.scalar(select(NOW), {"now": now}) or 0) - int(limits.history_timeout * 1000)
     rows = connection.execute(_ENDED, {"states": list(limits.history)}).mappings()
     surplus = list_surplus_jobs(map(compaction_from_row, rows), limits.history, oldest)

@@ -1,4 +1,7 @@
-"""Interface of a dialect: the operations that standard SQL does not cover."""
+"""Interface of a dialect: the operations that standard SQL does not cover.
+
+A new dialect is a module of this package and an entry in ``registry``, whose docstring has the recipe.
+"""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _single(url: URL) -> dict[str, str]:
     for name, value in url.query.items():
         if not isinstance(value, str):
             if name.lower().startswith("ssl"):
-                raise ConfigError(f"{name}= stands twice in the store's URL")
+                raise ConfigError(f"{name}= is given twice in the store's URL")
             continue
         parameters[name] = value
     return parameters

@@ -30,7 +30,7 @@ from hiveacid.stores.sql.dialects.dialect import key_number
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, txns
 from hiveacid.stores.sql.table_names import table_parameters
 from hiveacid.stores.sql.transactions.lock_queue import keys_of
-from hiveacid.stores.sql.transactions.snapshots import snapshot_query, txn_list
+from hiveacid.stores.sql.transactions.snapshots import snapshot_of_row, snapshot_query
 from hiveacid.stores.sql.transactions.write_ids import doubtful_ids_of_table, write_id_list
 
 _OWN = "nullif(current_setting('hiveacid.txn', true), '')::bigint"
@@ -82,7 +82,7 @@ def begin(
     if not opened:
         return None
     (row,) = snapshot_rows
-    snapshot = txn_list(row)
+    snapshot = snapshot_of_row(row)
     lists = {}
     if name is not None:
         next_id, doubtful = (rest[0][0].next_id, rest[0][0].doubtful) if rest[0] else (1, None)

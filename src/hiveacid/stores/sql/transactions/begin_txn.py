@@ -19,7 +19,7 @@ from hiveacid.stores.sql.transactions.snapshots import (
     read_snapshot_row,
     record_moment,
     settle_and_list,
-    txn_list,
+    snapshot_of_row,
 )
 from hiveacid.stores.sql.transactions.write_ids import assign_write_ids, write_id_lists
 
@@ -63,7 +63,7 @@ def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tupl
         row = read_snapshot_row(database, connection, txn_id)
         if row.moment != row.sequence:
             record_moment(connection, txn_id, row.sequence)
-        snapshot = txn_list(row)
+        snapshot = snapshot_of_row(row)
         lists = write_id_lists(connection, snapshot, start.tables)
         allocated: dict[TableName, WriteId] = {}
         for table in dict.fromkeys(start.writes):

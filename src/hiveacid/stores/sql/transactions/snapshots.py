@@ -45,7 +45,7 @@ from hiveacid.stores.sql.schema import (
 from hiveacid.stores.sql.transactions.open_txns import LOWEST_OPEN, TOP, counter_value
 
 _FAR_BEHIND = 256
-"""Number of ids above SETTLED from which on a snapshot raises SETTLED; every snapshot reads all ids above it."""
+"""A snapshot raises SETTLED only if it can do so by more than this number; every snapshot reads all ids above SETTLED."""
 
 
 class Snapshots(SqlBase):
@@ -54,8 +54,9 @@ class Snapshots(SqlBase):
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
         """Return the snapshot of an open transaction, and record its moment.
 
-        Once the transaction recorded an update or delete, a new snapshot leaves the moment alone: it read what it
-        changed in the old one. One statement; a second one only if changes were committed since the opening.
+        After the transaction has recorded an update or delete, a new snapshot keeps the recorded moment: the transaction
+        read the changed rows in an earlier snapshot. One statement; a second one only if changes were committed since
+        the opening.
         """
         row = self._database.read(lambda connection: read_snapshot_row(self._database, connection, txn_id))
         if row.state != TransactionState.OPEN:
@@ -115,7 +116,7 @@ _STATE = select(txns.c.state).where(txns.c.id == bindparam("txn_id"))
 
 
 def read_snapshot_row(database: Database, connection: Connection, txn_id: TxnId) -> Any:
-    """Return the row from which :func:`txn_list` and :func:`settle_and_list` make a snapshot."""
+    """Return the row from which :func:`snapshot_of_row` and :func:`settle_and_list` make a snapshot."""
     return connection.execute(_snapshot_query(gaps=database.dialect.ids_may_gap), {"txn_id": txn_id}).one()
 
 
@@ -142,7 +143,7 @@ def snapshot_query(txn_id: ColumnElement[int], *, gaps: bool) -> Executable:
         has_written.exists().label("has_written"),
     ]
     if gaps:
-        around = _gaps()
+        around = _ids_with_predecessors()
         text = sql_cast(around.c.before, Text) + "-" + sql_cast(around.c.id, Text)
         columns += [
             counter_value(SETTLED).label("settled"),
@@ -159,8 +160,8 @@ def _all_ids(state: ColumnElement[str]) -> ColumnElement[str]:
     return select(joined_ids(others.c.id)).where(others.c.state == state).scalar_subquery()
 
 
-def _gaps() -> Subquery:
-    """Return the ids above SETTLED, each with the one before it."""
+def _ids_with_predecessors() -> Subquery:
+    """Return each id above SETTLED with its predecessor."""
     later = txns.alias("later")
     settled = counter_value(SETTLED)
     before = func.coalesce(func.lag(later.c.id).over(order_by=later.c.id), settled)
@@ -171,7 +172,7 @@ def _gaps() -> Subquery:
 def _lowest(*, gaps: bool) -> Executable:
     columns: list[ColumnElement[Any]] = [LOWEST_OPEN, TOP + 1]
     if gaps:
-        around = _gaps()
+        around = _ids_with_predecessors()
         gap = select(func.min(around.c.before + 1)).where(around.c.id > around.c.before + 1)
         columns.append(gap.scalar_subquery())
     return select(*columns)
@@ -185,10 +186,10 @@ def settle_and_list(database: Database, row: Any) -> ValidTxnList:
             database.write_statement(
                 lambda connection: connection.execute(_SETTLE, {"to": up_to}), Durability.HARMLESS
             )
-    return txn_list(row)
+    return snapshot_of_row(row)
 
 
-def txn_list(row: Any) -> ValidTxnList:
+def snapshot_of_row(row: Any) -> ValidTxnList:
     """Convert a row of :func:`read_snapshot_row` to a snapshot; ids in its gaps count as open."""
     between = tuple(TxnId(txn_id) for before, after in _gaps_of(row) for txn_id in range(before + 1, after))
     return ValidTxnList(TxnId(int(row.top)), _ids(row.open_ids) + between, _ids(row.aborted_ids))
