@@ -35,7 +35,7 @@ line with `-e "SET …"`. `SET` (or `SET -v`) shows all of them. `RESET` restore
 `connect`.
 
 Durations may have a unit (`ms`, `s`, `min`, `h`, `d`), and so may sizes (`kb`, `mb`, `gb`). A value that does not fit its type
-is refused with a `ConfigError`. An unknown name is kept and ignored, with a logged warning. An unknown name that begins
+is refused with a `ConfigError`. The value of an unknown name is kept and not used, with a logged warning. An unknown name that begins
 with `hiveacid.` is an error.
 """
 

@@ -167,7 +167,7 @@ def test_what_does_not_fit_is_refused(native: NativeSession, table: str) -> None
     source = frame_of(native, (9, "x", 1))
     refused: list[tuple[type[HiveAcidError], str, object]] = [
         (SchemaMismatchError, "missing v", lambda: source.drop("v").writeTo(table).append()),
-        (SchemaMismatchError, "unknown or double extra", lambda: source.withColumn("extra", F.lit(1)).writeTo(table).append()),
+        (SchemaMismatchError, "unknown or duplicate extra", lambda: source.withColumn("extra", F.lit(1)).writeTo(table).append()),
         (SchemaMismatchError, "3 columns are to be filled", lambda: source.drop("v").write.insertInto(table)),
         (SchemaMismatchError, "partitioned by p", lambda: source.write.partitionBy("v").saveAsTable(table, mode="append")),
         (SchemaMismatchError, "not parquet", lambda: source.write.saveAsTable(table, format="parquet", mode="append")),

@@ -124,7 +124,7 @@ def test_what_is_refused(spark: SparkSession, acid: AcidSession, tmp_path: Path)
         ({"query_name": ""}, "id BIGINT", "needs .option..query_name"),
         ({"warehouse": "wh"}, "id BIGINT", "give the whole path"),
         ({"merge_on": "id"}, "id BIGINT", "merged by foreachBatch"),
-        ({}, "id BIGINT, more INT", "unknown or double more"),
+        ({}, "id BIGINT, more INT", "unknown or duplicate more"),
         ({}, "id DATE", "column id of the records is date"),
     )):  # fmt: skip
         with pytest.raises(Exception, match=message):

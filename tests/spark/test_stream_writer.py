@@ -242,7 +242,7 @@ def test_a_feed_that_changes(spark: SparkSession, acid: AcidSession) -> None:
     t = acid.table("t")
     strict = t.stream_writer("a", checkpoint="c")
     for schema, values in (("k INT, v STRING, w DATE", (1, "x", None)), ("k INT", (1,))):
-        with pytest.raises(SchemaMismatchError, match=r"missing .* unknown or double .*merge_schema=True"):
+        with pytest.raises(SchemaMismatchError, match=r"missing .* unknown or duplicate .*merge_schema=True"):
             strict(batch(spark, schema, values), 0)
     with pytest.raises((SchemaMismatchError, DataError)):
         strict(batch(spark, "k STRING, v STRING", ("no number", "x")), 0)

@@ -93,6 +93,6 @@ def test_a_misspelt_property_is_kept_with_a_warning(
 ) -> None:
     acid.sql("CREATE TABLE stock (sku STRING) TBLPROPERTIES ('transactionl'='true', 'owner'='ann')")
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
-        "default.stock: the property transactionl means nothing to hiveacid; it is kept; did you mean transactional?"
+        "default.stock: hiveacid does not know the property transactionl; it keeps the value and does not use it; did you mean transactional?"
     ]
     assert dict(acid.sql("SHOW TBLPROPERTIES stock").collect())["transactionl"] == "true"

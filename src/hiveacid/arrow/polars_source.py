@@ -53,7 +53,7 @@ def pushed_filter(predicate: Any, schema: Any) -> Any:
     """Return a pyarrow filter that keeps every row of a Polars predicate; None if no part of it is supported."""
     try:
         return _pushed(json.loads(predicate.meta.serialize(format="json")), schema)
-    except Exception:  # noqa: BLE001 - another version of Polars spells predicates otherwise: it filters itself
+    except Exception:  # noqa: BLE001 - other Polars versions may serialise predicates differently; Polars then filters the rows itself
         return None
 
 

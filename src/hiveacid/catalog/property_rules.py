@@ -66,4 +66,9 @@ def check_entries(name: TableName, properties: Mapping[str, str]) -> None:
             )
         near = did_you_mean(key, known_properties, similarity=_MISSPELT)
         if near:
-            logger.warning("%s: the property %s means nothing to hiveacid; it is kept%s", name, key, near)
+            logger.warning(
+                "%s: hiveacid does not know the property %s; it keeps the value and does not use it%s",
+                name,
+                key,
+                near,
+            )

@@ -115,7 +115,7 @@ def _quoted(name: str) -> str:
 def check(
     *, connection: options.ConnectionOptions, name: str, partition: str | None, quick: bool, output: str
 ) -> None:
-    """Check a table's names, files and rows; print each finding with what to do.
+    """Check a table's names, files and rows; print each finding with advice.
 
     Changes nothing. Exit code 1 if something is damaged; warnings and notes do not count.
     """

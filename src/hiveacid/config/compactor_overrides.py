@@ -1,4 +1,4 @@
-"""Settings of one table or database, given as its properties (``compactorthreshold.*``, ``compactor.*``)."""
+"""Compaction settings overridden by properties of a table or database (``compactorthreshold.*``, ``compactor.*``)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def compactor_settings(settings: Settings, *properties: Iterable[tuple[str, str]
     """
     for pairs in properties:
         for key, text in pairs:
-            name = _setting(key)
+            name = _overridden_setting_name(key)
             if name is not None and text:
                 settings = settings.with_value(name, text)
     return settings
 
 
-def _setting(key: str) -> str | None:
+def _overridden_setting_name(key: str) -> str | None:
     lowered = key.strip().lower()
     if lowered in _WITHOUT_PREFIX:
         return lowered

@@ -1,4 +1,4 @@
-"""Registry of table properties: every key of TBLPROPERTIES and of a SerDe that the code reads or writes.
+"""Registry of table properties: every key of TBLPROPERTIES or SERDEPROPERTIES that the code reads or writes.
 
 Other keys are kept with the table and shown, and change nothing. ``tools/generated_pages.py`` generates the page
 ``docs/table-properties.md`` from this module. The package ``core`` must not import it. The names of keys that ``core``
@@ -33,8 +33,8 @@ _PARSERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
 class TableProperty:
     """A table property. Keys are compared without case, as in Hive.
 
-    ``kind``: type of its value as documented for users. ``default``: effect of its absence, for users. ``origin``: the
-    project that defines the key.
+    ``kind``: type of its value, as text for the documentation. ``default``: what applies without the property, also as
+    text. ``origin``: the project that defines the key.
     """
 
     name: str
@@ -48,7 +48,7 @@ class TableProperty:
         return table.property(self.name)
 
     def check(self, text: str) -> None:
-        """Raise ConfigError for a text that is no value of this kind. Kinds such as ``text`` take every text."""
+        """Raise ConfigError for a text that is not a value of this kind. Kinds such as ``text`` accept any text."""
         if " | " in self.kind:
             choice(self.name, tuple(self.kind.split(" | ")), self.doc).parse(text)
         elif self.kind in _PARSERS:
@@ -94,7 +94,7 @@ SINGLE_BUCKET = TableProperty(
 ORC_COMPRESS = TableProperty(
     "orc.compress",
     setting_definitions.ORC_COMPRESS.kind,
-    f"the setting {setting_definitions.ORC_COMPRESS.name}; if it is not set, a stream takes SNAPPY",
+    f"the setting {setting_definitions.ORC_COMPRESS.name}; if it is not set, a stream takes {setting_definitions.DEFAULT_STREAM_CODEC}",
     "Codec of new ORC files.",
     "ORC",
 )
@@ -210,25 +210,29 @@ MORE_NESTING_LEVELS = TableProperty(
     "true: all separators that Hive knows for nested types.",
 )
 ENCODING = TableProperty(
-    "serialization.encoding", "text", "utf-8", "Encoding. Others than UTF-8 are refused."
+    "serialization.encoding", "text", "utf-8", "Encoding. Any value but UTF-8 is refused."
 )
 TIMESTAMP_FORMATS = TableProperty(
-    "timestamp.formats", "text", "absent", "Formats of timestamps. It is refused."
+    "timestamp.formats", "text", "absent", "Formats of timestamps. The property is refused."
 )
 RECORD_DELIMITER = TableProperty(
-    "textinputformat.record.delimiter", "text", "absent", "Separates lines. It is refused.", "Hadoop"
+    "textinputformat.record.delimiter",
+    "text",
+    "absent",
+    "Separates lines. The property is refused.",
+    "Hadoop",
 )
 SKIP_HEADER_LINES = TableProperty(
     "skip.header.line.count",
     "int",
     "0",
-    "Lines at the beginning of a file that are no rows. Others than 0 are refused.",
+    "Number of header lines in a file. Any value but 0 is refused.",
 )
 SKIP_FOOTER_LINES = TableProperty(
     "skip.footer.line.count",
     "int",
     "0",
-    "Lines at the end of a file that are no rows. Others than 0 are refused.",
+    "Number of footer lines in a file. Any value but 0 is refused.",
 )
 
 # --- kept by hiveacid and other engines ---------------------------------------------------------

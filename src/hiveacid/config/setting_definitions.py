@@ -132,6 +132,9 @@ ORC_COMPRESS = choice(
     ("ZLIB", "NONE", "SNAPPY", "LZ4", "ZSTD"),
     "Codec of ORC files, unless the table has orc.compress. Hive 3.1 cannot read ZSTD.",
 )
+DEFAULT_STREAM_CODEC = (
+    "SNAPPY"  # of ORC files of a stream where ORC_COMPRESS is not set: three times as fast as ZLIB
+)
 ORC_STRIPE_SIZE = size(
     "hive.exec.orc.default.stripe.size", "67108864", "Bytes of a stripe of the ORC files that Spark writes."
 )

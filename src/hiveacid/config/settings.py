@@ -78,7 +78,9 @@ class Settings:
             near = did_you_mean(name, REGISTRY)
             raise ConfigError(f"{name!r} is not a setting; the settings are listed in docs/settings.md{near}")
         else:
-            logger.warning("setting %s means nothing to hiveacid; it is kept and ignored", name)
+            logger.warning(
+                "hiveacid does not know the setting %s; it keeps the value and does not use it", name
+            )
         return Settings(tuple(sorted((dict(self.changed) | {name: text.strip()}).items())))
 
     def without(self, name: str) -> Settings:

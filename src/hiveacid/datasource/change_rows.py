@@ -58,8 +58,8 @@ def require_readable(table: TableDefinition) -> None:
         hive = parse_type(column.type)
         if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
             raise UnsupportedFeatureError(
-                f"{table.name}: column {column.name} is {column.type}: times inside of it can't be read by the format; read it by "
-                "acid.sql or acid.table, changes by t.changes()"
+                f'{table.name}: column {column.name} is {column.type}: format("hiveacid") cannot read times in nested '
+                "types: read the table with acid.sql or acid.table, its changes with t.changes()"
             )
 
 

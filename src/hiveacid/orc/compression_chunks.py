@@ -17,7 +17,7 @@ DEFAULT_BLOCK_SIZE = 256 * 1024
 MAX_BLOCK = 1 << 23
 """The largest block in bytes: the length in a chunk's header has 23 bits."""
 MAX_SECTION = 64 << 20
-"""Most bytes of a decompressed section: a small file could expand to gigabytes."""
+"""Maximum size of a decompressed section in bytes: a small file could expand to gigabytes."""
 _HEADER = 3
 _MIN_MATCH = 4  # LZ4's shortest match
 

@@ -73,7 +73,7 @@ class TicketCheck:
     def user(self) -> str:
         """Return the name of the client whose ticket was accepted; its realm must be the server's."""
         if not self.complete or self._context.mech != self._mechanism:
-            raise RefusedTicketError("the ticket was not accepted: one token of Kerberos is expected")
+            raise RefusedTicketError("the ticket was not accepted: exactly one Kerberos token is expected")
         principal = str(self._context.initiator_name)
         name, _, realm = principal.rpartition("@")
         if realm != self._realm or not _CLIENT.fullmatch(name) or not name.isprintable():
@@ -85,7 +85,7 @@ class TicketCheck:
         return bytes(self._context.wrap(_NO_LAYER, False).message)  # noqa: FBT003 - not encrypted, as RFC 4752 says
 
     def require_choice(self, message: bytes) -> None:
-        """Check the answer to `offer`: its layer, and the user as whom the client wants to act."""
+        """Check the answer to `offer`: its layer, and the name of the user that the client wants to be."""
         try:
             choice = self._context.unwrap(message).message
         except self._refused as error:

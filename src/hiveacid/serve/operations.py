@@ -10,7 +10,7 @@ from typing import Any
 
 from hiveacid.errors import StatementCancelledError
 from hiveacid.serve import hs2_structs
-from hiveacid.serve.results import Cursor, Result, RowsResult
+from hiveacid.serve.results import Result, ResultCursor, RowsResult
 from hiveacid.serve.status import error_status
 from hiveacid.sql.cancellation import Running, StatementThread
 from hiveacid.sql.execute.small_results import WRITTEN
@@ -30,7 +30,7 @@ class Operation:
     guid: bytes = field(default_factory=lambda: os.urandom(16))
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
     modified_rows: int | None = None
-    _cursor: Cursor | None = None
+    _cursor: ResultCursor | None = None
     _running: Running[Any] | None = None
     _fetching: Running[Any] | None = None
     _timer: threading.Timer | None = None
@@ -58,7 +58,7 @@ class Operation:
     def _run(self) -> None:
         result = self.work()
         if result is not None:
-            cursor = Cursor(result)
+            cursor = ResultCursor(result)
             cursor.fill()  # errors of the query appear now, and small results are complete
             if [column.name for column in result.columns] == WRITTEN_NAMES:
                 self.modified_rows = cursor.first_number()
@@ -74,13 +74,13 @@ class Operation:
         return any(r is not None and not r.future.done() for r in (self._running, self._fetching))
 
     @property
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> ResultCursor | None:
         """The rows; None while the operation runs, and if it has no result.
 
         If the client was told of a result, and the operation ended without one, the cursor has no rows.
         """
         if self._cursor is None and self._told_of_result and self.state == hs2_structs.FINISHED:
-            self._cursor = Cursor(RowsResult([("result", "string")], []))
+            self._cursor = ResultCursor(RowsResult([("result", "string")], []))
         return self._cursor
 
     def tell_result(self) -> bool:

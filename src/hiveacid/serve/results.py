@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 BATCH_ROWS = 4096
-"""Most rows of an Arrow batch. Python holds at most one batch of a result in memory."""
+"""Maximum number of rows of an Arrow batch. Python holds at most one batch of a result in memory."""
 _MAX_BYTES = 8 << 20  # of one answer; one row may be larger
 
 
@@ -66,7 +66,7 @@ class RowsResult:
         yield self._batch
 
 
-class Cursor:
+class ResultCursor:
     """Reads a result in pieces of any size."""
 
     def __init__(self, result: Result) -> None:

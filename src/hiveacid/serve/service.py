@@ -21,7 +21,7 @@ from hiveacid.serve.codec import (
 from hiveacid.serve.column_encoding import table_schema
 from hiveacid.serve.metadata import METADATA_CALLS, Metadata
 from hiveacid.serve.operations import WRITTEN_NAMES, Operation
-from hiveacid.serve.results import Cursor, Result, RowsResult, SparkResult, empty_log
+from hiveacid.serve.results import Result, ResultCursor, RowsResult, SparkResult, empty_log
 from hiveacid.serve.sessions import (
     MOST_OPERATIONS,
     Caller,
@@ -265,7 +265,7 @@ class Service:
         return hs2_structs.TGetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
 
 
-def _require_cursor(operation: Operation) -> Cursor:
+def _require_cursor(operation: Operation) -> ResultCursor:
     if operation.cursor is None:
         raise ConfigError("the operation has no result, or has not ended yet: ask GetOperationStatus first")
     return operation.cursor

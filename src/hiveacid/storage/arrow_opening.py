@@ -24,7 +24,8 @@ _DEFAULT_HOSTS = re.compile(
     r"s3(?:[.-][a-z]{2}(?:-[a-z]+)+-\d|-external-1|-accelerate(?:\.dualstack)?)?\.amazonaws\.com(\.cn)?"
 )
 _ENCRYPTION = ("encryption.algorithm", "server-side-encryption-algorithm")
-_DELAYED_OPEN = 19  # first version of Arrow that writes a small object with one request instead of three
+_DELAYED_OPEN_SINCE = 19
+"""First version of Arrow that writes a small object with one request instead of three."""
 
 
 def from_environment(name: str) -> str | None:
@@ -48,7 +49,9 @@ def open_arrow(uri: StorageUri, lookup: Lookup) -> ArrowFileSystem:
         if uri.scheme in ("hdfs", "viewfs"):
             return ArrowFileSystem(_hadoop(uri), path_only, renames=True)
     except ImportError as error:
-        raise UnsupportedFeatureError(f"{uri}: this pyarrow was built without it: {error}") from error
+        raise UnsupportedFeatureError(
+            f"{uri}: this pyarrow was built without support for {uri.scheme}://: {error}"
+        ) from error
     except OSError as error:
         raise StorageError(f"cannot open {uri.scheme}://{uri.authority}: {error}") from error
     raise UnsupportedFeatureError(
@@ -114,7 +117,7 @@ def _s3(bucket: str, lookup: Lookup) -> Any:
     from pyarrow import fs  # noqa: PLC0415
 
     options = s3_options(bucket, lookup)
-    if int(pa.__version__.partition(".")[0]) >= _DELAYED_OPEN:
+    if int(pa.__version__.partition(".")[0]) >= _DELAYED_OPEN_SINCE:
         options["allow_delayed_open"] = True
     return fs.S3FileSystem(**options)
 

@@ -23,11 +23,10 @@ from hiveacid.errors import MissingDirectoryError, StorageError
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/[^/]|/$))?", re.IGNORECASE)
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
-_NO_TARGET = frozenset(
-    {errno.ENOENT, errno.ELOOP}
-)  # a link to nothing or to itself, which Hadoop passes over, too
+_NO_TARGET = frozenset({errno.ENOENT, errno.ELOOP})
+"""Errors of a broken link, and of a link to itself; Hadoop skips both as well."""
 _ATTEMPTS = 5
-_MAX_WAYS = 16
+_MAX_PATHS = 16
 _BLOCK = 1 << 20  # bytes read at a time
 
 
@@ -192,7 +191,7 @@ class LocalFileSystem:
         self.move_file(source, target)
 
     def move_file(self, source: str, target: str) -> None:
-        """Move a file to its final name; its parents are made. An existing target is a StorageError."""
+        """Move a file to its final name; missing parent directories are created. An existing target is a StorageError."""
         old, new = local_path(source), local_path(target)
         with _storage_errors(f"move {source} to", target):
             with open(old, "rb", opener=_open_regular) as file:
@@ -212,7 +211,7 @@ class LocalFileSystem:
         return True
 
     def move_directory(self, source: str, target: str) -> None:
-        """Rename a directory; its parents are made. An existing target is a StorageError."""
+        """Rename a directory; missing parent directories are created. An existing target is a StorageError."""
         old, new = local_path(source), local_path(target)
         with _storage_errors(f"move {source} to", target):
             self._make(os.path.dirname(new))
@@ -250,7 +249,10 @@ class LocalFileSystem:
             os.rename(scratch, new)
 
     def copy_file(self, source: str, target: str, length: int | None = None) -> None:
-        """Copy a file, or its first ``length`` bytes; parents are made. An existing target is a StorageError."""
+        """Copy a file, or its first ``length`` bytes; missing parent directories are created.
+
+        An existing target is a StorageError.
+        """
         old, new = local_path(source), local_path(target)
         with _storage_errors(f"copy {source} to", target):
             self._make(os.path.dirname(new))
@@ -258,7 +260,7 @@ class LocalFileSystem:
             self._sync_directory(os.path.dirname(new))
 
     def link_file(self, source: str, target: str) -> None:
-        """Give a file a second name, or copy it to another disk; parents are made."""
+        """Give a file a second name, or copy it to another disk; missing parent directories are created."""
         old, new = local_path(source), local_path(target)
         with _storage_errors(f"link {source} to", target):
             self._make(os.path.dirname(new))
@@ -336,9 +338,9 @@ class _Directories:
         self.behind.add(f"{path}/")
         key = status.st_dev, status.st_ino
         self.seen[key] = self.seen.get(key, 0) + 1
-        if self.seen[key] > _MAX_WAYS:
+        if self.seen[key] > _MAX_PATHS:
             raise StorageError(
-                f"symbolic links lead to the directory {self.root}/{path} by more than {_MAX_WAYS} paths"
+                f"symbolic links lead to the directory {self.root}/{path} by more than {_MAX_PATHS} paths"
             )
 
 

@@ -35,7 +35,7 @@ def new_staging_directory(location: str, txn_id: TxnId) -> str:
 def delete_staging(fs: FileSystem, directory: str) -> None:
     """Delete a staging directory, or leave it to the cleaner if the file system cannot be reached.
 
-    Its files are published by then, or of no use, and an error of the statement must not be replaced by this one.
+    A StorageError is only logged: the files are published or useless by now, and it must not hide the statement's own error.
     """
     try:
         fs.delete_tree(directory)

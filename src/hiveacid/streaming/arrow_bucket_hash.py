@@ -57,7 +57,7 @@ def _bucket_columns(table: TableDefinition) -> Sequence[tuple[Column, HiveType]]
 
 
 def _hash(values: Any, hive: HiveType, version: int) -> Any:
-    """Return the hash of each value as 32 bits without a sign; that of NULL has no meaning."""
+    """Return the hash of each value as an unsigned 32-bit integer; that of NULL has no meaning."""
     name = hive.name if isinstance(hive, Primitive) else ""
     if name in _HASHED_AS_INT or (name in _HASHED_AS_INT_IN_V1 and version == 1):
         return _numbers(values, pa.int32())
@@ -76,7 +76,7 @@ def _hash(values: Any, hive: HiveType, version: int) -> Any:
 
 
 def _numbers(values: Any, of: Any) -> Any:
-    """Return values as numbers of the type's width without a sign, 0 for NULL."""
+    """Return values as unsigned integers of the type's width, 0 for NULL."""
     numbers = values.cast(of).fill_null(0).to_numpy(zero_copy_only=False)
     return numbers.view(f"u{numbers.dtype.itemsize}")
 

@@ -39,7 +39,7 @@ class LinePattern:
         if not names:
             if expression.groups != len(columns):
                 raise ConfigError(
-                    f"the expression has {expression.groups} groups, the table's columns are {len(columns)}: "
+                    f"the expression has {expression.groups} groups, but the table has {len(columns)} columns: "
                     f"{', '.join(columns)}"
                 )
             pattern, names = _numbered(pattern), tuple(columns)

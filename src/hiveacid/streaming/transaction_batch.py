@@ -36,7 +36,7 @@ from hiveacid.transactions.transaction import Transaction, Transactions
 
 logger = logging.getLogger(__name__)
 
-_MEMORY = 128 << 20  # bytes of rows that are kept in memory at most
+_MAX_BUFFERED_BYTES = 128 << 20  # rows in memory
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class TransactionBatch:
         self._require_not_null(rows)
         for part in split_by_bucket(self.target.table, self.target.dynamic, rows):
             self._file((*self.target.static, *part.values), part.bucket).add(part.rows)
-        if sum(file.buffered for file in self._files.values()) > _MEMORY:
+        if sum(file.buffered for file in self._files.values()) > _MAX_BUFFERED_BYTES:
             for file in self._files.values():
                 file.spill(self.write_id)
 

@@ -29,7 +29,7 @@ def cast_columns(data: Any, columns: tuple[Column, ...]) -> Any:
         extra = [name for name in names if name not in column_names or names.count(name) > 1]
         raise SchemaMismatchError(
             f"the records' columns are not the table's: missing {', '.join(missing_names) or 'none'}, "
-            f"unknown or double {', '.join(dict.fromkeys(extra)) or 'none'}{did_you_mean_any(extra, missing_names)}"
+            f"unknown or duplicate {', '.join(dict.fromkeys(extra)) or 'none'}{did_you_mean_any(extra, missing_names)}"
         )
     batch = single_batch(data) if isinstance(data, pa.Table) else data
     schema = arrow_schema(columns)

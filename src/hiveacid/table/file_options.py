@@ -8,8 +8,6 @@ from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 
-_DEFAULT_STREAM_CODEC = "SNAPPY"  # three times as fast as ZLIB, the default of the setting
-
 
 def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
     """Return the layout level of a table: its own property, else the session's setting."""
@@ -49,8 +47,9 @@ def orc_codec(table: TableDefinition, settings: Settings, *, for_stream: bool = 
     3.1 cannot read.
     """
     name = setting_definitions.ORC_COMPRESS.name
-    is_stream_default = for_stream and name not in dict(settings.changed)
-    default = _DEFAULT_STREAM_CODEC if is_stream_default else settings.get(setting_definitions.ORC_COMPRESS)
+    default = settings.get(setting_definitions.ORC_COMPRESS)
+    if for_stream and name not in dict(settings.changed):
+        default = setting_definitions.DEFAULT_STREAM_CODEC
     codec = _known_codec(table, property_definitions.ORC_COMPRESS, default)
     if codec == "zstd" and layout_level(table, settings) is LayoutLevel.HIVE3:
         raise UnsupportedFeatureError(

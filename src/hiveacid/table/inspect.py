@@ -54,8 +54,8 @@ class Inspect(Displayed):
 
         ``limit``: only this number of newest rows.
 
-        Compactions are included, without a write id. Facts that were not recorded are NULL, which are many on a Hive
-        Metastore. The result reflects the present state of the store.
+        Compactions are included, without a write id. Facts that were not recorded are NULL; a Hive Metastore records
+        few of them. The result reflects the present state of the store.
         """
         table = self.context.require(self.name)
         rows = history_rows(self.context, table, partitions_of(self.context, table))

@@ -155,7 +155,7 @@ def test_a_setting_of_hive_without_a_meaning_here_is_kept_as_unknown(
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="hiveacid"):
         assert Settings().with_value(name, "any text").get(name) == "any text"
-    assert f"setting {name} means nothing to hiveacid" in caplog.text
+    assert f"hiveacid does not know the setting {name};" in caplog.text
 
 
 def test_a_row_index_stride_is_one_that_orc_can_write() -> None:

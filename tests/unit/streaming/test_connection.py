@@ -474,7 +474,7 @@ def test_what_cannot_be_streamed_into_is_refused(wh: Warehouse) -> None:
 
 def test_large_transactions_are_written_as_they_come(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     simple(wh)
-    monkeypatch.setattr("hiveacid.streaming.transaction_batch._MEMORY", 1000)
+    monkeypatch.setattr("hiveacid.streaming.transaction_batch._MAX_BUFFERED_BYTES", 1000)
     for size in (1, 2):
         with wh.connect("t", batch_size=size) as stream:
             stream.begin_transaction()

@@ -93,7 +93,7 @@ HiveType: TypeAlias = Primitive | Array | Map | Struct | Union
 
 
 def nested_types(hive: HiveType) -> Iterator[HiveType]:
-    """Yield a type and all types inside of it; alternatives of unions are left out, as no value of one is converted."""
+    """Yield a type and all types inside it, except the alternatives of unions, whose values are never converted."""
     yield hive
     match hive:
         case Array(element):
@@ -107,7 +107,7 @@ def nested_types(hive: HiveType) -> Iterator[HiveType]:
 
 
 def has_primitive(hive: HiveType, names: Collection[str]) -> bool:
-    """Tell whether a type is, or has inside of it, a primitive type of one of the names."""
+    """Tell whether a type is one of the named primitive types, or contains one."""
     return any(isinstance(part, Primitive) and part.name in names for part in nested_types(hive))
 
 

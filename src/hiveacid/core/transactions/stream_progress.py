@@ -132,5 +132,5 @@ def require_columns(
     if missing or extra:
         raise errors.SchemaMismatchError(
             f"the columns given are not those of {table}: missing {', '.join(missing) or 'none'}, unknown or "
-            f"double {', '.join(dict.fromkeys(extra)) or 'none'}{advice}"
+            f"duplicate {', '.join(dict.fromkeys(extra)) or 'none'}{advice}"
         )

@@ -34,7 +34,7 @@ from hiveacid.spark.session.java_methods import map_lookup, strings_of
 from hiveacid.storage.locations import Location
 
 _MAX_FILES = 1000
-"""Most files of a lookup: every task gets a hash table for each partition column and one for the number, 0.1 MB each."""
+"""Maximum number of files of a lookup: every task gets a hash table for each partition column and one for the number, 0.1 MB each."""
 _EMPTY_AUTHORITY = re.compile(r"^([A-Za-z0-9+.-]+):///(?!/)")
 
 
@@ -53,8 +53,8 @@ LocationValue = Callable[["Location"], str | int | None]
 class PartitionLookup:
     """Partition of the rows of a group's scan, as expressions.
 
-    ``by_location``: returns a row's value, given a function from location to value and the Spark type of that value;
-    None if only the path of a row's file tells its partition.
+    ``by_location``: takes a function that gives each location's value, and the value's Spark type; returns an expression
+    of the row's value. None if only the path of a row's file tells its partition.
     """
 
     facts: SparkFacts

@@ -59,7 +59,7 @@ def int_array(facts: SparkFacts, data: bytes) -> SparkColumn:
 
 def _buffer(facts: SparkFacts, kind: str, data: bytes) -> Any:
     numbers = array(kind, data)
-    numbers.byteswap()  # Java reads big-endian numbers, unless two round trips more tell it otherwise
+    numbers.byteswap()  # Java reads big-endian by default; changing that costs two more round trips
     return _jvm(facts).java.nio.ByteBuffer.wrap(numbers.tobytes())
 
 
@@ -74,14 +74,14 @@ def _array(facts: SparkFacts, java_type: Any, length: int, data: Any, kind: str)
 
 
 def column_of_text(facts: SparkFacts, text: str, columns: Mapping[str, SparkColumn]) -> SparkColumn:
-    """Return the column of a SQL text in which names are replaced by columns, as literal arrays have no text.
+    """Parse a SQL expression and put columns in place of names, for values (literal arrays) that have no SQL text.
 
     One text takes a tenth of the round trips that PySpark's operators take.
     """
     parser, replacements = parser_of(facts), _jvm(facts).java.util.HashMap()
     for name, column in columns.items():
         replacements.put(parser.parseExpression(name), _expression(facts, column))
-    # Scala's maps are partial functions, as TreeNode.transform takes them
+    # TreeNode.transform expects a partial function; a Scala map is one
     replace = _jvm(facts).org.apache.spark.api.python.PythonUtils.toScalaMap(replacements)
     return _column(facts, parser.parseExpression(text).transform(replace))
 

@@ -117,7 +117,7 @@ def _given_names(
             extra += sorted({name for name in names if name in wanted and names.count(name) > 1})
             raise SchemaMismatchError(
                 f"the rows' columns are not those of {table.name}: "
-                f"missing {', '.join(missing) or 'none'}, unknown or double {', '.join(extra) or 'none'}"
+                f"missing {', '.join(missing) or 'none'}, unknown or duplicate {', '.join(extra) or 'none'}"
                 f"{did_you_mean_any(extra, missing)}"
             )
     else:

@@ -15,8 +15,8 @@ from hiveacid.spark.formats.types import hive_type_name
 
 OP = "__hiveacid_op"
 """Column: `UPSERT` or `DELETE`."""
-IS_DELETE = "__hiveacid_old"
-"""Boolean column of `split_changes`: the row deletes the old version, and does not add the new one."""
+IS_DELETE = "__hiveacid_is_delete"
+"""Boolean column of `split_changes`: true if the row deletes the old version of a key, false if it adds the new one."""
 UPSERT, DELETE = "u", "d"
 
 _UPSERTS = ("insert", "i", "c", "r", "update", "u", "update_after", "update_postimage", "upsert")
@@ -70,7 +70,7 @@ def last_changes(
     window = Window.partitionBy(*columns)
     if sequence_by is None:
         rank, tie = F.row_number().over(window.orderBy(*columns)), F.count(F.lit(1)).over(window) > 1
-        how = "nothing says which is the last: name a column by sequence_by="
+        how = "it is unknown which is the last: pass sequence_by=COLUMN"
     else:
         order = F.col(quote_name(sequence_by))
         ordered = window.orderBy(order.desc_nulls_last())

@@ -108,7 +108,7 @@ def _locks(
         if output in keys:
             table_text = str(name) if output[1] is None else f"{name}@{output[1]}"
             raise OutputTwiceError(
-                f"the same output stands twice in one statement: {table_text}",
+                f"the same output is given twice in one statement: {table_text}",
                 line=leg.table.line,
                 column=leg.table.column,
             )

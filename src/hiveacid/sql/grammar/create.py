@@ -26,7 +26,7 @@ QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "RE
 
 @dataclass
 class _Draft:
-    """The clauses of a CREATE TABLE that are parsed already."""
+    """Clauses of a CREATE TABLE that have been parsed so far."""
 
     table: TableRef
     external: bool
@@ -46,7 +46,7 @@ class _Draft:
 
 
 def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
-    """Parse behind CREATE, from the words before TABLE on."""
+    """Parse what follows CREATE, from the words before TABLE (EXTERNAL, TRANSACTIONAL) on."""
     words: set[str] = set()
     start = cursor.next
     while not cursor.take("TABLE"):
@@ -68,7 +68,8 @@ def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
     if draft.like is not None:
         if draft.columns or draft.partitions or draft.bucketing or draft.query or draft.comment is not None:
             cursor.refuse(
-                "CREATE TABLE LIKE takes columns, partitions, buckets and comment from the other", start
+                "CREATE TABLE LIKE takes columns, partitions, buckets and comment from the source table",
+                start,
             )
         return _like(draft, draft.like)
     return _finish(cursor, draft)
@@ -125,7 +126,7 @@ def _column(cursor: Cursor, enforced: Enforced) -> tuple[Column, Token]:
 
 def _add(cursor: Cursor, columns: dict[str, tuple[Column, Token]], new: tuple[Column, Token]) -> None:
     if new[0].name in columns:
-        cursor.refuse(f"column {new[0].name} stands twice", new[1])
+        cursor.refuse(f"column {new[0].name} is given twice", new[1])
     columns[new[0].name] = new
 
 
@@ -135,7 +136,7 @@ def _clauses(cursor: Cursor, draft: _Draft) -> None:
         token = cursor.next
         clause = _clause(cursor, draft)
         if clause in clauses:
-            cursor.refuse(f"{clause} stands twice", token)
+            cursor.refuse(f"{clause} is given twice", token)
         clauses.add(clause)
 
 
@@ -294,7 +295,7 @@ def _place_partitions(cursor: Cursor, draft: _Draft) -> None:
         if not column.type and name in draft.columns:
             draft.partitions[name] = draft.columns.pop(name)
         elif name in draft.columns:
-            cursor.refuse(f"column {name} stands among the columns and the partition columns", token)
+            cursor.refuse(f"column {name} is both a column and a partition column", token)
         elif not column.type and draft.query is None:
             cursor.refuse(f"partition column {name} has no type", token)
         elif column.type and draft.query is not None:

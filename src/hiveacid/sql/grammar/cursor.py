@@ -195,7 +195,7 @@ class Cursor:
         self,
         member: Callable[[], T],
         name: Callable[[T], str] | None = None,
-        refusal: str = "{} stands twice in the list",
+        refusal: str = "{} is given twice in the list",
     ) -> tuple[T, ...]:
         """Take ``(member, ...)``, at least one; two members of one ``name`` are refused with the text ``refusal``."""
         self.expect("(")
@@ -306,7 +306,7 @@ class Cursor:
         return self.list_of(
             lambda: self._partition_item(dynamic=dynamic, comparisons=comparisons),
             None if comparisons else attrgetter("column"),
-            "partition column {} stands twice",
+            "partition column {} is given twice",
         )
 
     def _partition_item(self, *, dynamic: bool, comparisons: bool) -> values.PartitionItem:

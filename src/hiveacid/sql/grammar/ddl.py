@@ -133,7 +133,7 @@ def _add(cursor: Cursor, table: TableRef) -> Statement:
     if cursor.take_one("COLUMNS", "COLUMN"):
         several = cursor.sees("(")
         columns = (
-            cursor.list_of(cursor.column, attrgetter("name"), "column {} stands twice")
+            cursor.list_of(cursor.column, attrgetter("name"), "column {} is given twice")
             if several
             else (cursor.column(),)
         )
@@ -177,7 +177,7 @@ def _compact(cursor: Cursor, table: TableRef, partition: PartitionSpec) -> admin
     while not cursor.at_end:
         token = cursor.next
         if token.keyword in clauses:
-            cursor.refuse(f"{token.keyword} stands twice", token)
+            cursor.refuse(f"{token.keyword} is given twice", token)
         clauses.add(token.keyword)
         statement = _compact_clause(cursor, statement)
     return statement
@@ -246,13 +246,13 @@ def _view_clauses(cursor: Cursor) -> tuple[str | None, Properties]:
         token = cursor.next
         if cursor.take("COMMENT"):
             if comment is not None:
-                cursor.refuse("COMMENT stands twice", token)
+                cursor.refuse("COMMENT is given twice", token)
             comment = cursor.string("a comment in quotes")
             continue
         if not cursor.take("TBLPROPERTIES"):
             cursor.fail("COMMENT, TBLPROPERTIES or AS")
         if properties is not None:
-            cursor.refuse("TBLPROPERTIES stands twice", token)
+            cursor.refuse("TBLPROPERTIES is given twice", token)
         properties = cursor.properties()
     return comment, properties or ()
 

@@ -41,7 +41,7 @@ class NativeBuilder:
     def __init__(
         self, builder: Any, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
     ) -> None:
-        """Remember where the tables are."""
+        """Keep warehouse, store and settings for `getOrCreate`."""
         self._builder = builder
         self._connect_arguments = (warehouse, store, dict(settings) if settings else None)
 

@@ -62,7 +62,7 @@ def parse_metastore_url(url: str) -> MetastoreAddress:
     parameters = parse_qsl(query, keep_blank_values=True)
     options = dict(parameters)
     if len(options) != len(parameters):
-        raise ConfigError("an option stands twice in the metastore's URL")
+        raise ConfigError("an option is given twice in the metastore's URL")
     return _with_options(servers, options)
 
 

@@ -18,7 +18,8 @@ from hiveacid.table.context import StoreContext
 class _KeptListing:
     """A listed location with the conditions of its reuse.
 
-    ``reach``: the highest ids in the directory names. ``view``: what the snapshot said about ids up to them.
+    ``reach``: the highest ids in the directory names. ``view``: state of the ids up to ``reach`` in
+    the snapshot of the listing.
     """
 
     location: table_locations.Location
@@ -82,7 +83,7 @@ def list_kept(
 def _reuse_result(
     context: StoreContext, key: tuple[object, int], locations: tuple[table_locations.Location, ...]
 ) -> tuple[table_locations.Location, ...]:
-    """Return an earlier result whose locations are the same objects, so that its memo can be used."""
+    """Return an earlier result whose locations are the same objects, so that what was computed from them (its memo) is used."""
     snapshots = context.listings.snapshots
     cached = snapshots.get(key)  # in a tuple of one, as above
     if cached is not None and all(old is new for old, new in zip(cached[0], locations, strict=True)):

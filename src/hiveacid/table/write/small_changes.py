@@ -1,6 +1,6 @@
-"""UPDATE and DELETE of few rows without a job that scans or writes: Arrow reads the rows, and this process writes the events.
+"""UPDATE and DELETE of a few rows, where no Spark job scans or writes: Arrow reads the rows, this process writes the events.
 
-A Spark job takes some tenths of a second, however few rows it changes. This path is for tables of few bytes, and for
+A Spark job takes some tenths of a second, however few rows it changes. This path is for small tables, and for
 conditions that Arrow evaluates exactly as Spark does; all other statements are jobs. New values of an UPDATE are always
 Spark's. Columns that it does not set never leave Arrow.
 """
@@ -40,19 +40,17 @@ from hiveacid.table.partitions import PartitionValues, partitions_of
 from hiveacid.table.write.constraints import columns_set_to_default, limits_rows
 from hiveacid.transactions.transaction import Transaction
 
-_MOST_PARTITIONS = 1000
-_MOST_LOCAL_FILES, _MOST_REMOTE_FILES = (
-    500,
-    8,
-)  # read one after the other; each remote request takes some 20 ms
-_MOST_DELETED, _MOST_UPDATED = 1_000_000, 100_000  # rows
+_MAX_PARTITIONS = 1000
+# Files are read one after the other, and each request to a remote file system takes some 20 ms.
+_MAX_LOCAL_FILES, _MAX_REMOTE_FILES = 500, 8
+_MAX_DELETED, _MAX_UPDATED = 1_000_000, 100_000  # rows
 _COMPARED_ALIKE = frozenset(
     {"tinyint", "smallint", "int", "bigint", "decimal", "string", "varchar", "boolean", "date"}
 )
 # Digits of decimals that Spark compares with each other and with whole numbers without rounding.
 _NARROW_DECIMAL = 18
-# What Spark's settings give another meaning: quotes and backslashes, numbers with an exponent. LIKE has Java's regular
-# expressions there. Numbers of 19 digits and more may be decimals that Spark rounds.
+# Text whose meaning depends on Spark's settings: quotes, backslashes, numbers with an exponent. Spark evaluates LIKE by
+# Java's regular expressions. Numbers of 19 digits and more may be decimals that Spark rounds.
 _DEPENDS_ON_SPARK = re.compile(r'["\\]|\d[eE]|\d{19}|\blike\b', re.IGNORECASE)
 # Subqueries may be large, and functions such as input_file_name() are about Spark's scan.
 _NEEDS_SCAN = re.compile("select|input_file", re.IGNORECASE)
@@ -90,7 +88,7 @@ def rows_to_update(
 
     Raises DataError for a value that does not fit its column.
     """
-    if not _may_be_small(context, table, assignments):
+    if not _can_take_new_values(context, table, assignments):
         return None
     try:
         selected = _select(context, table, txn, where, alias, tuple(table.column_names))
@@ -105,7 +103,9 @@ def rows_to_update(
 _LEFT_TO_SPARK = (StatementError, CatalogError, UnsupportedFeatureError, pa.ArrowException)
 
 
-def _may_be_small(context: Context, table: TableDefinition, assignments: Mapping[str, Expression]) -> bool:
+def _can_take_new_values(
+    context: Context, table: TableDefinition, assignments: Mapping[str, Expression]
+) -> bool:
     """Tell whether this process may take the new values from Spark, and write them."""
     types = {column.name: column.type for column in table.columns}
     return (
@@ -133,13 +133,13 @@ def _select(
     context.facts.require_plain_names()
     partitions = partitions_of(context, table, txn)
     selection = _selection(table, where, alias, columns)
-    if selection is None or len(partitions or ()) > _MOST_PARTITIONS:
+    if selection is None or len(partitions or ()) > _MAX_PARTITIONS:
         return None
     snapshot = take_snapshot(context, table, txn, partitions=partitions, predicate=selection.predicate)
     files = [file.length for part in snapshot.partitions for file in part.rows]
     files += [file.length for part in snapshot.partitions for file in part.events]
-    most_files = _MOST_LOCAL_FILES if is_local(table.location) else _MOST_REMOTE_FILES
-    if len(files) > most_files or sum(files) > limit:
+    max_files = _MAX_LOCAL_FILES if is_local(table.location) else _MAX_REMOTE_FILES
+    if len(files) > max_files or sum(files) > limit:
         return None
     return _read(context, snapshot, selection)
 
@@ -175,7 +175,7 @@ def _is_compared_alike(hive: str) -> bool:
 
 def _read(context: Context, snapshot: Snapshot, selection: Selection) -> list[SelectedRows] | None:
     """Return the selected rows by partition; None if there are too many for one process."""
-    most = _MOST_UPDATED if selection.columns else _MOST_DELETED
+    most = _MAX_UPDATED if selection.columns else _MAX_DELETED
     selected = []
     for files in snapshot.partitions:
         batches = []

@@ -225,7 +225,7 @@ MERGE = "MERGE INTO t USING s ON a "
         ("INSERT t SELECT 1", "t SELECT", "INTO or OVERWRITE"),
         ("INSERT INTO t", "", "SELECT, VALUES"),
         ("INSERT INTO t DROP", "DROP", "SELECT, VALUES"),
-        ("INSERT INTO t (a, a) SELECT 1", "a) SEL", "stands twice"),
+        ("INSERT INTO t (a, a) SELECT 1", "a) SEL", "is given twice"),
         ("INSERT INTO t (a,) SELECT 1", ") SEL", "a column name"),
         ("INSERT INTO a.b.c SELECT 1", "a.b", "two parts"),
         ("INSERT INTO spark_catalog.a.b.c SELECT 1", "spark_catalog", "two parts"),

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import Protocol
 
 LARGEST_ANSWER = 512 << 20
-"""Most bytes of one answer (a view's text, a table's partitions). Memory grows with the bytes received, not with an announced length."""
+"""Maximum size of one answer in bytes (a view's text, a table's partitions). Memory grows with the bytes received, not with an announced length."""
 MOST_ITEMS = 2 << 20
 """Most items of one list, set or map: the Thrift library allocates the announced number before it reads the first."""
 _PIECE = 1 << 18  # bytes of one read at most
