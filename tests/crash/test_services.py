@@ -22,6 +22,7 @@ import hiveacid.services
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from support.samples import CLIENT, INCOMPRESSIBLE
 
 if TYPE_CHECKING:
@@ -136,6 +137,12 @@ class Scene:
     def state(self, number: int) -> str:
         return next(one.state for one in self.jobs() if one.id == number)
 
+    def released(self) -> bool:
+        """End the leases that no frame needs any more; tell whether these were all."""
+        context = self.acid.context
+        release_unused_plans(context.facts, context.read_leases.sweep)
+        return not context.read_leases.txn_ids()
+
     def locked(self, name: str) -> Callable[[], None]:
         """Keep a rebalance from its lock; return what lets it go on."""
         store = self.acid.context.store
@@ -225,8 +232,8 @@ def test_one_turn_for_a_scheduler(on_sqlite: Scene) -> None:
     scene.table("few")
     scene.table("few_at_night")
     night = scene.queue("few_at_night", pool="night")
-    # the one turn cleans nothing that a reader may still need, and the INSERTs' leases end a few seconds later
-    scene.until(lambda: not scene.acid.context.read_leases.txn_ids(), "the leases of the INSERTs have ended")
+    # the one turn cleans nothing that a reader may still need, and the INSERTs' leases would end a few seconds later
+    scene.until(scene.released, "the leases of the INSERTs have ended")
     process = scene.start("--once")
     assert process.child.wait(_PATIENCE) == 0, process.said()
     done = [json.loads(line) for line in process.said().splitlines()]
