@@ -120,7 +120,7 @@ WIDTH = 100  # of the help texts
 def setting_row(setting: AnySetting) -> str:
     """Return a row of the settings table."""
     kind = setting.kind.replace("|", "\\|")
-    relation = f" ({setting.hive}.)" if setting.hive else ""
+    relation = f" ({setting.difference_from_hive}.)" if setting.difference_from_hive else ""
     return f"| `{setting.name}` | {kind} | `{setting.default}` | {setting.doc}{relation} |"
 
 

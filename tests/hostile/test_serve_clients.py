@@ -51,7 +51,7 @@ def serving(authentication: Authentication, **more: Any) -> Iterator[Server]:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    yield from serving(Authentication(Anyone()), most_connections=8)
+    yield from serving(Authentication(Anyone()), max_connections=8)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_handshakes_of_tls_that_stop_hold_no_more_threads_than_connections(tmp_p
     keys = make_keys(tmp_path, "server")
     tls = server_tls(keys.certificate, keys.secret)
     patient = Limits(handshake=ENOUGH, patience=ENOUGH)
-    more = {"access": Access(tls=tls), "limits": patient, "most_connections": 8}
+    more = {"access": Access(tls=tls), "limits": patient, "max_connections": 8}
     others = set(threading.enumerate())  # of servers that other tests share
 
     def threads() -> list[threading.Thread]:
@@ -377,7 +377,7 @@ def test_a_session_is_not_idle_right_after_a_long_statement() -> None:
     running = operation.start()
     sessions._sessions[session.guid] = session
     session.used -= 3600
-    sessions.tidy()
+    sessions.close_idle()
     running.future.set_result(None)
-    sessions.tidy()
+    sessions.close_idle()
     assert len(sessions) == 1

@@ -109,10 +109,10 @@ def test_what_would_read_or_write_other_rows_is_refused(spark: SparkSession, hom
     """Options that nobody knows, another schema, a warehouse that is not there."""
     write(home, frame_of(spark, (1, "a", 1)))
     for option, said in (("asOf", "asof"), ("changes", "changes"), ("starting", "starting")):
-        with pytest.raises(PySparkException, match=f"no option {said} here"):
+        with pytest.raises(PySparkException, match=f"does not know the option {said} here"):
             read(home, **{option: "latest" if option == "starting" else "true"}).collect()
     writer = frame_of(spark).write.format("hiveacid").options(**options(home), replaceWhere="p = 1")
-    with pytest.raises(PySparkException, match="no option replacewhere here"):
+    with pytest.raises(PySparkException, match="does not know the option replacewhere here"):
         writer.mode("overwrite").save()
     reader = spark.read.format("hiveacid").options(**options(home))
     assert rows(reader.schema("id bigint, v string, p int").load()) == [(1, "a", 1)]

@@ -155,7 +155,7 @@ def test_a_session_over_http_ends_soon_unless_it_holds_a_transaction(web: Server
     bob.run("START TRANSACTION")
     for session in web._service.sessions._sessions.values():
         session.used -= 1000
-    web._service.sessions.tidy()
+    web._service.sessions.close_idle()
     with pytest.raises(CallError) as caught:
         ann.run("SELECT 1")
     assert caught.value.status.statusCode == 4
@@ -387,7 +387,8 @@ def test_an_open_result_keeps_its_snapshot_and_a_closed_one_lets_go(
         client.call("CloseOperation", operationHandle=handle)
         server._service.sessions._swept = 0.0
         until(
-            lambda: server._service.sessions.tidy() or not native.acid.context.read_leases.txn_ids(), "lease"
+            lambda: server._service.sessions.close_idle() or not native.acid.context.read_leases.txn_ids(),
+            "lease",
         )
 
 

@@ -135,7 +135,7 @@ def test_updates_are_paired_by_key(acid: AcidSession, tmp_path: Path) -> None:
         ("again", "insert", 4), ("b", "update_before", 2), ("c", "delete", 3), ("n", "delete", 2),
     ]  # fmt: skip
     spark = acid.context.facts.spark
-    for key, wrong in (("nothing", "no column nothing"), ("l", "no simple value")):
+    for key, wrong in (("nothing", "no column nothing"), ("l", "not of a primitive type")):
         with pytest.raises(Exception, match=wrong):
             spark.readStream.format("hiveacid").options(**{**query.options, "key": key}).load()
 

@@ -95,7 +95,7 @@ class ArrowTable:
         The files stay until the reader is exhausted or garbage-collected, or the warehouse is closed.
         """
         if batch_size < 1:
-            raise ConfigError(f"batch_size={batch_size!r}: a number of rows, at least 1, is needed")
+            raise ConfigError(f"batch_size={batch_size!r}: it must be at least 1")
         most = _limit(limit)
 
         def rows() -> Iterator[Any]:
@@ -269,7 +269,7 @@ def _condition(table: TableDefinition, where: Any) -> Condition | None:
 
 def _limit(limit: int | None) -> int | None:
     if limit is not None and (not hasattr(limit, "__index__") or limit < 0):
-        raise ConfigError(f"limit={limit!r}: a number of rows, not below 0, is needed")
+        raise ConfigError(f"limit={limit!r}: it must be a whole number, 0 or more")
     return limit
 
 
@@ -289,7 +289,7 @@ def _limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:
 
 
 def _point(as_of: AsOf | PointInTime) -> PointInTime | None:
-    """Return a point in time as the snapshot takes it. Raises ConfigError."""
+    """Convert ``as_of`` to a `PointInTime`. Raises ConfigError."""
     if as_of is None or isinstance(as_of, Instant):
         return as_of
     if isinstance(as_of, int) and not isinstance(as_of, bool):

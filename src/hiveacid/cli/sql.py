@@ -39,7 +39,8 @@ def sql(
     """Run SQL statements and print their rows.
 
     With "-", or without -e and -f, statements come from standard input. The first error ends the run; it is
-    printed on standard error with its code and place. A missing warehouse is made only for a script with CREATE.
+    printed on standard error with its code and position. A warehouse that does not exist is created only if the script
+    has a CREATE statement.
     """
     statements = list(_statements(_script(text, file, source)))
     creates = any(text.lstrip()[: len("CREATE")].upper() == "CREATE" for text, _ in statements)

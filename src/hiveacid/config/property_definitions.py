@@ -33,8 +33,8 @@ _PARSERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
 class TableProperty:
     """A table property. Keys are compared without case, as in Hive.
 
-    ``kind``: type of its value, as text for the documentation. ``default``: what applies without the property, also as
-    text. ``origin``: the project that defines the key.
+    ``kind``: type of its value as documented for users. ``default``: what applies without the property, in words for
+    users. ``origin``: the project that defines the key.
     """
 
     name: str
@@ -48,7 +48,7 @@ class TableProperty:
         return table.property(self.name)
 
     def check(self, text: str) -> None:
-        """Raise ConfigError for a text that is not a value of this kind. Kinds such as ``text`` accept any text."""
+        """Raise ConfigError for a text that is not a value of this kind. Kinds such as ``text`` accept every text."""
         if " | " in self.kind:
             choice(self.name, tuple(self.kind.split(" | ")), self.doc).parse(text)
         elif self.kind in _PARSERS:
@@ -210,29 +210,29 @@ MORE_NESTING_LEVELS = TableProperty(
     "true: all separators that Hive knows for nested types.",
 )
 ENCODING = TableProperty(
-    "serialization.encoding", "text", "utf-8", "Encoding. Any value but UTF-8 is refused."
+    "serialization.encoding", "text", "utf-8", "Encoding of the files. Only UTF-8 is accepted."
 )
 TIMESTAMP_FORMATS = TableProperty(
-    "timestamp.formats", "text", "absent", "Formats of timestamps. The property is refused."
+    "timestamp.formats", "text", "absent", "Formats of timestamps. A table with this property is refused."
 )
 RECORD_DELIMITER = TableProperty(
     "textinputformat.record.delimiter",
     "text",
     "absent",
-    "Separates lines. The property is refused.",
+    "Separator of lines. A table with this property is refused.",
     "Hadoop",
 )
 SKIP_HEADER_LINES = TableProperty(
     "skip.header.line.count",
     "int",
     "0",
-    "Number of header lines in a file. Any value but 0 is refused.",
+    "Number of header lines to skip in each file. Only 0 is accepted.",
 )
 SKIP_FOOTER_LINES = TableProperty(
     "skip.footer.line.count",
     "int",
     "0",
-    "Number of footer lines in a file. Any value but 0 is refused.",
+    "Number of footer lines to skip in each file. Only 0 is accepted.",
 )
 
 # --- kept by hiveacid and other engines ---------------------------------------------------------

@@ -33,7 +33,7 @@ class Setting(Generic[T]):
     """One setting: name, default (the text that Hive prints), documentation, and parser of its text.
 
     ``kind``: its type as documented for users (bool, int, float, duration, size, text, or the choices).
-    ``hive``: how it differs from Hive; None for a setting with Hive's name and Hive's meaning.
+    ``difference_from_hive``: in words for users; None for a setting with Hive's name and Hive's meaning.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Setting(Generic[T]):
     doc: str
     kind: str
     parse: Callable[[str], T]
-    hive: str | None = None
+    difference_from_hive: str | None = None
 
 
 def parse_bool(text: str) -> bool:
@@ -69,7 +69,7 @@ def parse_float(text: str) -> float:
 
 
 def parse_duration(text: str, bare_unit: str = "s") -> float:
-    """Read a duration in Hive's spelling (``300s``, ``5min``, ``12h``); seconds.
+    """Parse a duration in Hive's spelling (``300s``, ``5min``, ``12h``) and return it in seconds.
 
     A bare number is in ``bare_unit``, which differs between Hive's settings (HiveConf's TimeValidator).
     """
@@ -89,13 +89,13 @@ def parse_size(text: str) -> int:
     return int(match[1]) * unit
 
 
-def flag(name: str, default: str, doc: str, hive: str | None = None) -> Setting[bool]:
+def flag(name: str, default: str, doc: str, difference_from_hive: str | None = None) -> Setting[bool]:
     """Make a setting that is true or false."""
-    return Setting(name, default, doc, "bool", parse_bool, hive)
+    return Setting(name, default, doc, "bool", parse_bool, difference_from_hive)
 
 
 def count(
-    name: str, default: str, doc: str, hive: str | None = None, minimum: int | None = None
+    name: str, default: str, doc: str, difference_from_hive: str | None = None, minimum: int | None = None
 ) -> Setting[int]:
     """Make a setting that is a whole number, not below ``minimum``."""
 
@@ -105,19 +105,19 @@ def count(
             raise ConfigError(f"must be at least {minimum}, got {value}")
         return value
 
-    return Setting(name, default, doc, "int", parse, hive)
+    return Setting(name, default, doc, "int", parse, difference_from_hive)
 
 
-def ratio(name: str, default: str, doc: str, hive: str | None = None) -> Setting[float]:
+def ratio(name: str, default: str, doc: str, difference_from_hive: str | None = None) -> Setting[float]:
     """Make a setting that is a decimal number."""
-    return Setting(name, default, doc, "float", parse_float, hive)
+    return Setting(name, default, doc, "float", parse_float, difference_from_hive)
 
 
 def duration(
     name: str,
     default: str,
     doc: str,
-    hive: str | None = None,
+    difference_from_hive: str | None = None,
     bare_unit: str = "s",
     *,
     positive: bool = False,
@@ -130,20 +130,22 @@ def duration(
             raise ConfigError(f"must be longer than 0, got {text!r}")
         return seconds
 
-    return Setting(name, default, doc, "duration", parse, hive)
+    return Setting(name, default, doc, "duration", parse, difference_from_hive)
 
 
-def size(name: str, default: str, doc: str, hive: str | None = None) -> Setting[int]:
+def size(name: str, default: str, doc: str, difference_from_hive: str | None = None) -> Setting[int]:
     """Make a setting that is a number of bytes."""
-    return Setting(name, default, doc, "size", parse_size, hive)
+    return Setting(name, default, doc, "size", parse_size, difference_from_hive)
 
 
-def text(name: str, default: str, doc: str, hive: str | None = None) -> Setting[str]:
+def text(name: str, default: str, doc: str, difference_from_hive: str | None = None) -> Setting[str]:
     """Make a setting that is any text."""
-    return Setting(name, default, doc, "text", str, hive)
+    return Setting(name, default, doc, "text", str, difference_from_hive)
 
 
-def choice(name: str, choices: tuple[str, ...], doc: str, hive: str | None = None) -> Setting[str]:
+def choice(
+    name: str, choices: tuple[str, ...], doc: str, difference_from_hive: str | None = None
+) -> Setting[str]:
     """Make a setting with fixed values, the first being the default; case does not count."""
     by_lower = {choice.lower(): choice for choice in choices}
 
@@ -153,7 +155,7 @@ def choice(name: str, choices: tuple[str, ...], doc: str, hive: str | None = Non
             raise ConfigError(f"expected one of {', '.join(choices)}, got {text!r}")
         return match
 
-    return Setting(name, choices[0], doc, " | ".join(choices), parse, hive)
+    return Setting(name, choices[0], doc, " | ".join(choices), parse, difference_from_hive)
 
 
 AnySetting = Setting[bool] | Setting[int] | Setting[float] | Setting[str]

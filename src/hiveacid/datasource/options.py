@@ -62,7 +62,7 @@ def require_known(options: Mapping[str, str], allowed: frozenset[str]) -> None:
     unknown = sorted(set(options) - allowed)
     if unknown:
         raise ConfigError(
-            f'format("hiveacid") has no option {", ".join(unknown)} here: {", ".join(sorted(allowed))}'
+            f'format("hiveacid") does not know the option {", ".join(unknown)} here; it knows {", ".join(sorted(allowed))}'
         )
 
 
@@ -91,7 +91,7 @@ def query_of(options: Mapping[str, str]) -> str:
 
 
 def flag_of(options: Mapping[str, str], name: str) -> bool:
-    """Return a boolean option, False if it is not given. Raises ConfigError for other texts than true and false."""
+    """Return a boolean option, False if it is not given: true, 1, yes, false, 0 or no. Raises ConfigError for others."""
     text = options.get(name, "").strip().lower()
     if text not in (*_TRUE, *_FALSE):
         raise ConfigError(f"{name}={text}: it must be true or false")

@@ -53,17 +53,18 @@ def pair_updates(changes: Any, key: Sequence[str]) -> Any:
     counted = counted.append_column("deletes", pc.invert(inserted).cast(pa.int64()))
     counts = counted.group_by(same).aggregate([("inserts", "sum"), ("deletes", "sum")])
     # in this join a NULL in the key matches nothing, not even another NULL
-    met = (
+    matched = (
         keys.append_column("at", row_numbers(len(kinds)))
         .join(counts, same, join_type="left outer")
         .sort_by("at")
     )
-    once = [pc.equal(met.column(name), 1).fill_null(False) for name in ("inserts_sum", "deletes_sum")]  # noqa: FBT003
+    sums = ("inserts_sum", "deletes_sum")
+    occurs_once = [pc.equal(matched.column(name), 1).fill_null(False) for name in sums]  # noqa: FBT003
     change_types = pc.if_else(inserted, "update_after", "update_before")
     return changes.set_column(
         changes.schema.get_field_index(CHANGE_TYPE),
         CHANGE_TYPE,
-        pc.if_else(pc.and_(*once), change_types, kinds),
+        pc.if_else(pc.and_(*occurs_once), change_types, kinds),
     )
 
 
@@ -88,7 +89,7 @@ def parse_change_options(options: Mapping[str, str]) -> ChangeOptions:
         max_bytes=source_options.count_of(options, "max_bytes_per_trigger"),
     )
     if change_options.starting_write_id is not None and "starting" in options:
-        raise ConfigError("starting and starting_write_id both set the begin of the stream: give one of them")
+        raise ConfigError("starting and starting_write_id both set the start of the stream: give one of them")
     if change_options.key and not change_options.changes:
         raise ConfigError("key pairs the changes of a row: it needs changes=true")
     if change_options.changes and change_options.ignore_changes:
@@ -137,7 +138,7 @@ def _check_key(table: TableDefinition, key: tuple[str, ...]) -> None:
         if name not in kinds:
             raise ConfigError(f"key: {table.name} has no column {name}{did_you_mean(name, kinds)}")
         if not isinstance(kinds[name], Primitive):
-            raise ConfigError(f"key: column {name} of {table.name} is no simple value")
+            raise ConfigError(f"key: column {name} of {table.name} is not of a primitive type")
 
 
 @dataclass

@@ -57,7 +57,10 @@ def serve_http(
     authentication: Authentication,
     answer: Callable[[str, bytes, Callable[[bytes], None]], None],
 ) -> None:
-    """Answer the requests of a connection. ``answer`` gets the user's name, the message, and a function for the answer."""
+    """Answer the requests of a connection.
+
+    ``answer`` is called with the user's name, the message, and a function that sends the reply.
+    """
     keep = True
     while keep:
         try:

@@ -86,7 +86,7 @@ def matches(pattern: str | None, text: str) -> bool:
             parts[-1] += "."
         else:
             parts[-1] += re.escape(next(letters, letter) if letter == "\\" else letter)
-    # Each part between two wildcards stays where it matches first: there is nothing to try again.
+    # Atomic groups: each part between two wildcards is matched at its first occurrence, so that nothing is tried again.
     middle = "".join(f"(?>.*?{part})" for part in parts[1:-1])
     end = f".*{parts[-1]}" if len(parts) > 1 else ""
     return re.fullmatch(f"{parts[0]}{middle}{end}", text.lower(), re.DOTALL) is not None
@@ -157,7 +157,7 @@ class Metadata:
     def _relations(
         self, schema: str | None, pattern: str | None
     ) -> Iterator[tuple[TableName, str, str | None]]:
-        """Yield name, type and comment of hiveacid's tables and views, and of Spark's whose names hiveacid does not have."""
+        """Yield name, type and comment of hiveacid's tables and views, and of those in Spark's catalog that they do not hide."""
         catalog = self.spark.acid.context.catalog
         for database in self._databases(schema):
             ours: dict[str, str] = {}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TIDY_INTERVAL = 5.0  # seconds
+_IDLE_CHECK_INTERVAL = 5.0  # seconds
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
 
 
@@ -41,7 +41,7 @@ class ServerOptions:
     authentication: Authentication
     http: bool = False
     limits: Limits = field(default_factory=Limits)
-    most_connections: int = 256
+    max_connections: int = 256
 
     @classmethod
     def of(
@@ -83,7 +83,7 @@ class Server:
     """Serves clients until `stop`."""
 
     def __init__(self, service: Service, options: ServerOptions) -> None:
-        """Listen; port 0 takes a free one, which ``port`` holds. Raises ConfigError if the port is in use."""
+        """Listen. Port 0 picks a free port; the attribute ``port`` has its number. Raises ConfigError if the port is in use."""
         self._service = service
         self._options = options
         address = options.access.address
@@ -100,7 +100,7 @@ class Server:
         self._refused = 0
         self._threads = [
             threading.Thread(target=run, name=name, daemon=True)
-            for run, name in ((self._accept, "hiveacid-accept"), (self._tidy, "hiveacid-tidy"))
+            for run, name in ((self._accept, "hiveacid-accept"), (self._close_idle_sessions, "hiveacid-idle"))
         ]
 
     def start(self) -> None:
@@ -160,7 +160,7 @@ class Server:
     def _admit(self, connection: _Connection) -> bool:
         """Register a connection; if there are too many, end the oldest one without a session."""
         with self._lock:
-            if len(self._connections) >= self._options.most_connections:
+            if len(self._connections) >= self._options.max_connections:
                 unused = [other for other in self._connections if not other.in_use]
                 if not unused:
                     return False
@@ -239,9 +239,9 @@ class Server:
 
         serve_http(connection.wire, self._options.access, self._options.authentication, answer)
 
-    def _tidy(self) -> None:
-        while not self._stopping.wait(_TIDY_INTERVAL):
+    def _close_idle_sessions(self) -> None:
+        while not self._stopping.wait(_IDLE_CHECK_INTERVAL):
             try:
-                self._service.sessions.tidy()
+                self._service.sessions.close_idle()
             except Exception:
                 logger.warning("idle sessions could not be closed; trying again", exc_info=True)

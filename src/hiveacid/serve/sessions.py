@@ -242,7 +242,7 @@ class Sessions:
             if session.caller.owner == owner:
                 self.close(session)
 
-    def tidy(self) -> None:
+    def close_idle(self) -> None:
         """Close idle sessions; release snapshots of results that were closed."""
         now = time.monotonic()
         for session in tuple(self._sessions.values()):

@@ -60,7 +60,11 @@ def store_metrics(figures: StoreFigures) -> Iterator[Metric]:
         alive = [service for service in figures.services if service.kind == kind]
         versions = {service.version for service in alive}
         yield _gauge(f"compaction_num_{kind}s", f"{kind.capitalize()}s that are alive.", len(alive))
-        yield _gauge(f"compaction_num_{kind}_versions", f"Versions of {kind}s.", len(versions))
+        yield _gauge(
+            f"compaction_num_{kind}_versions",
+            f"Different versions of the {kind}s that are alive.",
+            len(versions),
+        )
 
 
 def _gauge(name: str, help_: str, value: float) -> Metric:
@@ -72,7 +76,11 @@ def _queue(figures: StoreFigures) -> Iterator[Metric]:
     states = Counter(job.state for job in jobs)
     for state in COMPACTION.states:
         name = f"compaction_num_{state.replace(' ', '_')}"
-        yield _gauge(name, f"Compactions that are {state} (ended ones: as far as kept).", states[state])
+        yield _gauge(
+            name,
+            f"Compactions in state {state}; ended ones as long as the history keeps them.",
+            states[state],
+        )
 
     def ages(state: str, of: Callable[[Compaction], int | None]) -> float:
         return _age(now, (of(job) for job in jobs if job.state == state))
@@ -80,12 +88,24 @@ def _queue(figures: StoreFigures) -> Iterator[Metric]:
     waiting = ages(CompactionState.INITIATED, attrgetter("enqueued"))
     working = ages(CompactionState.WORKING, attrgetter("started"))
     cleaning = ages(CompactionState.READY_FOR_CLEANING, attrgetter("commit_time"))
-    yield _gauge("compaction_oldest_enqueue_age_in_sec", "Age of the oldest job that waits.", waiting)
-    yield _gauge("compaction_oldest_working_age_in_sec", "Age of the oldest job at work.", working)
     yield _gauge(
-        "compaction_oldest_cleaning_age_in_sec", "Age of the oldest result that is not clean.", cleaning
+        "compaction_oldest_enqueue_age_in_sec",
+        "Age of the oldest compaction that waits for a worker.",
+        waiting,
     )
-    yield _gauge("oldest_ready_for_cleaning_age_in_sec", "The same, by its other name.", cleaning)
+    yield _gauge(
+        "compaction_oldest_working_age_in_sec",
+        "Age of the oldest compaction that a worker carries out.",
+        working,
+    )
+    yield _gauge(
+        "compaction_oldest_cleaning_age_in_sec",
+        "Age of the oldest finished compaction that waits for the cleaner.",
+        cleaning,
+    )
+    yield _gauge(
+        "oldest_ready_for_cleaning_age_in_sec", "Same as compaction_oldest_cleaning_age_in_sec.", cleaning
+    )
 
 
 def _pools(figures: StoreFigures) -> Iterator[Metric]:
@@ -100,12 +120,12 @@ def _pools(figures: StoreFigures) -> Iterator[Metric]:
                 pools[job.request.pool].append(since(job))
         yield Metric(
             f"compaction_pools_{count_name}_item_count",
-            f"Jobs that are {state}, by pool.",
+            f"Compactions in state {state}, by pool.",
             {(("pool", pool),): float(len(times)) for pool, times in pools.items()},
         )
         yield Metric(
             f"compaction_pools_oldest_{age_name}_age_in_sec",
-            f"Age of the oldest job that is {state}, by pool.",
+            f"Age of the oldest compaction in state {state}, by pool.",
             {(("pool", pool),): _age(figures.now, times) for pool, times in pools.items()},
         )
 
@@ -118,8 +138,16 @@ def _transactions(figures: StoreFigures) -> Iterator[Metric]:
         ids, since = [int(txn.txn_id) for txn in txns], [txn.started for txn in txns]
         count = "num_open_non_repl_transactions" if txns is alive else "num_aborted_transactions"
         yield _gauge(count, f"Transactions that are {words}.", len(txns))
-        yield _gauge(f"oldest_{state}_txn_id", f"Lowest id that is {words}; 0: none.", min(ids, default=0))
-        yield _gauge(f"oldest_{state}_txn_age_in_sec", "Its age.", _age(figures.now, since))
+        yield _gauge(
+            f"oldest_{state}_txn_id",
+            f"Lowest id of the transactions that are {words}; 0: none.",
+            min(ids, default=0),
+        )
+        yield _gauge(
+            f"oldest_{state}_txn_age_in_sec",
+            f"Age of the oldest transaction that is {words}.",
+            _age(figures.now, since),
+        )
     yield _gauge("num_open_transactions", "Transactions that are open.", len(alive))
     by_table: Counter[object] = Counter()
     for changed in figures.changed_partitions:
@@ -143,7 +171,7 @@ def location_metrics(figures: Mapping[tuple[str, str, str], LocationSizes]) -> I
         return Metric(f"compaction_num_{name}_deltas", words, values)
 
     yield one("active", "Deltas and delete deltas that readers read.", lambda sizes: sizes.deltas)
-    yield one("small", "Those of less than a hundredth of the base.", lambda sizes: sizes.small_deltas)
+    yield one("small", "Deltas smaller than 1 % of the base.", lambda sizes: sizes.small_deltas)
     yield one("obsolete", "Deltas that wait for the cleaner.", lambda sizes: sizes.obsolete_deltas)
 
 
@@ -156,8 +184,14 @@ def loop_metrics(loops: Mapping[str, LoopState]) -> Iterator[Metric]:
         if not own:
             continue
         turns = {labels: float(loop.turns) for labels, loop in own.items()}
-        yield Metric(f"compaction_{kind}_cycle", f"Turns of the {kind}.", turns, "counter")
+        yield Metric(f"compaction_{kind}_cycle", f"Successful turns of the {kind}.", turns, "counter")
         seconds = {labels: loop.seconds for labels, loop in own.items()}
-        yield Metric(f"compaction_{kind}_cycle_duration", "Seconds that its last turn took.", seconds)
+        yield Metric(
+            f"compaction_{kind}_cycle_duration",
+            f"Seconds that the last successful turn of the {kind} took.",
+            seconds,
+        )
         failures = {labels: float(loop.failures) for labels, loop in own.items()}
-        yield Metric(f"compaction_{kind}_failure_counter", "Turns that failed.", failures, "counter")
+        yield Metric(
+            f"compaction_{kind}_failure_counter", f"Failed turns of the {kind}.", failures, "counter"
+        )

@@ -30,9 +30,9 @@ _LONGEST_ERROR_PAUSE = 10.0  # seconds before a failed service tries again, at m
 class LoopState:
     """State of a service's thread; the page ``/health`` shows the fields under these names.
 
-    ``turns``, ``failures``: numbers of successful and of failed turns. ``seconds``, ``last``: duration and end of the last
-    successful turn. ``began``: begin of the running turn. Times are in ms, None if there is no such turn.
-    ``interval``: seconds within which a turn should begin.
+    ``turns``, ``failures``: numbers of successful and of failed turns. ``seconds``: duration of the last successful turn.
+    ``last``, ``began``: end of the last successful turn and begin of the running one, in ms since the epoch; None if there
+    is no such turn. ``interval``: seconds within which a turn should begin.
     """
 
     kind: str

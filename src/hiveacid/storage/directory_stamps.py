@@ -1,11 +1,11 @@
 """Stamps of local directories, which show whether a listing is still right.
 
 Creating, deleting or renaming an entry changes the times of its directory. A stamp holds the times and identity of every
-directory of a listing. It is made only where they reveal every later change:
+directory of a listing. A stamp is made only where the times are sure to reveal every later change:
 
-- The file system is one of this machine that keeps the times itself. Network file systems cache them.
+- The file system is local. On network file systems the client caches the times.
 - No directory changed in the last seconds. Another change within the clock's resolution would leave the same times.
-- There are no symbolic links. What they lead to may change without their directory.
+- There are no symbolic links. Their targets may change while the times of their directory stay.
 
 A change inside a file does not show in its directory: `core.snapshot.selection_reuse.is_final` excludes files that may change.
 """
@@ -100,7 +100,7 @@ def _facts(status: os.stat_result) -> _Facts:
 
 
 def _local_devices() -> frozenset[int]:
-    """Return the device numbers of mounted local file systems; none where the system does not tell."""
+    """Return the device numbers of mounted local file systems; empty if the mounts cannot be read."""
     try:
         lines = _MOUNTS.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:

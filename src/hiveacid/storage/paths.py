@@ -46,7 +46,7 @@ def parse_uri(path: str) -> StorageUri:
     scheme = found[1].lower()
     if not authority and scheme not in ("hdfs", "viewfs"):
         raise StorageError(
-            f"{path} names no {'bucket' if scheme in S3 | {'gs'} else 'place'}: {scheme}://NAME/…"
+            f"{path} has no {'bucket' if scheme in S3 | {'gs'} else 'host'}: write {scheme}://NAME/…"
         )
     return StorageUri(scheme, authority, posixpath.normpath(f"/{rest}").replace("//", "/").rstrip("/"))
 
@@ -62,7 +62,7 @@ def absolute(path: str) -> str:
     uri = parse_uri(path)
     if uri.scheme not in KNOWN:
         raise UnsupportedFeatureError(
-            f"{path}: no file system {uri.scheme}:// is known; use a local path or "
+            f"{path}: the file system {uri.scheme}:// is not supported; use a local path or "
             + ", ".join(f"{scheme}://" for scheme in sorted(KNOWN))
         )
     return str(uri)

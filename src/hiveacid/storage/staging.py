@@ -73,7 +73,7 @@ def abandoned_staging(entries: Iterable[FileEntry], is_open: Callable[[TxnId], b
 
 
 def expired_staging(entries: Iterable[FileEntry], before: int) -> tuple[str, ...]:
-    """Return the directories in a listing in which jobs and streaming queries stage, untouched since ``before`` (ms).
+    """Return the staging directories of jobs and streaming queries in a listing, unchanged since ``before`` (ms).
 
     They belong to no transaction, so only their age shows that the job has died. A job that is still alive finds its
     files missing and fails; it never commits only a part of its rows.

@@ -97,7 +97,7 @@ class Connection:
         self._own_store = open_store(warehouse, shared_store, effective, clock)[0] if owns_store else None
         opened_store: Any = self._own_store or shared_store
         effective, transactions = begin_session(opened_store, settings or {}, clock, agent)
-        self._services = StreamContext(LocalFileSystem(), opened_store, transactions, effective)
+        self._context = StreamContext(LocalFileSystem(), opened_store, transactions, effective)
         self._partition = dict(partition or {})
         self._writer = writer
         self._batch_size = batch_size
@@ -115,7 +115,7 @@ class Connection:
             self._target = self._look_up_target()
             if writer is not None:
                 writer.check(self._target.columns)
-            require_no_old_events(self._services.fs, opened_store, opened_store, self._target.table)
+            require_no_old_events(self._context.fs, opened_store, opened_store, self._target.table)
         except BaseException:
             self.close()
             raise
@@ -208,7 +208,7 @@ class Connection:
             if batch.is_used_up:
                 batch.close()
 
-    def carry(self, batch: StreamBatch) -> None:
+    def add_stream_progress(self, batch: StreamBatch) -> None:
         """Commit the progress of a query's batch together with the open transaction (``streaming.query``)."""
         with self._exclusive():
             self._require_open().txn.add_stream_batch(batch)
@@ -221,7 +221,7 @@ class Connection:
     @property
     def store(self) -> TransactionStore:
         """Return the transaction store."""
-        return self._services.transactions.store
+        return self._context.transactions.store
 
     @property
     def definition(self) -> TableDefinition:
@@ -258,7 +258,7 @@ class Connection:
                 if self._batch is not None and not self._batch.closed:
                     self._count_aborted(self._batch.close())
             finally:
-                self._services.transactions.heartbeats.close()
+                self._context.transactions.heartbeats.close()
                 if self._own_store is not None:
                     self._own_store.close()
 
@@ -272,10 +272,8 @@ class Connection:
             self._busy.release()
 
     def _look_up_target(self) -> StreamTarget:
-        services = self._services
-        return StreamTarget.of(
-            require_table(services.catalog, self.table), self._partition, services.settings
-        )
+        context = self._context
+        return StreamTarget.of(require_table(context.catalog, self.table), self._partition, context.settings)
 
     def _open_batch(self) -> None:
         """Look the table up again and open a batch on it."""
@@ -283,7 +281,7 @@ class Connection:
             raise TransactionStateError("the connection is closed")
         self._target = self._look_up_target()
         self._batch = TransactionBatch.open(
-            self._services, self._target, self._batch_size, overwrite=self._overwrite
+            self._context, self._target, self._batch_size, overwrite=self._overwrite
         )
 
     def _require_open(self) -> TransactionBatch:
@@ -292,14 +290,14 @@ class Connection:
         return self._batch
 
     def _now(self) -> int:
-        return self._services.transactions.clock.now()
+        return self._context.transactions.clock.now()
 
     def _require_alive(self, batch: TransactionBatch) -> None:
         """Raise TransactionAbortedError if the transaction timed out; ask the store at most once a second."""
-        heartbeats = self._services.transactions.heartbeats
+        heartbeats = self._context.transactions.heartbeats
         now = self._now()
         if now - self._asked_at >= _ASK_AFTER:
-            answer = self._services.transactions.store.heartbeat([batch.txn.txn_id])
+            answer = self._context.transactions.store.heartbeat([batch.txn.txn_id])
             if answer.aborted or answer.missing:
                 raise TransactionAbortedError(
                     f"transaction {batch.txn.txn_id} was aborted (timed out, or by ABORT TRANSACTIONS); nothing of it "

@@ -59,7 +59,7 @@ class QueryStream:
         connection = self.connection
         connection.begin_transaction()
         try:
-            connection.carry(batch)
+            connection.add_stream_progress(batch)
             for records in rows:
                 connection.write(records)
         except BaseException:

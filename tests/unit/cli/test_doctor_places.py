@@ -30,7 +30,7 @@ def test_a_bucket_is_reached_with_what_the_environment_says(monkeypatch: pytest.
 def test_what_cannot_be_reached_is_wrong_and_a_store_has_to_be_named() -> None:
     (found,) = remote_warehouse("ftp://host/wh")
     assert not found.ok
-    assert "no file system ftp://" in found.found
+    assert "the file system ftp:// is not supported" in found.found
     store = transaction_store("s3a://lake/wh", None)
     assert not store.ok
     assert "--store" in store.advice

@@ -38,7 +38,7 @@ def test_a_place() -> None:
 def test_what_is_unknown_is_not_ignored() -> None:
     require_known({"table": "t", "as_of": "1"}, READ)
     for name, known in (("asof", READ), ("versionasof", READ), ("path", READ), ("as_of", WRITE)):
-        with pytest.raises(ConfigError, match=f"no option {name} here"):
+        with pytest.raises(ConfigError, match=f"does not know the option {name} here"):
             require_known({"table": "t", name: "1"}, known)
 
 

@@ -107,5 +107,5 @@ def test_each_place_is_opened_once_and_by_its_own_name() -> None:
 def test_what_nobody_can_open_is_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="without a JVM"):
         open_arrow(parse_uri("webhdfs://host/x"), {}.get)
-    with pytest.raises(StorageError, match="names no bucket"):
+    with pytest.raises(StorageError, match="has no bucket"):
         AnyFileSystem().exists("s3a:///x")

@@ -301,9 +301,9 @@ def test_paths_of_a_user_become_absolute(tmp_path: Path, monkeypatch: pytest.Mon
         assert not is_local(elsewhere)
     assert absolute("HDFS:///wh/") == "hdfs:///wh"
     assert absolute("s3a://bucket") == absolute("s3a://bucket/") == "s3a://bucket"
-    with pytest.raises(UnsupportedFeatureError, match="no file system ftp:// is known"):
+    with pytest.raises(UnsupportedFeatureError, match="the file system ftp:// is not supported"):
         absolute("ftp://host/wh")
-    with pytest.raises(StorageError, match="names no bucket"):
+    with pytest.raises(StorageError, match="has no bucket"):
         absolute("s3a:///wh")
 
 

@@ -276,9 +276,9 @@ def test_r8_one_heartbeat_keeps_the_whole_batch_alive(wh: Warehouse, monkeypatch
     monkeypatch.setattr(wh.store, "heartbeat", noted)
     with wh.connect("t", batch_size=3, settings={"hive.txn.timeout": "1s"}) as stream:
         send(stream, 1)
-        stream._services.transactions.heartbeats.beat()
+        stream._context.transactions.heartbeats.beat()
         assert asked[-1] == tuple(txn_id for txn_id, _ in stream.transactions[1:])
-    stream._services.transactions.heartbeats.beat()
+    stream._context.transactions.heartbeats.beat()
     assert len(asked[-1]) == 2  # none after the end
 
 

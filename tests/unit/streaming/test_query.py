@@ -52,8 +52,8 @@ def begin(
     store: Any = wh.store if faults is None else FaultyStore(wh.store, faults)
     connection = Connection("t", store=store)
     if faults is not None:
-        services = connection._services
-        connection._services = replace(services, fs=FaultyFileSystem(services.fs, faults))  # type: ignore[arg-type]
+        context = connection._context
+        connection._context = replace(context, fs=FaultyFileSystem(context.fs, faults))  # type: ignore[arg-type]
         faults.start()
     return QueryStream.register(connection, "events", run, checkpoint, **more)
 
@@ -124,7 +124,7 @@ def test_a_batch_that_does_not_fit_leaves_nothing(wh: Warehouse) -> None:
     assert progress is not None
     assert progress.last_batch_id == 1
     with pytest.raises(TransactionStateError, match="no transaction is open"):
-        stream.connection.carry(None)  # type: ignore[arg-type]
+        stream.connection.add_stream_progress(None)  # type: ignore[arg-type]
 
 
 def test_an_overwritten_partition_is_written_again(wh: Warehouse) -> None:

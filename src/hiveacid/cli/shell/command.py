@@ -73,7 +73,7 @@ def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *
     from hiveacid.cli.shell.loop import Shell  # noqa: PLC0415
 
     runner = StatementRunner(session)
-    loop = Shell(session, screen, runner, DisplayOptions(screen.typed, limit), output, keep_going)
+    loop = Shell(session, screen, runner, DisplayOptions(screen.interactive, limit), output, keep_going)
     version = session.context.facts.spark.version
     screen.note(f"hiveacid {hiveacid.__version__} on Spark {version}, {session.context.warehouse}")
     screen.note("\\help lists the commands; Ctrl-D ends")
@@ -81,15 +81,15 @@ def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *
         if screen.edits:
             from hiveacid.cli.shell.editor import Editor, typed_entries  # noqa: PLC0415 - needs the extra
 
-            loop.run_typed(typed_entries(Editor(loop.complete, screen.note), loop.prompt))
-        elif screen.typed:
+            loop.run_edited(typed_entries(Editor(loop.complete, screen.note), loop.prompt))
+        elif screen.interactive:
             loop.run_lines(_typed_lines(loop))
         else:
             loop.run_lines(line.rstrip("\n") for line in sys.stdin)
     finally:
         options.warn_if_open(session)
         runner.close()
-    return loop.failed and not screen.typed
+    return loop.failed and not screen.interactive
 
 
 def _typed_lines(loop: Shell) -> Iterator[str | None]:

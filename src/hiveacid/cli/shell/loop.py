@@ -43,7 +43,7 @@ class Shell:
         context = self.session.context
         return candidates(text, cursor, CatalogNames(context.catalog, context.database), COMMANDS)
 
-    def run_typed(self, texts: Iterator[str | None]) -> None:
+    def run_edited(self, texts: Iterator[str | None]) -> None:
         """Run texts from the editor, each with complete entries; None means Ctrl-C."""
         for text in texts:
             if text is None:
@@ -55,7 +55,7 @@ class Shell:
                 whole = [entry for line in text.split("\n") for entry in entries.feed(line)]
                 whole += entries.finish()
             except ParseError as error:
-                self._failed(error, Entry(text, 1))
+                self._report(error, Entry(text, 1))
                 continue
             if not self._run_all(whole):
                 return
@@ -68,13 +68,13 @@ class Shell:
                 entries.drop()
             elif (not entries.begun and ends_shell(line)) or not self._run_all(entries.feed(line)):
                 return
-            elif self.screen.typed and not entries.begun:
+            elif self.screen.interactive and not entries.begun:
                 entries.drop()  # each statement counts its lines from 1
-        if not self.screen.typed:
+        if not self.screen.interactive:
             try:
                 self._run_all(entries.finish())
             except ParseError as error:
-                self._failed(error, Entry("", 1))
+                self._report(error, Entry("", 1))
 
     def _run_all(self, entries: Sequence[Entry]) -> bool:
         """Run entries; return False if the shell must end."""
@@ -85,14 +85,14 @@ class Shell:
             except Exception as error:
                 if not is_expected(error):
                     raise
-                self._failed(error, entry)
-                if not (self.screen.typed or self.keep_going):
+                self._report(error, entry)
+                if not (self.screen.interactive or self.keep_going):
                     return False
-                if self.screen.typed:
+                if self.screen.interactive:
                     return True  # skip the rest, which may depend on the failed entry
         return True
 
-    def _failed(self, error: Exception, entry: Entry) -> None:
+    def _report(self, error: Exception, entry: Entry) -> None:
         self.failed = True
         if isinstance(error, StatementCancelledError):
             print_error(error)
@@ -123,7 +123,7 @@ class Shell:
             try:
                 self.screen.rows(result, self.display)
             except KeyboardInterrupt:  # Ctrl-C while rows are printed
-                if not self.screen.typed:
+                if not self.screen.interactive:
                     raise
         self._footer(result, seconds)
         return True

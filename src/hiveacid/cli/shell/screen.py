@@ -108,9 +108,9 @@ def print_boxed(console: Console, columns: Sequence[str], result: Result) -> Non
 
 @dataclass(frozen=True)
 class Screen:
-    """Standard input and output. ``typed``: a person types. ``plain``: no frames, no colours, no cursor movement."""
+    """Standard input and output. ``interactive``: a person types. ``plain``: no frames, no colours, no cursor movement."""
 
-    typed: bool
+    interactive: bool
     plain: bool
 
     @classmethod
@@ -122,16 +122,16 @@ class Screen:
     @property
     def edits(self) -> bool:
         """Tell whether lines are typed in the editor, with history and completion."""
-        return self.typed and not self.plain
+        return self.interactive and not self.plain
 
     @property
     def shows_progress(self) -> bool:
         """Tell whether a progress line may be shown."""
-        return self.typed and not self.plain and sys.stderr.isatty()
+        return self.interactive and not self.plain and sys.stderr.isatty()
 
     def note(self, text: str) -> None:
         """Print a message to a person; from a pipe, nothing."""
-        if self.typed:
+        if self.interactive:
             click.echo(text, err=True)
 
     def raw(self, text: str) -> None:

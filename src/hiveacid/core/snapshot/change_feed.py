@@ -46,7 +46,7 @@ class ChangeSpan:
         """Tell whether a write id of ``low`` to ``high`` is new."""
         return self.until.count_valid(low, high) > self.after.count_valid(low, high)
 
-    def reaches_back(self, high: int, low: int = 1) -> bool:
+    def reaches_back(self, low: int, high: int) -> bool:
         """Tell whether ``after`` lacks a write id of ``low`` to ``high`` that is committed by now.
 
         A directory that merges these write ids then has rows that the earlier snapshot must not have.
@@ -144,12 +144,12 @@ def select_changes(
     for directory in read_listing(entries).directories:
         name = directory.name
         if isinstance(name, DeltaName):
-            if not row_ids and _is_joined(name) and span.reaches_back(name.max_write_id, name.min_write_id):
+            if not row_ids and _is_merged(name) and span.reaches_back(name.min_write_id, name.max_write_id):
                 _require_sources(name, directory, history_kept=history_kept)
                 left_out.add(directory.path)
             continue
         compacted = is_compacted(directory, metadata)
-        if not history_kept and span.reaches_back(name.write_id):
+        if not history_kept and span.reaches_back(1, name.write_id):
             counts = (
                 _is_committed(name, txns, adopted_txn_id)
                 if compacted
@@ -157,7 +157,7 @@ def select_changes(
             )
             if counts:
                 raise _history_error(directory.path, name.write_id)
-        if compacted and span.reaches_back(name.write_id):
+        if compacted and span.reaches_back(1, name.write_id):
             left_out.add(directory.path)
         elif not compacted and span.is_new(name.write_id):
             overwrites.append(directory)
@@ -218,7 +218,7 @@ def may_be_new(directory: AcidDirectory, span: ChangeSpan) -> bool:
     return span.any_new(*directory.name.span)
 
 
-def _is_joined(name: DeltaName) -> bool:
+def _is_merged(name: DeltaName) -> bool:
     return name.min_write_id != name.max_write_id
 
 
@@ -232,7 +232,7 @@ def _require_below(state: AcidState, overwrite: WriteId) -> None:
     """Refuse an overwrite with a lower write id than merged rows whose own write ids are unknown."""
     for directory in state.deltas:
         name = directory.name
-        if isinstance(name, DeltaName) and _is_joined(name) and name.max_write_id > overwrite:
+        if isinstance(name, DeltaName) and _is_merged(name) and name.max_write_id > overwrite:
             raise _history_error(directory.path, name.max_write_id)
 
 
@@ -242,6 +242,7 @@ def _is_committed(name: BaseName, txns: ValidTxnList | None, adopted: TxnId) -> 
 
 def _history_error(path: str, earliest: int) -> NotEnoughHistoryError:
     return NotEnoughHistoryError.before(
-        f"the changes below write id {earliest} were joined in {path}; changes can be read after write id {earliest}",
+        f"{path} merges or replaces the write ids up to {earliest}: their changes can no longer be told apart; "
+        f"changes can be read after write id {earliest}",
         int(earliest),
     )

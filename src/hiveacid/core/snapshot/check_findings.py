@@ -46,7 +46,7 @@ class FindingKind(Enum):
     BAD_SIDE_FILE = (
         "bad-side-file",
         _D,
-        "a _metadata_acid file has another content than Hive writes",
+        "the content of a _metadata_acid file is not what Hive writes",
         _RESTORE,
     )
     HISTORY_LOST = (
@@ -234,7 +234,7 @@ def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 _LENGTH = 8  # bytes of a number in a _flush_length file
-_LEFT = {
+_KINDS_OF_LEFTOVERS = {
     ItemState.OBSOLETE: FindingKind.OBSOLETE,
     ItemState.ABORTED: FindingKind.ABORTED,
     ItemState.STAGING: FindingKind.STAGING,
@@ -256,18 +256,18 @@ def check_layout(
         path = f"{root}/{error.path}" if error.path else root
         yield Finding(finding_kind, path, str(error), partition)
     for item in found.directories:
-        which_left = _left(item, write_ids)
-        if which_left is not None and item.path != ROOT:
-            yield Finding(which_left, f"{root}/{item.path}", item.reason, partition)
+        leftover = _leftover_kind(item, write_ids)
+        if leftover is not None and item.path != ROOT:
+            yield Finding(leftover, f"{root}/{item.path}", item.reason, partition)
     if any(item.path == ROOT and item.state is ItemState.OBSOLETE for item in found.directories):
         reason = next(item.reason for item in found.directories if item.path == ROOT)
         yield Finding(FindingKind.OBSOLETE, root, reason, partition)
     yield from _files(found, kind, root, partition)
 
 
-def _left(item: DirectoryItem, write_ids: ValidWriteIdList) -> FindingKind | None:
+def _leftover_kind(item: DirectoryItem, write_ids: ValidWriteIdList) -> FindingKind | None:
     if item.state is not ItemState.OPEN:
-        return _LEFT.get(item.state)
+        return _KINDS_OF_LEFTOVERS.get(item.state)
     low = 0 if item.name is None else item.name.span[0]
     return FindingKind.BEYOND if low > write_ids.high_watermark else FindingKind.OPEN
 

@@ -48,8 +48,8 @@ class SearchArgument:
     def reader_options(self, recipe: Recipe | None = None) -> dict[str, str]:
         """Return reader options for files of a recipe (default: the file's columns are the table's); {} if none apply.
 
-        Columns get their names in the file. Columns whose texts are cut on reading are left out, because the
-        statistics are those of the longer texts.
+        Columns get their names in the file. Columns whose strings are truncated on reading (varchar) are left
+        out: the statistics describe the untruncated strings.
         """
         recipe = recipe or plain_recipe(self.table.columns)
         sources = dict(zip((c.name for c in self.table.columns), recipe.columns, strict=True))

@@ -1,8 +1,8 @@
-"""Partition of a row and its partition columns: literals, looked up by the path of the row's file or cut out of it.
+"""Partition and partition columns of a row: literals, a lookup of its file's path, or parts of that path.
 
 Nothing can be added to the columns of an ACID file (``spark.read.acid_rows``), so that Spark's own partition columns
-cannot be used. A lookup in a hash table of paths adds little generated code, and none twice: Java does not compile
-long methods.
+cannot be used. A lookup in a hash table of paths keeps the generated code short: the JVM does not compile long
+methods.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hiveacid.spark.session.java_methods import map_lookup, strings_of
 from hiveacid.storage.locations import Location
 
 _MAX_FILES = 1000
-"""Maximum number of files of a lookup: every task gets a hash table for each partition column and one for the number, 0.1 MB each."""
+"""Maximum number of files of a lookup: each task gets hash tables of 0.1 MB for each partition column and for the index of the location."""
 _EMPTY_AUTHORITY = re.compile(r"^([A-Za-z0-9+.-]+):///(?!/)")
 
 

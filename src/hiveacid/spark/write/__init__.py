@@ -4,7 +4,8 @@ Main flow: ``column_casts`` gives new rows the table's columns, and adds NOT NUL
 (with ``merge_narrowing`` for MERGE into large targets) gives changed rows an action; ``arrow_assignments`` computes the new values
 of small UPDATE statements.
 ``acid_events`` shuffles, sorts and writes delete events and new rows in one job. ``merge_cardinality`` is MERGE's check in
-this job. ``task_reports`` compares the counts of the tasks with the files that the driver finds. ``publish`` rewrites the footers and moves the files to their names.
+this job. ``task_reports`` compares the counts of the tasks with the files that the driver finds. ``publish`` rewrites
+the footers and moves the files to their names.
 ``distribution`` chooses the tasks of an INSERT. ``rebalance_compaction`` and ``splicing`` serve compaction;
 ``stream_batches`` serves streaming queries.
 

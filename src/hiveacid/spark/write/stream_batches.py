@@ -39,13 +39,16 @@ def query_id(frame: DataFrame) -> str | None:
     return identifier
 
 
-def columns_to_add(frame: DataFrame, names: Sequence[str], besides: Sequence[str]) -> tuple[Column, ...]:
-    """Return the frame's columns that a table lacks, with Hive's types. Raises UnsupportedFeatureError."""
-    passed_over = {*names, *besides}
+def columns_to_add(frame: DataFrame, names: Sequence[str], ignored: Sequence[str]) -> tuple[Column, ...]:
+    """Return the frame's columns that a table lacks, with Hive's types. Raises UnsupportedFeatureError.
+
+    ``names``: the table's columns. ``ignored``: columns that are not the table's, such as the kind of change.
+    """
+    known = {*names, *ignored}
     return tuple(
         Column(field.name.lower(), hive_type_name(field.dataType, field.name))
         for field in frame.schema.fields
-        if field.name.lower() not in passed_over
+        if field.name.lower() not in known
     )
 
 
@@ -63,7 +66,9 @@ def last_changes(
         kind = F.lower(F.trim(F.col(quote_name(change_type)).cast("string")))
         frame = frame.where(F.coalesce(~kind.isin(*_IGNORED), F.lit(True)))  # noqa: FBT003
         unknown = _error(
-            F.lit(f"{change_type} = "), F.coalesce(kind, F.lit("NULL")), F.lit(" is no kind of change")
+            F.lit(f"{change_type} = "),
+            F.coalesce(kind, F.lit("NULL")),
+            F.lit(" is not a kind of change: use insert, update or delete"),
         )
         action = F.when(kind.isin(*_UPSERTS), UPSERT).when(kind.isin(*_DELETES), DELETE).otherwise(unknown)
     columns = [F.col(quote_name(key)) for key in keys]
@@ -78,9 +83,9 @@ def last_changes(
         tie = follows.isNotNull() & follows["at"].eqNullSafe(order)
         how = f"{sequence_by} is the same in the last two"
     key = F.concat_ws(", ", *(F.concat(F.lit(f"{name}="), _as_text(name)) for name in keys))
-    double = _error(F.lit("several changes of "), key, F.lit(f" in one batch, and {how}"))
+    ambiguous = _error(F.lit("several changes of "), key, F.lit(f" in one batch, and {how}"))
     numbered = frame.select("*", rank.alias(_RANK), tie.alias(_TIE)).where(F.col(_RANK) == 1)
-    return numbered.withColumn(OP, F.when(F.col(_TIE), double).otherwise(action)).drop(_RANK, _TIE)
+    return numbered.withColumn(OP, F.when(F.col(_TIE), ambiguous).otherwise(action)).drop(_RANK, _TIE)
 
 
 def split_changes(changes: DataFrame) -> DataFrame:

@@ -21,8 +21,8 @@ def with_arguments(piece: Slice, args: Arguments | None, *, escapes: bool = True
     """Replace every ``:name`` (``args`` is a mapping) or ``?`` (a sequence) in the text by the literal of its value.
 
     Strings, quoted names and comments stay unchanged. Raises StatementError with the marker's position if a marker has no
-    value, and for a sequence of another length; UnsupportedFeatureError for values without a literal. ``escapes``: False
-    if Spark does not read backslashes in strings as escapes (``spark.sql.parser.escapedStringLiterals``).
+    value, or if a sequence has more or fewer values than there are markers. Raises UnsupportedFeatureError for values
+    without a literal. ``escapes``: False if Spark does not read backslashes in strings as escapes (``spark.sql.parser.escapedStringLiterals``).
     """
     text = piece.text
     if not args:
@@ -67,8 +67,8 @@ def literal(value: object, *, escapes: bool = True) -> str:
     if isinstance(value, list | tuple):
         return f"array({', '.join(literal(member, escapes=escapes) for member in value)})"
     if isinstance(value, dict):
-        ones = (member for pair in value.items() for member in pair)
-        return f"map({', '.join(literal(member, escapes=escapes) for member in ones)})"
+        members = (member for pair in value.items() for member in pair)
+        return f"map({', '.join(literal(member, escapes=escapes) for member in members)})"
     if isinstance(value, str):
         return _text(value, escapes=escapes)
     text = _number(value) if isinstance(value, int | float | Decimal) else _other(value)

@@ -137,10 +137,12 @@ def _view(
         else query_columns
     )
     names = [column.name for column in columns]
-    double = next((column_name for column_name in names if names.count(column_name) > 1), None)
-    if double is not None:
+    duplicate = next((column_name for column_name in names if names.count(column_name) > 1), None)
+    if duplicate is not None:
         raise StatementError(
-            f"view {name} would have two columns called {double}: name them", line=ref.line, column=ref.column
+            f"view {name} would have two columns called {duplicate}: name them",
+            line=ref.line,
+            column=ref.column,
         )
     return ViewDefinition(
         name, columns, text, original=query.text, outputs=output_names(frame), database=context.database

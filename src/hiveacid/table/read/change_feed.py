@@ -152,7 +152,7 @@ def resolve_point(
 def require_change_history(table: TableDefinition, span: feed.ChangeSpan) -> None:
     """Raise NotEnoughHistoryError if the cleaner may have removed files with changes after ``span.after``."""
     earliest = table_locations.id_property(table, HISTORY_FROM)
-    if span.reaches_back(earliest):
+    if span.reaches_back(1, earliest):
         raise errors.NotEnoughHistoryError.before(
             f"{table.name}: changes after {span.after.to_string()} were compacted, overwritten or dropped, and "
             f"cleaned; they can be read after write id {earliest}",

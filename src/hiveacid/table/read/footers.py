@@ -68,12 +68,12 @@ def _read_footers(
     if table.kind is not TableKind.FULL_ACID:
         if file_kind(table.storage) is not FileKind.ORC:
             return Footers()
-        paths = [
+        files = [
             _FileToRead.of(location, file)
             for location in locations
             for file in files_without_acid_columns(location)
         ]
-        return Footers(_footers_by_path(context, table, paths, read_summaries(context, paths)))
+        return Footers(_footers_by_path(context, table, files, read_summaries(context, files)))
     events = [
         _FileToRead.of(location, file)
         for location in locations
@@ -84,26 +84,26 @@ def _read_footers(
         for location in locations
         for file in _files(data_directories(location))
     ]
-    raw = {location.root: list(_original_files(location)) for location in locations}
+    original_files_by_root = {location.root: list(_original_files(location)) for location in locations}
     originals = [
         _FileToRead.of(location, file)
         for location in locations
-        for _, files in raw[location.root]
+        for _, files in original_files_by_root[location.root]
         for file in files
     ]
-    paths = [*_readable_parts(context, table.name, txn, data), *events, *originals]
-    summaries = read_summaries(context, paths)
+    files = [*_readable_parts(context, table.name, txn, data), *events, *originals]
+    summaries = read_summaries(context, files)
     _require_kinds(
-        summaries, acid=[path.own for path in (*data, *events)], raw=[path.own for path in originals]
+        summaries, acid=[file.path for file in (*data, *events)], original=[file.path for file in originals]
     )
     bounds = measure_delete_bounds(
-        [summaries[path.own] for path in events],
+        [summaries[file.path] for file in events],
         context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS),
     )
-    has_acid_v1_events = any(summaries[path.own].has_events for path in data)
+    has_acid_v1_events = any(summaries[file.path].has_events for file in data)
     return Footers(
-        _footers_by_path(context, table, paths, summaries),
-        _number_original_rows(raw, summaries),
+        _footers_by_path(context, table, files, summaries),
+        _number_original_rows(original_files_by_root, summaries),
         bounds,
         has_acid_v1_events,
     )
@@ -112,8 +112,8 @@ def _read_footers(
 class _FileToRead(NamedTuple):
     """A file to read: its absolute path, its readable length, and the path of a copy of that part, if any."""
 
-    own: str
-    file: DataFile
+    path: str
+    data_file: DataFile
     size: int
     copy: str | None = None
 
@@ -124,7 +124,7 @@ class _FileToRead(NamedTuple):
     @property
     def key(self) -> FileKey:
         """Key of the footer cache: path, size and time."""
-        return self.own, self.size, self.file.modified
+        return self.path, self.size, self.data_file.modified
 
 
 def _files(directories: Iterable[AcidDirectory]) -> Iterator[DataFile]:
@@ -140,18 +140,18 @@ def _original_files(location: Location) -> Iterator[tuple[AcidDirectory | None, 
             yield directory, directory.raw_files
 
 
-def read_summaries(context: Context, paths: Sequence[_FileToRead]) -> dict[str, FileSummary]:
+def read_summaries(context: Context, files: Sequence[_FileToRead]) -> dict[str, FileSummary]:
     """Read footers, several at a time; the cache identifies them by path, size and time."""
 
-    def read(path: _FileToRead) -> FileSummary:
-        return context.summaries.put(path.key, read_summary(context.fs, path.own, path.size))
+    def read(file: _FileToRead) -> FileSummary:
+        return context.summaries.put(file.key, read_summary(context.fs, file.path, file.size))
 
-    cached = {path.own: context.summaries.get(path.key) for path in paths}
-    missing = [path for path in paths if cached[path.own] is None]
-    summaries = {own: summary for own, summary in cached.items() if summary is not None}
+    cached = {file.path: context.summaries.get(file.key) for file in files}
+    missing = [file for file in files if cached[file.path] is None]
+    summaries = {path: summary for path, summary in cached.items() if summary is not None}
     if missing:
         summaries.update(
-            zip((path.own for path in missing), map_in_threads(read, missing, missing[0].own), strict=True)
+            zip((file.path for file in missing), map_in_threads(read, missing, missing[0].path), strict=True)
         )
     return summaries
 
@@ -159,7 +159,7 @@ def read_summaries(context: Context, paths: Sequence[_FileToRead]) -> dict[str, 
 def _footers_by_path(
     context: Context,
     table: TableDefinition,
-    paths: Sequence[_FileToRead],
+    files: Sequence[_FileToRead],
     summaries: Mapping[str, FileSummary],
 ) -> dict[str, FileFooter]:
     rule = matching(table, context.layout_level(table))
@@ -171,29 +171,31 @@ def _footers_by_path(
         return recipes[id(schema)]
 
     return {
-        path.own: FileFooter(
-            summary.rows, recipe_of(summary.schema), summary.has_events, path.copy, summary.keys
+        file.path: FileFooter(
+            summary.rows, recipe_of(summary.schema), summary.has_events, file.copy, summary.keys
         )
-        for path in paths
-        for summary in [summaries[path.own]]
+        for file in files
+        for summary in [summaries[file.path]]
     }
 
 
-def _require_kinds(summaries: Mapping[str, FileSummary], *, acid: Iterable[str], raw: Iterable[str]) -> None:
-    for path in raw:
+def _require_kinds(
+    summaries: Mapping[str, FileSummary], *, acid: Iterable[str], original: Iterable[str]
+) -> None:
+    for path in original:
         if summaries[path].is_acid:
-            raise BadFileError("a file with row ids under the name of one without", path=path)
+            raise BadFileError("a file with row ids has the name of a file without them", path=path)
     for path in acid:
         if summaries[path].rows and not summaries[path].is_acid:
-            raise BadFileError("a file without row ids under the name of one with them", path=path)
+            raise BadFileError("a file without row ids has the name of a file with them", path=path)
 
 
 def _number_original_rows(
-    raw: Mapping[str, Sequence[tuple[AcidDirectory | None, Sequence[DataFile]]]],
+    original_files_by_root: Mapping[str, Sequence[tuple[AcidDirectory | None, Sequence[DataFile]]]],
     summaries: Mapping[str, FileSummary],
 ) -> OriginalsByRoot:
     numbered: OriginalsByRoot = {}
-    for root, directories in raw.items():
+    for root, directories in original_files_by_root.items():
         rows: list[OriginalRows] = []
         for directory, files in directories:
             counts = {file.path: summaries[f"{root}/{file.path}"].rows for file in files}
@@ -207,12 +209,12 @@ def _number_original_rows(
 
 
 def _readable_parts(
-    context: Context, table: TableName, txn: Transaction, paths: Sequence[_FileToRead]
+    context: Context, table: TableName, txn: Transaction, files: Sequence[_FileToRead]
 ) -> Iterator[_FileToRead]:
     """Yield files with their readable length, which for streamed files is the flushed part."""
-    for path in paths:
-        if path.file.flush_length_path is None:
-            yield path
+    for file in files:
+        if file.data_file.flush_length_path is None:
+            yield file
             continue
-        length, copy = prepare_readable_part(context, table, txn, path.own, path.file)
-        yield _FileToRead(path.own, path.file, length, copy)
+        length, copy = prepare_readable_part(context, table, txn, file.path, file.data_file)
+        yield _FileToRead(file.path, file.data_file, length, copy)

@@ -26,7 +26,8 @@ def replace_rows(
 ) -> WriteReport:
     """Delete the rows that ``where`` selects and insert ``rows``, by name. ``where`` does not restrict the new rows.
 
-    It waits for other writers: two of them whose conditions select no row would both keep their new rows.
+    It excludes other writers. Otherwise two concurrent calls whose conditions select no row would both keep their new
+    rows.
 
     Raises SchemaMismatchError, NoSuchTableError, InsertOnlyError, WriteConflictError.
     """

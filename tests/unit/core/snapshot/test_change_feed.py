@@ -91,8 +91,8 @@ def test_a_base_stands_for_the_earlier_snapshot_where_it_holds_nothing_newer() -
 def test_aborted_ids_that_the_store_has_forgotten_are_no_changes() -> None:
     one = span("5::3", "7", "7")
     assert [write_id for write_id in range(1, 9) if one.is_new(write_id)] == [6, 7]
-    assert not one.reaches_back(5)
-    assert one.reaches_back(6)
+    assert not one.reaches_back(1, 5)
+    assert one.reaches_back(1, 6)
 
 
 def test_an_overwrite_ends_what_lies_below_and_what_its_own_transaction_wrote_before() -> None:
