@@ -225,8 +225,8 @@ def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
 
 def test_deep_nesting_and_lengths_beyond_the_end_are_refused() -> None:
     for data in (
-        b"\x0c\x00\x05" * 100_000,  # structs inside of structs
-        b"\x0f\x00\x05" + b"\x0f\x00\x00\x00\x01" * 100_000,  # lists inside of lists
+        b"\x0c\x00\x05" * 100_000,  # structs inside structs
+        b"\x0f\x00\x05" + b"\x0f\x00\x00\x00\x01" * 100_000,  # lists inside lists
         b"\x0f\x00\x05\x02\x7f\xff\xff\xff",
         b"\x0d\x00\x05\x0b\x0b\x7f\xff\xff\xff",
         b"\x0b\x00\x05\xff\xff\xff\xff",

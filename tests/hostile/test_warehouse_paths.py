@@ -39,7 +39,7 @@ def opened_by_an_earlier_version(root: Path) -> None:
     ["a?x", "a?timeout=1", "a?uri=true", "%41", "%2e%2e", "a#b", "a@b:c", "a b", "a+b", "a;b", "'\"", "a\nb?", "ä€😀", ":memory:"],
 )  # fmt: skip
 def test_a_path_is_taken_literally(tmp_path: Path, name: str) -> None:
-    """Every warehouse has its store inside of it, and no other file is made."""
+    """Every warehouse has its store inside it, and no other file is made."""
     assert databases(tmp_path / name, "sales") == ("default", "sales")
     assert databases(tmp_path / name) == ("default", "sales")
     assert [one.name for one in tmp_path.iterdir()] == [name]

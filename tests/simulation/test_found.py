@@ -262,7 +262,7 @@ def test_a_worker_that_was_reaped_says_so_and_leaves_the_job_alone(world: World)
 
 
 def test_a_statement_that_lost_its_staged_files_says_why(world: World) -> None:
-    """Also inside of a transaction of several statements."""
+    """Also inside a transaction of several statements."""
     one = session(world, "a")
     txn = one.context.transactions.begin(world.settings, explicit=True)
     for joined in (txn, None):

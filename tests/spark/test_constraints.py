@@ -44,7 +44,7 @@ def rows(acid: AcidSession) -> list[tuple[object, ...]]:
 def test_names_nested_types_and_partitions(
     constrained: AcidSession, spark: SparkSession, request: pytest.FixtureRequest, escaped: str
 ) -> None:
-    """A message with quotes, backslashes and variables arrives whole; NULL inside of a struct is none of the column."""
+    """A message with quotes, backslashes and variables arrives whole; NULL inside a struct is none of the column."""
     key = "spark.sql.parser.escapedStringLiterals"
     request.addfinalizer(lambda: spark.conf.unset(key))
     spark.conf.set(key, escaped)

@@ -295,7 +295,7 @@ def _history(location: Path, random: Random) -> list[tuple[int, str]]:
 
 
 def test_streamed_files_are_read_as_far_as_they_were_flushed(acid: AcidSession, tmp_path: Path) -> None:
-    """Side files that are exact, short, torn, empty, 0 or missing; open and aborted ids inside of a range."""
+    """Side files that are exact, short, torn, empty, 0 or missing; open and aborted ids inside a range."""
     rows = {write_id: [(write_id * 10 + n,) for n in range(3)] for write_id in range(2, 6)}
     for bucket, (flushed, side) in enumerate(
         [

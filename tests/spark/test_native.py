@@ -203,7 +203,7 @@ def test_pysparks_log_lines_accompany_only_its_own_errors(native: NativeSession)
 
 
 def test_sessions_that_know_nothing_of_us(native: NativeSession) -> None:
-    """Streams, JVM code, a session made of the JVM's: they meet the parser inside of Spark."""
+    """Streams, JVM code, a session made of the JVM's: they meet the parser inside Spark."""
     native.sql(f"CREATE TABLE t (id INT) {ACID}")
     plain = SparkSession(native.sparkContext, native._jsparkSession)
     assert plain.sql("INSERT INTO t VALUES (1)").first()["num_inserted_rows"] == 1

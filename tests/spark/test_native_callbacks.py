@@ -1,4 +1,4 @@
-"""Java objects that the parser inside of Spark returns or throws: not released before the JVM has them."""
+"""Java objects that the parser inside Spark returns or throws: not released before the JVM has them."""
 
 from __future__ import annotations
 

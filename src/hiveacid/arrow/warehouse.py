@@ -29,7 +29,7 @@ def open_warehouse(
     """Open an existing warehouse to read and append without Spark or Java.
 
     ``warehouse``: its directory or URI. ``store``: an SQLAlchemy URL, or ``thrift://host:9083`` for a Hive Metastore;
-    by default the SQLite database inside of the warehouse. ``settings``: by name, as in ``SET``.
+    by default the SQLite database inside the warehouse. ``settings``: by name, as in ``SET``.
 
     Raises ConfigError for a warehouse that does not exist, StoreUnavailableError, StoreVersionError.
     """

@@ -40,7 +40,7 @@ def make_context(
 ) -> Context:
     """Open (or make) a warehouse and its store.
 
-    ``store``: an SQLAlchemy URL, or ``thrift://host:9083`` for a Hive Metastore; default: SQLite inside of the
+    ``store``: an SQLAlchemy URL, or ``thrift://host:9083`` for a Hive Metastore; default: SQLite inside the
     warehouse directory. Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError.
     """
     chosen = Settings.of(settings or {})

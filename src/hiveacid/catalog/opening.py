@@ -26,7 +26,7 @@ def open_store(
 ) -> tuple[WarehouseStore, str]:
     """Open (or make) a warehouse's store; return it and the warehouse's absolute path.
 
-    ``store``: an SQLAlchemy URL, or ``thrift://host:9083[,host2]`` for a Hive Metastore. The default is SQLite inside of
+    ``store``: an SQLAlchemy URL, or ``thrift://host:9083[,host2]`` for a Hive Metastore. The default is SQLite inside
     the warehouse directory. ``warehouse`` may be None with a metastore, whose default database then gives its path.
     Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError, MisplacedStoreError.
     """

@@ -78,7 +78,7 @@ class Ldap:
 
 
 def _escaped(user: str) -> str:
-    """Escape a name inside of a distinguished name (RFC 4514)."""
+    """Escape a name inside a distinguished name (RFC 4514)."""
     return _SPECIAL.sub(lambda match: f"\\{ord(match[1]):02x}", user)
 
 

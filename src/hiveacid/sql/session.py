@@ -57,7 +57,7 @@ def connect(
     """Open a warehouse, or create it.
 
     ``warehouse``: the directory of the tables; a Hive Metastore knows its own. ``store``: an SQLAlchemy URL, or
-    ``thrift://host:9083`` for a Hive Metastore (docs/metastore.md); by default an SQLite file inside of the warehouse.
+    ``thrift://host:9083`` for a Hive Metastore (docs/metastore.md); by default an SQLite file inside the warehouse.
     ``settings``: Hive's names with values as texts (docs/settings.md). On Spark 4, ``format("hiveacid")`` is registered in
     the session. A native session (docs/native.md) has a connection already, which is returned if neither ``warehouse``
     nor ``store`` is given.

@@ -301,20 +301,18 @@ class AcidTable(Displayed):
         """
         self._require_writable("stream_writer()")
         if self.joined is not None:
-            raise TransactionStateError(
-                "stream_writer() inside of a transaction: every batch is one of its own"
-            )
+            raise TransactionStateError("stream_writer() inside a transaction: every batch is one of its own")
         key_columns = (merge_on,) if isinstance(merge_on, str) else merge_on
         columns = tuple(unquoted_name(name).lower() for name in key_columns)
         options = StreamOptions(columns, change_type, sequence_by, merge_schema, restart, checkpoint)
         return StreamWriter(self.context, StreamKey(self.name, query), options)
 
     def _require_writable(self, verb: str) -> None:
-        """Refuse to write inside of ``acid.snapshot()`` and through a table of the past (``as_of``)."""
+        """Refuse to write inside ``acid.snapshot()`` and through a table of the past (``as_of``)."""
         if self.snapshot_at is not None:
             raise TransactionStateError(f"{verb}: as_of() only reads")
         if self.joined is not None and self.context.read_leases.holds(self.joined):
-            raise TransactionStateError(f"{verb} is not possible inside of acid.snapshot(): it only reads")
+            raise TransactionStateError(f"{verb} is not possible inside acid.snapshot(): it only reads")
 
     # maintenance
 

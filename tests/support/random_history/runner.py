@@ -21,7 +21,7 @@ _ROUNDS = 5
 
 
 class Rollback(Exception):  # noqa: N818 - thrown to leave a transaction, not an error
-    """Thrown inside of a transaction's block."""
+    """Thrown inside a transaction's block."""
 
 
 def _roll_back() -> None:

@@ -1,4 +1,4 @@
-"""A Spark Connect server inside of the tests' JVM, whose sessions are copies of a native one; and its plain client.
+"""A Spark Connect server inside the tests' JVM, whose sessions are copies of a native one; and its plain client.
 
 ``python -m support.servers.native_connect ADDRESS NAME`` is the client: a process without hiveacid's session and JVM.
 """

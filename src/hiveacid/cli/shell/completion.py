@@ -80,7 +80,7 @@ def _columns(catalog: Catalog, name: TableName) -> Iterator[str]:
 
 
 def candidates(text: str, cursor: int, names: CatalogNames, commands: Sequence[str] = ()) -> list[Candidate]:
-    """Return the ordered candidates at the cursor; none inside of strings and comments."""
+    """Return the ordered candidates at the cursor; none inside strings and comments."""
     before = text[:cursor]
     if before.lstrip().startswith("\\"):
         return _command_candidates(before.lstrip(), names, commands)
@@ -91,7 +91,7 @@ def candidates(text: str, cursor: int, names: CatalogNames, commands: Sequence[s
     prefix, qualifier, preceding = _at_cursor(tokens, cursor)
     if prefix == "" and before and not before[-1].isspace() and before[-1] not in ".,(=<>":
         return []
-    if "--" in before[tokens[-1].end if tokens else 0 :]:  # inside of a comment
+    if "--" in before[tokens[-1].end if tokens else 0 :]:  # inside a comment
         return []
     matches = list(_matching(_choices(text, preceding, qualifier, names), prefix))
     return matches if qualifier or not prefix else [*matches, *_keywords(prefix, preceding)]

@@ -52,7 +52,7 @@ class Entries:
             return []
         try:
             tokens = tokenize(self._held)
-        except ParseError:  # inside of quotes or a comment, which a later line ends
+        except ParseError:  # inside quotes or a comment, which a later line ends
             return []
         return self._take_complete(tokens)
 

@@ -191,7 +191,7 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 
 def quote_name(name: str) -> str:
-    """Return a name in back-quotes; back-quotes inside of it are doubled."""
+    """Return a name in back-quotes; back-quotes inside it are doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -1,6 +1,6 @@
 """Apply a file's recipe (``core.schema.evolution``): the fields to request from Spark's ORC reader, and the columns.
 
-Files whose columns have no usable names are read by position. Inside of an ACID file's ``row`` Spark must then request
+Files whose columns have no usable names are read by position. Inside an ACID file's ``row`` Spark must then request
 every field. If it left some out, it would read the values of other fields (see ``spark.read.acid_rows``).
 """
 

@@ -3,7 +3,7 @@
 The grammar of statements (`hiveacid.sql.grammar`) and the readers of Spark's conditions and queries use it. An
 expression reaches Spark as the slice of the text that the user wrote, so every token knows its offsets.
 The rules are those of ``HiveLexer`` and Spark's ``SqlBaseLexer``. Names may begin with a digit; back-quotes are doubled
-inside of back-quoted names. Strings have either quote and backslash escapes. A backslash continues a ``--`` comment,
+inside back-quoted names. Strings have either quote and backslash escapes. A backslash continues a ``--`` comment,
 and ``/* */`` comments nest. Optimizer hints (``/*+ */``) are skipped like comments.
 
 sqlglot's own tokenizer cannot be used: it merges words (``TIMESTAMP AS OF``) and, after SHOW or RENAME, whole statements
@@ -259,7 +259,7 @@ def split(script: str) -> list[tuple[str, int]]:
 def split_conjunction(text: str) -> list[str]:
     """Cut a condition at its outermost ANDs; a condition without one, or with an OR beside it, stays whole.
 
-    Parentheses around the condition or a part are removed, and the parts inside of them are cut, too. The caller
+    Parentheses around the condition or a part are removed, and the parts inside them are cut, too. The caller
     puts each part into parentheses before it joins them again.
     """
     inner = _without_parentheses(text.strip())

@@ -119,7 +119,7 @@ class _PlanWalk:
         return scope
 
     def hidden_plan(self, node: Any, scope: frozenset[str]) -> frozenset[str]:
-        """Visit the plan inside of EXPLAIN or DESCRIBE QUERY."""
+        """Visit the plan inside EXPLAIN or DESCRIBE QUERY."""
         self.visit(node.logicalPlan() if node.nodeName() == "ExplainCommand" else node.plan(), scope)
         return scope
 

@@ -55,7 +55,7 @@ def filled_in(facts: SparkFacts, text: str, values: Mapping[str, object]) -> Ite
 
 
 def batch_hint(facts: SparkFacts) -> str:
-    """Return the end of an error about a missing table inside of ``foreachBatch``; empty elsewhere."""
+    """Return the end of an error about a missing table inside ``foreachBatch``; empty elsewhere."""
     if not facts.classic or facts.spark.sparkContext.getLocalProperty("sql.streaming.queryId") is None:
         return ""
     return (

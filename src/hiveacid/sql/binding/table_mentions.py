@@ -4,7 +4,7 @@ Sessions without Spark's own parser (Spark Connect) use this module; tests compa
 `hiveacid.spark.parser.relations`. No other module imports sqlglot. sqlglot only parses the query: Spark receives the
 user's text with the names replaced at these offsets.
 
-sqlglot is an optional dependency: callers import this module inside of functions, and the import raises ConfigError
+sqlglot is an optional dependency: callers import this module inside functions, and the import raises ConfigError
 without sqlglot.
 """
 

@@ -5,5 +5,5 @@ statement's value. It resolves names, has pieces of text bound, and calls a verb
 `hiveacid.catalog`. It returns a DataFrame: Hive's columns for SHOW and DESCRIBE, one row of counts for changes, no
 columns for definitions (``small_results``).
 
-``dispatch`` also refuses statements that cannot be part of a transaction, and writes inside of a snapshot.
+``dispatch`` also refuses statements that cannot be part of a transaction, and writes inside a snapshot.
 """

@@ -24,7 +24,7 @@ from hiveacid.transactions.transaction import Transaction
 class ExecutionContext:
     """The connection, the transaction and the snapshot of one statement, and functions that change the session.
 
-    ``joined``: the transaction that the statement belongs to, None if it has its own. ``reader``: inside of
+    ``joined``: the transaction that the statement belongs to, None if it has its own. ``reader``: inside
     ``with acid.snapshot()``, the transaction that holds the snapshot (then ``joined`` is the same). ``read_only``: the
     transaction was begun READ ONLY. ``views``: the DataFrames of the session's temporary views on Spark Connect, by name.
     ``begin``: make the session's next statements join a transaction (read only or not). ``end``: remove that transaction
@@ -54,7 +54,7 @@ class ExecutionContext:
         return name
 
     def require_no_snapshot(self, verb: str) -> None:
-        """Refuse a writing statement inside of a snapshot or a READ ONLY transaction."""
+        """Refuse a writing statement inside a snapshot or a READ ONLY transaction."""
         if self.reader is not None or self.read_only:
             where = "with acid.snapshot()" if self.reader else "a READ ONLY transaction"
-            raise TransactionStateError(f"{verb} is not possible inside of {where}: it only reads")
+            raise TransactionStateError(f"{verb} is not possible inside {where}: it only reads")

@@ -1,4 +1,4 @@
-"""`NativeParser`: the parser inside of Spark, for statements of streams and JVM code."""
+"""`NativeParser`: the parser inside Spark, for statements of streams and JVM code."""
 
 from __future__ import annotations
 

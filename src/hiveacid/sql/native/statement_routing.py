@@ -89,7 +89,7 @@ class NativeConnection(AcidSession):
 
 
 class SessionParser(Protocol):
-    """The parser inside of a JVM session (`NativeParser`), which Py4J keeps until the session is collected.
+    """The parser inside a JVM session (`NativeParser`), which Py4J keeps until the session is collected.
 
     ``own_parser``: Spark's, which it replaced. ``session_number``: the session's ``hashCode``.
     """
@@ -170,7 +170,7 @@ class Gateway:
             ending.callback(self.sweep, 0.0)
 
     def remember(self, parser: SessionParser) -> None:
-        """Remember the parser inside of a JVM session, as long as that session exists."""
+        """Remember the parser inside a JVM session, as long as that session exists."""
         with self._lock:
             self._parsers[parser.session_number] = parser
 
@@ -184,7 +184,7 @@ class Gateway:
 
     @contextmanager
     def resolved_by_spark(self, session: Any, text: str) -> Iterator[None]:
-        """Make the parser inside of a JVM session leave a text to Spark, because its owner is already decided."""
+        """Make the parser inside a JVM session leave a text to Spark, because its owner is already decided."""
         key = (session.hashCode(), text)  # Java's own, of the object
         with self._lock:
             self._resolved_by_spark[key] += 1
@@ -195,7 +195,7 @@ class Gateway:
                 self._resolved_by_spark -= Counter([key])
 
     def is_resolved_by_spark(self, session: int, text: str) -> bool:
-        """Tell whether the parser inside of a session (given by its ``hashCode``) must leave a text to Spark."""
+        """Tell whether the parser inside a session (given by its ``hashCode``) must leave a text to Spark."""
         return not self.open or (session, text) in self._resolved_by_spark
 
 

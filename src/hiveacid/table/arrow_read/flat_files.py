@@ -106,7 +106,7 @@ def _parquet_values(file: RowFile, column: Column, values: Any, zone: str | None
     hive = parse_type(column.type)
     if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
         raise UnsupportedFeatureError(
-            f"{file.path}: column {column.name} is {column.type}: times inside of the column can't be read without Spark"
+            f"{file.path}: column {column.name} is {column.type}: times inside the column can't be read without Spark"
         )
     if isinstance(hive, Primitive) and hive.name == "timestamp" and zone is not None:
         values = _wall_clock(values, zone)
@@ -169,7 +169,7 @@ def _avro_batch(file: RowFile, columns: Sequence[Column], rows: Sequence[dict[st
         hive = parse_type(column.type)
         if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
             raise UnsupportedFeatureError(
-                f"{file.path}: column {column.name} is {column.type}: times inside of it can't be read without Spark"
+                f"{file.path}: column {column.name} is {column.type}: times inside it can't be read without Spark"
             )
         values = [_lower_names(row.get(column.name), hive) for row in rows]
         try:

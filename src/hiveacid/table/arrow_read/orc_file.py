@@ -202,7 +202,7 @@ class OrcRows:
         path = self.file.path
         if not isinstance(source.stored_type, Primitive) or source.index is None:
             raise UnsupportedFeatureError(
-                f"{path}: column {name} holds times before 1677 or after 2262 inside of {source.table_type}: the column can't be read "
+                f"{path}: column {name} holds times before 1677 or after 2262 inside {source.table_type}: the column can't be read "
                 "without Spark; leave it out by columns="
             )
         try:

@@ -29,7 +29,7 @@ def run_with_retry(
 ) -> WriteReport:
     """Run a changing statement under its lock; retry it with a new snapshot after a write conflict.
 
-    A statement in its own transaction is retried ``hive.txn.retrysnapshot.max.count`` times. Inside of
+    A statement in its own transaction is retried ``hive.txn.retrysnapshot.max.count`` times. Inside
     ``acid.transaction()`` the caller gets the WriteConflictError. ``exclusive``: wait for other writers even if
     ``hive.txn.xlock.write`` is false.
     """

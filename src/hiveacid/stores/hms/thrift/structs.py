@@ -89,7 +89,7 @@ def _struct(name: str, fields: list[tuple[int, str, Kind]], required: tuple[str,
 
 
 def missing_required_field(value: ThriftStruct) -> str | None:
-    """Return the first required field that a struct, or one inside of it, lacks."""
+    """Return the first required field that a struct, or one inside it, lacks."""
     for name in value.required:
         if getattr(value, name) is None:
             return f"{type(value).__name__}.{name}"
