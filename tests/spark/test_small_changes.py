@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from hiveacid.table.write import update_delete
 from support.exhaustive import ALL
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from hiveacid import AcidSession
 
 LIMIT = "hiveacid.small.changes.max.bytes"
@@ -112,6 +115,14 @@ def test_random_statements_change_the_same_rows_as_jobs(
 
 
 @pytest.fixture
+def ansi_off(spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    yield
+    spark.conf.set("spark.sql.ansi.enabled", str(before))
+
+
+@pytest.fixture
 def no_jobs(acid: AcidSession, monkeypatch: pytest.MonkeyPatch) -> AcidSession:
     """Return a connection whose UPDATE and DELETE may not be jobs, with a table of five rows."""
 
@@ -147,6 +158,20 @@ def test_simple_statements_are_no_jobs(no_jobs: AcidSession) -> None:
     "where", ["k % 2 = 0", 'v = "v1"', "v LIKE 'v%'", "k = (SELECT 1)", "v = 'a\\nb'", "k = 1e0"]
 )
 def test_conditions_that_spark_may_understand_otherwise_are_jobs(no_jobs: AcidSession, where: str) -> None:
+    with pytest.raises(AssertionError, match="a job would run"):
+        no_jobs.sql(f"DELETE FROM t WHERE {where}")
+
+
+def test_a_variable_is_replaced_as_by_a_job(no_jobs: AcidSession) -> None:
+    with pytest.raises(AssertionError, match="a job would run"):
+        no_jobs.table("t").delete("v = '${nothing}'")
+
+
+@pytest.mark.usefixtures("ansi_off")
+@pytest.mark.parametrize("where", ["k IN ('01')", "NOT k = '99999999999'", "NOT k < '99999999999'"])
+def test_without_ansi_numbers_and_texts_are_compared_as_by_a_job(no_jobs: AcidSession, where: str) -> None:
+    """Spark compares them as texts, or with NULL: none of the conditions selects a row."""
+    assert no_jobs.sql(f"SELECT * FROM t WHERE {where}").collect() == []
     with pytest.raises(AssertionError, match="a job would run"):
         no_jobs.sql(f"DELETE FROM t WHERE {where}")
 

@@ -110,8 +110,11 @@ def _cast_term(term: Term, data_type: Any) -> Any:
     own = None if term.hive is None else arrow_type(term.hive)
     if own == data_type:
         return ds.field(term.column)
+    field: Any = ds.field(term.column)
+    if term.kind == "decimal" and pa.types.is_floating(data_type):
+        return field.cast(pa.string()).cast(data_type)  # the nearest number; Arrow's own cast may miss it
     rounded = term.kind in WHOLE and pa.types.is_floating(data_type)  # as Spark's cast does
-    return ds.field(term.column).cast(data_type, safe=not rounded)
+    return field.cast(data_type, safe=not rounded)
 
 
 def _from_text(left: Term, right: Term) -> Term | None:

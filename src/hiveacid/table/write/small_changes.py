@@ -47,11 +47,12 @@ _MAX_DELETED, _MAX_UPDATED = 1_000_000, 100_000  # rows
 _COMPARED_ALIKE = frozenset(
     {"tinyint", "smallint", "int", "bigint", "decimal", "string", "varchar", "boolean", "date"}
 )
+_TEXTS = frozenset({"string", "varchar"})
 # Digits of decimals that Spark compares with each other and with whole numbers without rounding.
 _NARROW_DECIMAL = 18
-# Text whose meaning depends on Spark's settings: quotes, backslashes, numbers with an exponent. Spark evaluates LIKE by
-# Java's regular expressions. Numbers of 19 digits and more may be decimals that Spark rounds.
-_DEPENDS_ON_SPARK = re.compile(r'["\\]|\d[eE]|\d{19}|\blike\b', re.IGNORECASE)
+# Text whose meaning depends on Spark's settings: quotes, backslashes, ${variables}, numbers with an exponent. Spark
+# evaluates LIKE by Java's regular expressions. Numbers of 19 digits and more may be decimals that Spark rounds.
+_DEPENDS_ON_SPARK = re.compile(r'["\\]|\$\{|\d[eE]|\d{19}|\blike\b', re.IGNORECASE)
 # Subqueries may be large, and functions such as input_file_name() are about Spark's scan.
 _NEEDS_SCAN = re.compile("select|input_file", re.IGNORECASE)
 _ARROW_FRAMES = (4, 0)  # the first Spark that takes Arrow tables and returns them
@@ -132,7 +133,7 @@ def _select(
         return None
     context.facts.require_plain_names()
     partitions = partitions_of(context, table, txn)
-    selection = _selection(table, where, alias, columns)
+    selection = _selection(context, table, where, alias, columns)
     if selection is None or len(partitions or ()) > _MAX_PARTITIONS:
         return None
     snapshot = take_snapshot(context, table, txn, partitions=partitions, predicate=selection.predicate)
@@ -145,7 +146,7 @@ def _select(
 
 
 def _selection(
-    table: TableDefinition, where: str | None, alias: str | None, columns: tuple[str, ...]
+    context: Context, table: TableDefinition, where: str | None, alias: str | None, columns: tuple[str, ...]
 ) -> Selection | None:
     """Return columns and filter of the read; None for a condition whose value could be another one in Spark."""
     if where is None:
@@ -156,6 +157,11 @@ def _selection(
     types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
     if not all(_is_compared_alike(types[name]) for name in condition.columns):
         return None
+    if "'" in where and not all(_is_one_of(types[name], _TEXTS) for name in condition.columns):
+        # Otherwise Spark compares some numbers and days with a text as texts, or with NULL if it does not fit.
+        ansi = str(context.facts.spark.conf.get("spark.sql.ansi.enabled"))
+        if ansi.lower() != "true":
+            return None
     return Selection(columns, condition.predicate, condition.columns, row_ids=True, changing=True)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -48,6 +51,14 @@ def test_a_literal_is_never_among_nulls() -> None:
     rows = pa.table({"i": pa.array([1, None])})
     for text in ("1 IN (NULL)", "1 NOT IN (NULL, NULL)", "i NOT IN (2, NULL)"):
         assert rows.filter(parse_condition(text, TABLE).predicate).num_rows == 0
+
+
+@pytest.mark.parametrize("text", ["n = 286.15D", "n IN (286.15D, 1)", "n = f", "n >= f AND n <= f"])
+def test_decimals_become_the_nearest_double(text: str) -> None:
+    """As in Spark. Arrow's own cast makes 286.15000000000003 of it."""
+    table = replace(TABLE, columns=(Column("n", "decimal(12,2)"), Column("f", "double")))
+    rows = pa.table({"n": pa.array([Decimal("286.15")], pa.decimal128(12, 2)), "f": [286.15]})
+    assert rows.filter(parse_condition(text, table).predicate).num_rows == 1
 
 
 def test_columns_by_number_are_refused_because_a_read_has_others() -> None:
