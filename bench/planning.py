@@ -67,11 +67,13 @@ def make(root: Path, layout: Layout, files: int) -> None:
 
 def make_flat(root: Path, files: int) -> None:
     """Make a directory of as many flat ORC files."""
-    real = root.with_name(f"{root.name}-file")
-    real.write_bytes(orc([(n, "flat") for n in range(3)], "struct<id:int,name:string>", {}))
+    data = orc([(n, "flat") for n in range(3)], "struct<id:int,name:string>", {})
+    reals = [root.with_name(f"{root.name}-file{number}") for number in range(FILES_EACH)]
+    for real in reals:  # ext4 allows 65,000 links to a file
+        real.write_bytes(data)
     for partition in range(files // FILES_EACH):
         Path(f"{root}/p={partition}").mkdir(parents=True)
-        for number in range(FILES_EACH):
+        for number, real in enumerate(reals):
             os.link(real, f"{root}/p={partition}/part-{number:05d}.orc")
 
 

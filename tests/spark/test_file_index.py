@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyorc
 import pytest
 
+from hiveacid.errors import BadFileError
 from hiveacid.spark.read import file_index
+from hiveacid.table.read import index_ahead
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame
 
     from hiveacid import AcidSession
+    from hiveacid.spark.read.scan_groups import FileGroup
 
 ODD = ("plain", "a b", "c%20d", "e=f/g", "[x]*?{y}", "Zürich's", "100%", "h+i", "j#k", 'l"m\\n')
+
+
+AHEAD = "hiveacid-file-index"
+EVENT = (
+    "struct<operation:int,originalTransaction:bigint,bucket:int,rowId:bigint,currentTransaction:bigint,"
+    "row:struct<id:int,v:string>>"
+)
 
 
 @pytest.fixture
@@ -84,3 +99,61 @@ def test_the_list_leaves_no_file_behind(
     monkeypatch.setattr(file_index.tempfile, "tempdir", str(lists))
     assert acid.table(table).to_df().count() == len(ODD) + 2
     assert not list(lists.iterdir())
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Let every first plan begin its index ahead; yield the threads in which an index was made."""
+    threads: list[str] = []
+    make = file_index.make_index
+
+    def spy(facts: object, group: FileGroup) -> object:
+        threads.append(threading.current_thread().name)
+        return make(facts, group)
+
+    monkeypatch.setattr(file_index, "MIN_FILES", 1)
+    monkeypatch.setattr(index_ahead, "MIN_FILES", 1)
+    monkeypatch.setattr(file_index, "make_index", spy)
+    monkeypatch.setattr(index_ahead, "make_index", spy)
+    yield threads
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith(AHEAD)]
+
+
+def test_the_index_of_a_first_plan_is_made_ahead_in_another_thread(
+    acid: AcidSession, table: str, made: list[str]
+) -> None:
+    frame = acid.table(table).to_df()
+    assert [name.startswith(AHEAD) for name in made] == [True]
+    assert "MetadataLogFileIndex" in location(frame)
+    assert len(rows(frame)) == len(ODD) + 2
+
+
+def test_an_index_of_other_files_than_a_scan_reads_is_not_used(
+    acid: AcidSession, table: str, made: list[str]
+) -> None:
+    file = next(Path(acid.table(table).definition.location).glob("p=plain/delta*_0000001_*/bucket_*"))
+    with file.open("wb") as target, pyorc.Writer(target, EVENT) as writer:
+        writer.set_user_metadata(**{"hive.acid.version": b"2"})  # no rows, so that no scan reads the file
+    frame = acid.table(table).to_df()
+    assert [name.startswith(AHEAD) for name in made] == [True, False]
+    assert sorted(row.id for row in frame.collect()) == [*range(1, len(ODD)), 100, 101]
+
+
+def test_files_that_delete_events_may_match_have_an_index_of_their_own(
+    acid: AcidSession, table: str, made: list[str]
+) -> None:
+    acid.sql(f"DELETE FROM {table} WHERE id IN (3, 101)")
+    made.clear()
+    frame = acid.table(table).to_df()
+    assert [name.startswith(AHEAD) for name in made] == [True, False]
+    assert len(rows(frame)) == len(ODD)
+
+
+def test_a_bad_footer_is_an_error_beside_an_index_made_ahead(
+    acid: AcidSession, table: str, made: list[str]
+) -> None:
+    file = min(Path(acid.table(table).definition.location).rglob("bucket_*"))
+    file.write_bytes(b"x" * file.stat().st_size)
+    with pytest.raises(BadFileError, match=re.escape(file.name)):
+        acid.table(table).to_df()
+    assert [name.startswith(AHEAD) for name in made] == [True]

@@ -59,6 +59,10 @@ class PlanMemo:
         found: T = self._known[key]
         return found
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Tell whether the result of a key is known."""
+        return key in self._known
+
 
 class ListedLocations(tuple[Location, ...]):  # noqa: SLOT001 - a tuple's slots must be empty
     """Locations of a snapshot whose listings were kept, with what was computed from them."""

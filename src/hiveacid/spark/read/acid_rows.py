@@ -104,7 +104,7 @@ def read_acid_files(
     options = {**STRICT_READ, **PROLEPTIC_CALENDAR, **recipes.options(recipe)}
     if values:
         options |= source.arguments(recipe)
-    frame = load_orc(source.facts, root_type(row), options, group, source.memo)
+    frame = load_orc(source, root_type(row), options, group)
     condition = f"{_KEEP_WHOLE_ROW if by_position else _KEEP_COLUMNS} {operations}"
     if group.options.check:
         valid = (

@@ -21,8 +21,8 @@ from pyspark.sql import types as T
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.parser.catalyst import java_class, java_sequence, java_value, session_of
 from hiveacid.spark.read.scan_groups import FileGroup, escape_globs
+from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.storage.locations import PlanMemo
 
 MIN_FILES = 100
 """Files from which the index costs less than Spark's own listing."""
@@ -38,17 +38,20 @@ _LINE = '{"path":"%s","size":%d,"isDir":false,"modificationTime":%d,"blockReplic
 
 
 def load_orc(
-    facts: SparkFacts, schema: T.StructType, options: Mapping[str, str], group: FileGroup, memo: PlanMemo
+    source: ScanSource, schema: T.StructType, options: Mapping[str, str], group: FileGroup
 ) -> DataFrame:
-    """Return the scan of a group of ORC files.
+    """Return the scan of a group of ORC files; ``schema``: the columns to request, ``options``: of the reader.
 
-    ``schema``: the columns to request. ``options``: of the reader. ``memo``: of the scan; it keeps the index.
+    The memo of the source keeps the index.
     """
+    facts = source.facts
     if not facts.classic:
         return facts.spark.read.schema(schema).options(**options).format(ORC).load(escape_globs(group.files))
     index = None
     if is_indexed(facts, group):
-        index = memo.get(("index", group.files), lambda: _file_index(facts, group))
+        index = source.memo.get(
+            ("index", group.files), lambda: source.index_ahead(group) or make_index(facts, group)
+        )
     types = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
     java_options, session = java_value(facts, dict(options)), session_of(facts)
     if index is not None:
@@ -69,7 +72,7 @@ def is_indexed(facts: SparkFacts, group: FileGroup) -> bool:
     )
 
 
-def _file_index(facts: SparkFacts, group: FileGroup) -> Any:
+def make_index(facts: SparkFacts, group: FileGroup) -> Any:
     """Return Spark's index of exactly these files; None if this Spark has no such class."""
     files = (_ILLEGAL.sub(lambda match: quote(match[0]), file) for file in group.files)
     lines = (_LINE % (file, *size) for file, size in zip(files, group.sizes, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -18,7 +19,7 @@ from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
-from hiveacid.spark.read.scan_groups import FileFooter, FilesOf, ReadOptions
+from hiveacid.spark.read.scan_groups import FileFooter, FileGroup, FilesOf, ReadOptions
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.locations import Location, PlanMemo
 from hiveacid.storage.paths import spark_path
@@ -43,7 +44,8 @@ class ScanSource:
 
     ``files``: footers of ORC files by absolute path. ``arguments``: returns ORC search-argument options for files of
     a recipe. ``delete_bitmap``: returns the delete bitmap of locations, None where a delete join is needed.
-    ``memo``: results that follow from the locations of the scan and ``files`` alone.
+    ``memo``: results that follow from the locations of the scan and ``files`` alone. ``index_ahead``: returns Spark's file
+    index of a group if it was made ahead, else None.
     """
 
     facts: SparkFacts
@@ -54,6 +56,7 @@ class ScanSource:
     arguments: Callable[[Recipe], Mapping[str, str]] = lambda _: {}
     delete_bitmap: Callable[[Sequence[Location]], BitmapLookup | None] = lambda _: None
     memo: PlanMemo = field(default_factory=PlanMemo, compare=False, repr=False)
+    index_ahead: Callable[[FileGroup], Any] = lambda _: None
 
 
 def filter_files(files_of: FilesOf, condition: Callable[[Location, DataFile], bool]) -> FilesOf:

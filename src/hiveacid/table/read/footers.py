@@ -11,7 +11,7 @@ A footer holds facts that a listing lacks:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -54,12 +54,18 @@ def read_footers(
     context: Context, table: TableDefinition, locations: Sequence[Location], txn: Transaction
 ) -> Footers:
     """Read the footers of all files of listed locations. Raises BadFileError, with the path."""
-    key = (
-        table,
-        context.layout_level(table),
-        context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS),
-    )
+    key = _memo_key(context, table)
     return memo_of(locations).get(key, lambda: _read_footers(context, table, locations, txn))
+
+
+def footers_are_known(context: Context, table: TableDefinition, locations: Sequence[Location]) -> bool:
+    """Tell whether `read_footers` has read the footers of these locations before."""
+    return _memo_key(context, table) in memo_of(locations)
+
+
+def _memo_key(context: Context, table: TableDefinition) -> Hashable:
+    broadcast = context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS)
+    return table, context.layout_level(table), broadcast
 
 
 def _read_footers(

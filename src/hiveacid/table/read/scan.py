@@ -25,6 +25,7 @@ from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.garbage_collection import rare_collections
+from hiveacid.table.read.index_ahead import index_made_ahead
 from hiveacid.table.read.listing import list_as_of, list_visible, warn_of_foreign_files, write_ids_of
 from hiveacid.table.read.load_delete_bitmap import load_delete_bitmap
 from hiveacid.table.read.time_travel import PointInTime
@@ -144,24 +145,26 @@ def scan_locations(
 ) -> DataFrame:
     """Return the live rows of listed locations (``spark.read.scan``); ``changing`` as in `TableSnapshot.scan`."""
     context.facts.require_plain_names()
-    footers = read_footers(context, table, locations, txn)
-    if changing and footers.has_acid_v1_events:
-        raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
-    delete_bitmap = partial(load_delete_bitmap, context, table, write_ids, footers.bounds)
-    source = ScanSource(
-        context.facts,
-        context.fs,
-        table,
-        write_ids,
-        footers.files,
-        delete_bitmap=delete_bitmap,
-        memo=footers.memo,
-    )
-    if argument is not None:
-        source = replace(source, arguments=argument.reader_options)
-    return scan(
-        source, locations, footers.bounds, originals=footers.numbered, current=current, counted=counted
-    )
+    with index_made_ahead(context, table, locations, wanted=not counted) as index_ahead:
+        footers = read_footers(context, table, locations, txn)
+        if changing and footers.has_acid_v1_events:
+            raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
+        delete_bitmap = partial(load_delete_bitmap, context, table, write_ids, footers.bounds)
+        source = ScanSource(
+            context.facts,
+            context.fs,
+            table,
+            write_ids,
+            footers.files,
+            delete_bitmap=delete_bitmap,
+            memo=footers.memo,
+            index_ahead=index_ahead,
+        )
+        if argument is not None:
+            source = replace(source, arguments=argument.reader_options)
+        return scan(
+            source, locations, footers.bounds, originals=footers.numbered, current=current, counted=counted
+        )
 
 
 ACID_V1_EVENTS = (
