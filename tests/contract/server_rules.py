@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from histories import anomalies, history, needless_conflicts, run_clients
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
+from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.locks import LockState, LockType
@@ -349,7 +351,7 @@ class ServerRules:
 
     def test_more_than_a_thousand_ids_at_once(self, place: Place) -> None:
         """Servers stop a recursion after a thousand turns, if they are not told otherwise."""
-        store = SqlStore(place.url, limits=Limits(max_open_batch=3000))
+        store = SqlStore(place.url, limits=replace(Limits.of(Settings()), max_open_batch=3000))
         assert len(store.open_txns(CLIENT, 3000)) == 3000
         store.close()
 

@@ -13,6 +13,7 @@ from random import Random
 import pytest
 from histories import history
 
+from hiveacid.config import Settings
 from hiveacid.ports.transactions import Begun, Client, Start, TxnKind
 from hiveacid.stores.limits import Limits
 from support.history.__main__ import main
@@ -28,7 +29,7 @@ from support.memory_store.store import MemoryStore
 
 
 def threaded(directory: Path, transactions: int, bug: str = "", seed: int = 0) -> Verdict:
-    store = MemoryStore(limits=Limits(txn_timeout=0.4))
+    store = MemoryStore(limits=replace(Limits.of(Settings()), txn_timeout=0.4))
     run = ThreadedRun(with_bug(bug, store), directory, transactions, seed=seed, timeout=0.4)
     return judge(run.run())
 
@@ -88,7 +89,7 @@ def test_a_planted_bug_is_caught_in_processes(tmp_path: Path) -> None:
 
 def test_a_client_that_is_reaped_before_its_snapshot_goes_on(tmp_path: Path) -> None:
     """Its lock had to wait, and its transaction is gone when it asks: one record of an aborted transaction."""
-    store = MemoryStore(limits=Limits(txn_timeout=0.4))
+    store = MemoryStore(limits=replace(Limits.of(Settings()), txn_timeout=0.4))
     workload = Workload(at_once=1.0, read_only=0.0)
     client = HistoryClient("a", store, Tables(tmp_path), lambda _: None, Random(1), 0.4, workload)
     begin = store.begin_txn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
@@ -11,6 +12,7 @@ import pytest
 from sqlalchemy import Connection, create_engine, event, inspect, text
 from sqlalchemy.exc import OperationalError
 
+from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.transactions.locks import LockType
 from hiveacid.errors import (
@@ -279,7 +281,7 @@ def test_what_must_survive_a_power_cut_waits_for_the_disk(store: SqlStore) -> No
 
 def test_limits(tmp_path: Path) -> None:
     """hive.max.open.txns; the time-out that is given wins."""
-    store = SqlStore(url_in(tmp_path), limits=Limits(max_open_txns=3), txn_timeout=7)
+    store = SqlStore(url_in(tmp_path), limits=replace(Limits.of(Settings()), max_open_txns=3), txn_timeout=7)
     assert store.open_txns(CLIENT, 3) == (1, 2, 3)
     with pytest.raises(Exception, match=r"hive\.max\.open\.txns allows 3"):
         store.open_txns(CLIENT)

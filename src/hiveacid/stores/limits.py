@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.transactions.states import CompactionState
-
-_HISTORY: Mapping[str, int] = MappingProxyType(
-    {
-        CompactionState.SUCCEEDED: 3,
-        CompactionState.FAILED: 3,
-        CompactionState.DID_NOT_INITIATE: 2,
-        CompactionState.REFUSED: 3,
-        CompactionState.ABORTED: 3,
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -28,16 +18,16 @@ class Limits:
     compactions of each state that a table or partition keeps.
     """
 
-    txn_timeout: float = 300.0
-    max_open_txns: int = 100_000
-    max_open_batch: int = 1000
-    worker_timeout: float = 86_400.0
-    pool_timeout: float = 43_200.0
-    history_timeout: float = 604_800.0
-    commits_retention: float = 2_592_000.0
+    txn_timeout: float
+    max_open_txns: int
+    max_open_batch: int
+    worker_timeout: float
+    pool_timeout: float
+    history_timeout: float
+    commits_retention: float
+    history: Mapping[str, int]
     # no setting: Hive has no such limit (CompactionTxnHandler.revokeTimedoutWorkers always queues the job again)
     max_lost_workers: int = 3
-    history: Mapping[str, int] = field(default_factory=lambda: _HISTORY)
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
@@ -51,6 +41,7 @@ class Limits:
             ),
             CompactionState.DID_NOT_INITIATE: settings.get(setting_definitions.HISTORY_DID_NOT_INITIATE),
             CompactionState.REFUSED: settings.get(setting_definitions.HISTORY_REFUSED),
+            CompactionState.ABORTED: 3,
         }
         return cls(
             txn_timeout=settings.get(setting_definitions.TXN_TIMEOUT),
@@ -60,5 +51,5 @@ class Limits:
             pool_timeout=settings.get(setting_definitions.WORKER_POOL_TIMEOUT),
             history_timeout=settings.get(setting_definitions.HISTORY_TIMEOUT),
             commits_retention=settings.get(setting_definitions.COMMITS_RETENTION),
-            history=MappingProxyType(dict(_HISTORY) | history),
+            history=MappingProxyType(history),
         )

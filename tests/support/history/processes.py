@@ -13,10 +13,11 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
+from hiveacid.config import Settings
 from hiveacid.errors import StoreError
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.store import SqlStore
@@ -71,7 +72,7 @@ class ProcessRun:
     def run(self) -> History:
         """Run it and return the history. Raises RuntimeError if a client failed, or it takes too long."""
         self._random = Random(self.seed)
-        self._limits = Limits(txn_timeout=self.timeout)
+        self._limits = replace(Limits.of(Settings()), txn_timeout=self.timeout)
         self._parent = os.getpid()
         self._board = _Board(self.clients)
         self._running: dict[int, int] = {}  # process id -> slot

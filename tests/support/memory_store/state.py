@@ -142,7 +142,7 @@ class MemoryBase:
     def __init__(self, *, limits: Limits | None = None, clock: Clock | None = None) -> None:
         self._state = State()
         self._mutex = threading.RLock()
-        self._limits = limits or Limits()
+        self._limits = limits or Limits.of(Settings())
         self._clock = clock or SystemClock()
 
     def apply_settings(self, settings: Settings) -> None:

@@ -7,9 +7,10 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
-from hiveacid.config import Settings, setting_definitions
+from hiveacid.config import Settings
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition, TableName, TxnId
 from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
@@ -37,9 +38,7 @@ class World:
         self.settings = Settings.of(
             {"hive.txn.timeout": f"{TIMEOUT:g}s", "hive.txn.xlock.write": str(exclusive_writes).lower()}
         )
-        limits = Limits(
-            txn_timeout=self.settings.get(setting_definitions.TXN_TIMEOUT), worker_timeout=8 * TIMEOUT
-        )
+        limits = replace(Limits.of(self.settings), worker_timeout=8 * TIMEOUT)
         self.store = MemoryStore(limits=limits, clock=scheduler.clock)
         self.files = MemoryFileSystem()
         self.ledger = Ledger()

@@ -76,7 +76,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             client.close()
             raise
         super().__init__(client, capabilities, own_clock, owner)
-        self._limits = limits or Limits()
+        self._limits = limits or Limits.of(Settings())
         self._dml_events = setting_definitions.DML_EVENTS.default
         self._listeners_configured: bool | None = None
         self._txn_client = Client(owner, "localhost", "hiveacid")

@@ -67,7 +67,7 @@ class SqlStore(
         clock: Clock | None = None,
         server_time: bool | None = None,
     ) -> None:
-        limits = limits or Limits()
+        limits = limits or Limits.of(Settings())
         if txn_timeout is not None:
             limits = replace(limits, txn_timeout=txn_timeout)
         clock = clock or SystemClock()
