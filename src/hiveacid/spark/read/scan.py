@@ -4,7 +4,7 @@ The scan unites four kinds of rows, each read in the cheapest way:
 
 - rows that no delete event can match (``delete_bounds``): a plain scan;
 - rows that delete events may match: a scan with a lookup in the delete bitmap (``delete_bitmap_lookup``), or a join
-  (``delete_join_without_bitmap``) where no bitmap can be built;
+  (``delete_join_keys``) where no bitmap can be built;
 - rows of original files (``originals``), with or without a lookup;
 - rows beside update events of ACID v1 (``acid_v1``).
 """
