@@ -146,8 +146,8 @@ def test_a_repeated_plan_passes_the_same_files_without_making_their_list_again(
 ) -> None:
     filled(beside)
     made: list[object] = []
-    whole = file_index._file_index
-    monkeypatch.setattr(file_index, "_file_index", lambda *given: made.append(given) or whole(*given))
+    whole = file_index.make_index
+    monkeypatch.setattr(file_index, "make_index", lambda *given: made.append(given) or whole(*given))
     first = beside.keeping.sql("SELECT * FROM kept")
     second = beside.keeping.sql("SELECT v FROM kept")
     assert len(made) == 1
