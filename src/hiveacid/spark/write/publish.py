@@ -35,7 +35,7 @@ _THREADS = 8
 
 @dataclass(frozen=True)
 class StagedFile:
-    """File that Spark staged, with the facts in the names of its staging directories."""
+    """Staged file: its kind, partition and bucket; Spark names its staging directories after them."""
 
     path: str
     size: int

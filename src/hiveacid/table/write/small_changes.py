@@ -8,15 +8,16 @@ Spark's. Columns that it does not set never leave Arrow.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hiveacid.config import setting_definitions
-from hiveacid.core.format.bucket_property import MAX_BUCKET, BucketProperty
+from hiveacid.core.format.bucket_property import BucketProperty, decode
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.schema.virtual_columns import ROW_ID
@@ -61,7 +62,7 @@ _KEY = ["writeid", "bucketid", "rowid"]
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """Selected rows of one partition. ``rows``: an Arrow batch of ``ROW__ID`` and, for an UPDATE, all columns."""
+    """Selected rows of one partition. ``rows``: an Arrow table of ``ROW__ID`` and, for an UPDATE, all columns."""
 
     partition: PartitionValues
     rows: Any
@@ -132,9 +133,11 @@ def _select(
     if not limit or not (where is None or isinstance(where, str)):
         return None
     context.facts.require_plain_names()
-    partitions = partitions_of(context, table, txn)
     selection = _selection(context, table, where, alias, columns)
-    if selection is None or len(partitions or ()) > _MAX_PARTITIONS:
+    if selection is None:
+        return None
+    partitions = partitions_of(context, table, txn)
+    if len(partitions or ()) > _MAX_PARTITIONS:
         return None
     snapshot = take_snapshot(context, table, txn, partitions=partitions, predicate=selection.predicate)
     files = [file.length for part in snapshot.partitions for file in part.rows]
@@ -260,9 +263,12 @@ def stage_small_change(
 
 
 def _by_bucket(keys: Any) -> Iterator[tuple[int, Any]]:
-    """Yield each bucket with its keys in order (``BucketCodec``: the three top bits of a property are the version)."""
-    properties = keys.column("bucketid").to_numpy()
-    buckets = np.where(properties >> 29 == 1, (properties >> 16) & MAX_BUCKET, properties)
+    """Yield each bucket with its keys in order. Raises BadFileError for a bucket property that is none."""
+    properties = keys.column("bucketid")
+    by_bucket: dict[int, list[int]] = defaultdict(list)
+    for value in properties.unique().to_pylist():
+        by_bucket[decode(value).bucket].append(value)
     ordered = [(name, "ascending") for name in _KEY]
-    for bucket in np.unique(buckets):
-        yield int(bucket), keys.filter(pa.array(buckets == bucket)).sort_by(ordered)
+    for bucket, values in by_bucket.items():
+        of_bucket = pc.is_in(properties, pa.array(values, properties.type))
+        yield bucket, keys.filter(of_bucket).sort_by(ordered)
