@@ -65,6 +65,9 @@ CONDITIONS = [
     "x > 2", "x < 2", "NOT x > 2", "x <> 1.5", "x = 0", "x = x", "x > i", "f = 0.1", "f > 1", "f <= 16777217", "f <> x",
     "x IN (1.5, 0)", "x NOT IN (1.5, 2)", "y = X'00ff'", "y > X'40'", "i = l", "i < l OR i IS NULL", "s = v", "1 = 1", "1 = 2",
     "TRUE", "NULL OR i = 1", "(i = 1)", "((i = 1) AND (s = 'tea'))", "t.i = 1", "`i` = +1", "i = '1'", "NOT NOT i = 1", "s = 'te' 'a'",
+    "i % 2 = 1", "l % 2 = -1", "pmod(l, 7) = 6", "pmod(i, 2) IN (1)", "NOT (i % 2 = 0)", "(i + 1) * 2 > 6", "i - -1 = 2", "i + 1 <=> NULL",
+    "i * 100000000 > 1", "i % 3 IS NULL", "(i % 2) NOT IN (0, NULL)", "i BETWEEN 1 * 2 AND 2 + 1 * 2", "i + l % 5 = 5", "-7 % 3 = -1",
+    "pmod(-7, 3) = 2", "i - 1 - 1 = 1", "i % 2 < x", "i + 1 = 2.0", "i + 1 IN (2, 2.5)",
 ]  # fmt: skip
 
 
@@ -151,7 +154,7 @@ def test_conditions_are_true_where_they_are_for_spark(acid: AcidSession, wh: Arr
     acid.sql(f"CREATE TABLE t ({TYPES}) {ACID}")
     acid.sql(f"INSERT INTO t VALUES {ROWS}")
     table = wh.table("t")
-    for condition in sample(CONDITIONS, 20):
+    for condition in sample(CONDITIONS, 24):
         rows = acid.table("t").scan(where=condition, columns=["s", "i"]).to_df().collect()
         read = table.to_arrow(columns=["s", "i"], where=condition).to_pylist()
         assert sorted(map(repr, map(tuple, rows))) == sorted(repr(tuple(row.values())) for row in read), (

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from hiveacid import errors
+from hiveacid.spark.session import capabilities
 from hiveacid.table.arrow_read import scan
-from hiveacid.table.write import update_delete
+from hiveacid.table.write import small_changes, update_delete
 from support.exhaustive import ALL
 
 if TYPE_CHECKING:
@@ -55,12 +58,15 @@ CONDITIONS = [
     "NOT ok", "short = 's{n}'", "day < DATE'1582-10-15'", "day = '1600-01-01' OR k = {n}", "k = '{n}'", "wide < {n}", "code = 'c1 '",
     "ratio > 5", "moment < TIMESTAMP'1975-01-01 00:00:00'", "name LIKE 'n%' AND k = {n}", "k % 9 = 4", "pair.a = {n}", "big = {n} * 1000000007",
     "t.k = {n}", "k = (SELECT max(k) FROM t)", 'name = "n3"', "big > 9223372036854775807", "k = 1e1", "size(list) = 2 AND k = {n}", "true", "k < 0",
+    "pmod(big, 9) = 4 AND tiny + 1 < 4", "(k + {n}) % 7 IN (1, 3)", "k * 2 = {n}", "tiny * 100 = 100", "k - tiny > {n} - 5 * 3", "hash(*) % 3 = 0",
+    "k / 2 = 3", "pmod(k, tiny + 5) = 1", "pmod(-k, 3) = 1",
 ]  # fmt: skip
 ASSIGNMENTS = [
     "amount = amount + 1", "name = 'new', ok = NULL", "tiny = k % 3, big = big + tiny", "short = name", "code = name, part = ratio",
     "day = date_add(day, 1)", "moment = TIMESTAMP'2020-05-05 05:05:05.5'", "raw = CAST(name AS BINARY)", "ratio = part / 0.5D",
     "moment = moment + INTERVAL 1 DAY", "list = array(1)", "pair = named_struct('a', 1, 'b', name)", "wide = wide + amount", "name = code",
     "amount = (SELECT max(amount) FROM t)", "ok = day < DATE'1600-01-01'", "moment = TIMESTAMP'1960-05-05 05:05:05.5'",
+    "big = hash(k, t.name) * 2", "name = to_json(struct(t.*))", "big = xxhash64(*)", "name = to_json(pair)",
 ]  # fmt: skip
 
 
@@ -155,11 +161,78 @@ def test_simple_statements_are_no_jobs(no_jobs: AcidSession) -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["k % 2 = 0", 'v = "v1"', "v LIKE 'v%'", "k = (SELECT 1)", "v = 'a\\nb'", "k = 1e0"]
+    "where",
+    [
+        "k / 2 = 0",
+        "k % 0 = 0",
+        "k * 2147483647 > 0",
+        'v = "v1"',
+        "v LIKE 'v%'",
+        "k = (SELECT 1)",
+        "v = 'a\\nb'",
+        "k = 1e0",
+    ],
 )
 def test_conditions_that_spark_may_understand_otherwise_are_jobs(no_jobs: AcidSession, where: str) -> None:
     with pytest.raises(AssertionError, match="a job would run"):
         no_jobs.sql(f"DELETE FROM t WHERE {where}")
+
+
+def test_a_function_that_replaces_pmod_is_called(no_jobs: AcidSession, spark: SparkSession) -> None:
+    no_jobs.sql("DELETE FROM t WHERE pmod(k - 4, 3) = 1")
+    assert rows(no_jobs) == [(0, "v0"), (1, "v1"), (3, "v3"), (4, "v4")]
+    own = spark.newSession()
+    own.udf.register("pmod", lambda _k, _n: -1, "int")
+    replaced = own.sql("SELECT pmod(4, 3)").collect() == [(-1,)]  # not since Spark 4.3
+    assert capabilities.SparkFacts(own).means_builtin_pmod() is not replaced
+
+
+def test_a_local_master_allows_larger_tables(no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = no_jobs.sql("SELECT * FROM t").inputFiles()
+    total = sum(Path(unquote(urlsplit(file).path)).stat().st_size for file in size)
+    no_jobs.sql(f"SET {LIMIT} = {total // 8}")
+    no_jobs.sql("DELETE FROM t WHERE k = 1")
+    monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
+    vars(no_jobs.context.facts).pop("local", None)
+    with pytest.raises(AssertionError, match="a job would run"):
+        no_jobs.sql("DELETE FROM t WHERE k = 2")
+    vars(no_jobs.context.facts).pop("local", None)
+
+
+@pytest.mark.parametrize(("name", "value"), [("_MAX_UPDATED", 3), ("_MAX_SELECTED_BYTES", 100)])
+@pytest.mark.parametrize(
+    "limit", ["64mb", "1kb"]
+)  # within the limit, and above it, where rows are counted first
+def test_an_update_of_many_rows_is_a_job(
+    no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch, name: str, value: int, limit: str
+) -> None:
+    no_jobs.sql(f"SET {LIMIT} = {limit}")
+    monkeypatch.setattr(small_changes, name, value)
+    assert no_jobs.table("t").update({"v": "'few'"}, where="k < 2").updated == 2
+    with pytest.raises(AssertionError, match="a job would run"):
+        no_jobs.sql("UPDATE t SET v = 'many' WHERE k < 4")
+
+
+@pytest.mark.parametrize("limit", ["64mb", "0"])
+def test_a_star_stands_for_the_columns_of_the_table(acid: AcidSession, limit: str) -> None:
+    """Neither ROW__ID nor columns of the statement's own are among them."""
+    acid.sql(f"SET {LIMIT} = {limit}")
+    acid.sql(
+        "CREATE TABLE s (k INT, v STRING, at TIMESTAMP) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql("INSERT INTO s VALUES (1, 'a', NULL), (2, 'b', NULL), (3, 'c', NULL)")
+    acid.sql("UPDATE s x SET v = to_json(struct(*)) WHERE k = 1")
+    acid.sql("DELETE FROM s WHERE hash(s.*) = hash(k, v, at) AND k = 2")
+    acid.sql("UPDATE s SET v = concat_ws('-', k, *) WHERE k * 1 = 3 AND size(array(hash(*))) = 1")
+    assert sorted(acid.sql("SELECT k, v FROM s").collect()) == [(1, '{"k":1,"v":"a"}'), (3, "3-3-c")]
+    with pytest.raises(errors.StatementError, match="EXCEPT"):
+        acid.sql("UPDATE s SET v = to_json(struct(* EXCEPT (k)))")
+    source = '(SELECT 1 AS k, \'{"k":1,"v":"a"}\' AS v, CAST(NULL AS TIMESTAMP) AS at UNION ALL SELECT 3, \'new\', NULL)'
+    acid.sql(
+        f"MERGE INTO s t USING {source} n ON t.k = n.k WHEN MATCHED AND hash(t.*) <> hash(n.*) THEN UPDATE SET v = to_json(struct(n.*)) "
+        "WHEN MATCHED THEN DELETE"
+    )
+    assert acid.sql("SELECT k, v FROM s").collect() == [(3, '{"k":3,"v":"new"}')]
 
 
 def test_a_variable_is_replaced_as_by_a_job(no_jobs: AcidSession) -> None:
@@ -183,7 +256,7 @@ def test_larger_tables_are_jobs(no_jobs: AcidSession) -> None:
 
 
 def test_many_rows_in_few_bytes_are_jobs(no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "_MOST_CHANGING", 4)
+    monkeypatch.setattr(scan, "_MOST_CHANGING", 2)
     with pytest.raises(AssertionError, match="a job would run"):
         no_jobs.sql("DELETE FROM t WHERE k = 1")
 

@@ -22,7 +22,7 @@ from hiveacid.errors import ConfigError, NoSuchColumnError, TransactionStateErro
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.connection import Connection, retry_conflicts
 from hiveacid.table.arrow_read.conditions import Condition, condition_of, parse_condition
-from hiveacid.table.arrow_read.scan import BATCH_ROWS, Selection, output_schema, read_batches
+from hiveacid.table.arrow_read.scan import BATCH_ROWS, Selection, output_schema, read_batches, reading_threads
 from hiveacid.table.arrow_read.snapshot import Snapshot, take_snapshot
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.time_travel import Instant, PointInTime
@@ -78,7 +78,7 @@ class ArrowTable:
         self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ReadOptions]
     ) -> Any:
         """Return the rows as a ``pyarrow.Table``: ``t.to_arrow(["id"], where="qty > 1")``."""
-        return self.to_batches(columns, where, batch_size=sys.maxsize, **options).read_all()
+        return self._open_reader(columns, where, sys.maxsize, reading_threads(), **options).read_all()
 
     def to_batches(
         self,
@@ -94,20 +94,7 @@ class ArrowTable:
 
         The files stay until the reader is exhausted or garbage-collected, or the warehouse is closed.
         """
-        if batch_size < 1:
-            raise ConfigError(f"batch_size={batch_size!r}: it must be at least 1")
-        most = _limit(limit)
-
-        def rows() -> Iterator[Any]:
-            with self._reading(columns, where, as_of, row_ids=row_ids) as (snapshot, selection):
-                yield selection.schema(snapshot)
-                for batch in _limited(self._batches(snapshot, selection), most):
-                    for start in range(0, batch.num_rows, batch_size):
-                        yield batch.slice(start, batch_size)
-
-        running = rows()
-        schema = next(running)  # the snapshot is that of now, not of the first batch
-        return pa.RecordBatchReader.from_batches(schema, running)
+        return self._open_reader(columns, where, batch_size, 1, as_of=as_of, limit=limit, row_ids=row_ids)
 
     def to_pandas(
         self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ReadOptions]
@@ -141,7 +128,7 @@ class ArrowTable:
     def count(self, where: Any = None, as_of: AsOf = None) -> int:
         """Return the number of rows. Without ``where``, no columns are read where footers suffice."""
         with self._reading([], where, as_of, row_ids=False) as (snapshot, selection):
-            return sum(batch.num_rows for batch in self._batches(snapshot, selection))
+            return sum(batch.num_rows for batch in self._batches(snapshot, selection, reading_threads()))
 
     def append(self, rows: Any) -> int:
         """Append an Arrow table, batch or reader in one transaction; return the number of rows.
@@ -169,6 +156,34 @@ class ArrowTable:
 
     # reading
 
+    def _open_reader(
+        self,
+        columns: Sequence[str] | None,
+        where: Any,
+        batch_size: int,
+        threads: int,
+        *,
+        as_of: AsOf = None,
+        limit: int | None = None,
+        row_ids: bool = False,
+    ) -> Any:
+        """Return a reader of batches. ``threads``: see `read_batches`; with a limit, one."""
+        if batch_size < 1:
+            raise ConfigError(f"batch_size={batch_size!r}: it must be at least 1")
+        most = _limit(limit)
+
+        def rows() -> Iterator[Any]:
+            with self._reading(columns, where, as_of, row_ids=row_ids) as (snapshot, selection):
+                yield selection.schema(snapshot)
+                batches = self._batches(snapshot, selection, threads if most is None else 1)
+                for batch in _limited(batches, most):
+                    for start in range(0, batch.num_rows, batch_size):
+                        yield batch.slice(start, batch_size)
+
+        running = rows()
+        schema = next(running)  # the snapshot is that of now, not of the first batch
+        return pa.RecordBatchReader.from_batches(schema, running)
+
     @contextmanager
     def _reading(
         self, columns: Sequence[str] | None, where: Any, as_of: AsOf | PointInTime, *, row_ids: bool
@@ -195,8 +210,8 @@ class ArrowTable:
             if complete and not context.closed:
                 leases.sweep()
 
-    def _batches(self, snapshot: Snapshot, selection: Selection) -> Iterator[Any]:
-        for batch in read_batches(self.context, snapshot, selection):
+    def _batches(self, snapshot: Snapshot, selection: Selection, threads: int = 1) -> Iterator[Any]:
+        for batch in read_batches(self.context, snapshot, selection, threads):
             self._require_open()
             yield batch
 

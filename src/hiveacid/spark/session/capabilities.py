@@ -89,6 +89,19 @@ class SparkFacts:
         return hasattr(self.spark, "_jsparkSession")
 
     @cached_property
+    def local(self) -> bool:
+        """True if tasks run on this machine (``local[4]``); False if this cannot be known (Spark Connect)."""
+        return self.classic and is_local_master(str(self.spark.sparkContext.master))
+
+    def means_builtin_pmod(self) -> bool:
+        """Tell whether ``pmod`` is Spark's function; a user's function of that name replaces it."""
+        if not self.classic:
+            return False
+        frame: Any = self.spark.range(0).selectExpr("pmod(id, 3)")
+        named = frame._jdf.queryExecution().analyzed().expressions().head()  # noqa: SLF001
+        return str(named.child().getClass().getSimpleName()) == "Pmod"
+
+    @cached_property
     def hive_support(self) -> bool:
         """True if Spark's own catalog is a Hive Metastore (``enableHiveSupport``)."""
         return str(self.spark.conf.get("spark.sql.catalogImplementation")) == "hive"

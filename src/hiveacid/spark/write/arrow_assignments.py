@@ -35,7 +35,12 @@ def compute_assignments(
     ``rows``: an Arrow table of all columns. ``alias``: the name by which expressions call the table. Raises Spark's errors.
     """
     types = {column.name: column.type for column in table.columns}
-    passed = [column for column in (*table.columns, *table.partition_columns) if _is_passed(column.type)]
+    text = " ".join(str(value) for value in assignments.values()).lower()
+    passed = [
+        column
+        for column in (*table.columns, *table.partition_columns)
+        if _is_passed(column.type) and _may_be_named(column.name, text)
+    ]
     numbered = rows.select([column.name for column in passed]).append_column(
         _INDEX, pa.array(np.arange(rows.num_rows))
     )
@@ -50,6 +55,11 @@ def compute_assignments(
     ]
     computed: Any = selected(valued, [_INDEX, *columns])  # its analysis finds the errors of expressions
     return computed.toArrow().sort_by(_INDEX) if rows.num_rows else rows
+
+
+def _may_be_named(column: str, text: str) -> bool:
+    """Tell whether a text of expressions may name a column: contains its name, or could escape a part of it."""
+    return column.lower() in text or not column.isidentifier()
 
 
 def _is_passed(hive: str) -> bool:

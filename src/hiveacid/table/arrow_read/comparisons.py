@@ -27,13 +27,27 @@ _TIME = re.compile(
 
 @dataclass(frozen=True)
 class Term:
-    """A column or a literal. ``kind``: a Hive type's name, or null. ``value``: of a literal, in Python."""
+    """A column, a literal, or a result. ``kind``: a Hive type's name, or null. ``value``: of a literal, in Python.
+
+    ``computed``: the expression of a result of columns.
+    """
 
     kind: str
     token: Token
     column: str | None = None
     hive: Primitive | None = None
     value: Any = None
+    computed: Any = None
+
+    @property
+    def is_literal(self) -> bool:
+        """Tell whether the term has the same value in each row."""
+        return self.column is None and self.computed is None
+
+    @property
+    def expression(self) -> Any:
+        """The expression of a column or result."""
+        return ds.field(self.column) if self.computed is None else self.computed
 
 
 @dataclass(frozen=True)
@@ -88,7 +102,7 @@ def sides_of(left: Term, right: Term) -> Sides | None:
         return None if converted is None else sides_of(left, converted)
     if kinds == {"date", "timestamp"}:
         data_type = pa.timestamp("us")
-        return Sides(_cast_term(left, data_type), _cast_term(right, data_type), data_type)
+        return Sides(cast_term(left, data_type), cast_term(right, data_type), data_type)
     if len(kinds) == 1 and kinds <= {"date", "timestamp", "boolean", "binary"}:
         data_type = arrow_type(left.hive) if left.hive is not None else pa.scalar(left.value).type
         return _sides_of_type(left, right, data_type)
@@ -96,21 +110,21 @@ def sides_of(left: Term, right: Term) -> Sides | None:
 
 
 def _sides_of_type(left: Term, right: Term, data_type: Any) -> Sides:
-    constant = pa.scalar(right.value, data_type) if right.column is None else None
-    return Sides(_cast_term(left, data_type), _cast_term(right, data_type), data_type, constant=constant)
+    constant = pa.scalar(right.value, data_type) if right.is_literal else None
+    return Sides(cast_term(left, data_type), cast_term(right, data_type), data_type, constant=constant)
 
 
-def _cast_term(term: Term, data_type: Any) -> Any:
+def cast_term(term: Term, data_type: Any) -> Any:
     """Return a term as an expression of a type."""
-    if term.column is None:
+    if term.is_literal:
         value = term.value
         if isinstance(value, date) and not isinstance(value, datetime) and pa.types.is_timestamp(data_type):
             value = datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a wall clock
         return pc.scalar(pa.scalar(value, data_type))
     own = None if term.hive is None else arrow_type(term.hive)
     if own == data_type:
-        return ds.field(term.column)
-    field: Any = ds.field(term.column)
+        return term.expression
+    field = term.expression
     if term.kind == "decimal" and pa.types.is_floating(data_type):
         return field.cast(pa.string()).cast(data_type)  # the nearest number; Arrow's own cast may miss it
     rounded = term.kind in WHOLE and pa.types.is_floating(data_type)  # as Spark's cast does
@@ -132,13 +146,13 @@ def _from_text(left: Term, right: Term) -> Term | None:
 def _numbers(left: Term, right: Term) -> Sides:
     if {left.kind, right.kind} & {"float", "double"}:
         data_type = pa.float64()
-        if left.kind == right.kind == "float" and right.column is not None:
+        if left.kind == right.kind == "float" and not right.is_literal:
             data_type = pa.float32()
         return Sides(
-            _cast_term(left, data_type), _cast_term(_float(right), data_type), data_type, floating=True
+            cast_term(left, data_type), cast_term(_float(right), data_type), data_type, floating=True
         )
     hive = left.hive
-    if hive is not None and right.column is None:
+    if hive is not None and right.is_literal:
         value = Decimal(right.value)
         if hive.name in WHOLE and value == value.to_integral_value():
             limit = 1 << WHOLE[hive.name] - 1
@@ -148,15 +162,15 @@ def _numbers(left: Term, right: Term) -> Sides:
             return _sides_of_type(left, Term("decimal", right.token, value=value), arrow_type(hive))
     scale = max(_scale(left), _scale(right))
     data_type = pa.decimal256(_WIDE_DIGITS, scale)
-    return Sides(_cast_term(_decimal(left), data_type), _cast_term(_decimal(right), data_type), data_type)
+    return Sides(cast_term(_decimal(left), data_type), cast_term(_decimal(right), data_type), data_type)
 
 
 def _float(term: Term) -> Term:
-    return term if term.column is not None else Term("double", term.token, value=float(term.value))
+    return Term("double", term.token, value=float(term.value)) if term.is_literal else term
 
 
 def _decimal(term: Term) -> Term:
-    return term if term.column is not None else Term("decimal", term.token, value=Decimal(term.value))
+    return Term("decimal", term.token, value=Decimal(term.value)) if term.is_literal else term
 
 
 def _fits(value: Decimal, precision: int, scale: int) -> bool:
@@ -166,7 +180,7 @@ def _fits(value: Decimal, precision: int, scale: int) -> bool:
 
 
 def _scale(term: Term) -> int:
-    if term.column is not None:
+    if not term.is_literal:
         return term.hive.args[1] if term.hive is not None and term.hive.name == "decimal" else 0
     return max(0, -int(Decimal(term.value).as_tuple().exponent))
 
@@ -179,7 +193,7 @@ def _texts(left: Term, right: Term) -> Sides:
     if right.column is None:
         value = str(right.value).ljust(lengths[0]) if lengths else right.value
         longer = bool(lengths) and len(value) > lengths[0]
-        field: Any = _cast_term(left, data_type)
+        field: Any = cast_term(left, data_type)
         if longer:
             field = pc.utf8_rpad(field, len(value), " ")
         constant = None if longer else pa.scalar(value, data_type)
@@ -187,9 +201,9 @@ def _texts(left: Term, right: Term) -> Sides:
             field, pc.scalar(pa.scalar(value, data_type)), None if longer else data_type, constant=constant
         )
     if len(lengths) == 2:  # noqa: PLR2004 - both are char
-        padded = [pc.utf8_rpad(_cast_term(term, data_type), max(lengths), " ") for term in (left, right)]
+        padded = [pc.utf8_rpad(cast_term(term, data_type), max(lengths), " ") for term in (left, right)]
         return Sides(padded[0], padded[1], None)
-    return Sides(_cast_term(left, data_type), _cast_term(right, data_type), data_type)
+    return Sides(cast_term(left, data_type), cast_term(right, data_type), data_type)
 
 
 def like_regex(pattern: str, escape: str) -> str | None:

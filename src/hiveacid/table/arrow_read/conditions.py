@@ -1,8 +1,8 @@
 """SQL conditions as filters of Arrow, for a part of Spark's grammar.
 
 Supported are comparisons (``= == <> != < <= > >= <=>``), AND, OR, NOT, IN, BETWEEN, LIKE and IS NULL. They compare columns
-and literals: numbers, strings, TRUE, FALSE, NULL, ``DATE '…'``, ``TIMESTAMP '…'`` and ``X'…'``. Everything else is refused
-with its position. The text becomes values and calls of Arrow, never code.
+and literals: numbers, strings, TRUE, FALSE, NULL, ``DATE '…'``, ``TIMESTAMP '…'`` and ``X'…'``. Whole numbers may be calculated
+(`arithmetic`). Everything else is refused with its position. The text becomes values and calls of Arrow, never code.
 
 A filter keeps the rows for which the condition is true. NOT is therefore moved down to the comparisons, and each of
 them, or its opposite, becomes an expression that is true exactly where Spark's is. NaN equals itself and is above all
@@ -29,6 +29,7 @@ from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, ParseError
 from hiveacid.orc.stored_values import arrow_type
 from hiveacid.spark.parser.lexer import Token, TokenKind, string_value, tokenize
+from hiveacid.table.arrow_read.arithmetic import calculate
 from hiveacid.table.arrow_read.comparisons import (
     TEXTS,
     Sides,
@@ -46,6 +47,11 @@ _NUMBERED_COLUMN_TEXT = "FieldPath("  # pyarrow's text of a column that is given
 _QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SPELLINGS = {"==": "=", "!=": "<>"}
 _MAX_DEPTH = 100
+_MAX_CALCULATIONS = 200  # Arrow evaluates nested expressions by recursion
+# After a closing parenthesis, these show that it ended an operand of a comparison.
+_AFTER_OPERAND = frozenset(
+    {*_OPPOSITE, *_SPELLINGS, "<=>", "+", "-", "*", "%", "IS", "IN", "NOT", "BETWEEN", "LIKE"}
+)
 _DIGITS = 38
 NEVER, ALWAYS = pc.scalar(False), pc.scalar(True)  # noqa: FBT003 - values
 
@@ -116,6 +122,8 @@ class _Parser:
         self._qualifiers = names if alias is None else {(alias.lower(),)}
         self._types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
         self.columns: list[str] = []
+        self._calculations = 0
+        self._closing = _closing_parentheses(tokens)
 
     @property
     def token(self) -> Token:
@@ -126,7 +134,7 @@ class _Parser:
         text = token.text if token.kind is not TokenKind.END else "the end"
         raise ParseError(
             f"{message} (at {text}); conditions without Spark have comparisons of columns with literals, AND, OR, NOT, "
-            "IN, BETWEEN, LIKE and IS NULL",
+            "IN, BETWEEN, LIKE and IS NULL; of whole numbers also + - * % and pmod",
             line=token.line,
             column=token.column,
         )
@@ -160,11 +168,16 @@ class _Parser:
             self.fail(f"the condition is nested more than {_MAX_DEPTH} deep")
         if self.take("NOT") or self.take("!"):
             return ~self.negation(depth + 1)
-        if self.take("("):
+        if not self._opens_operand() and self.take("("):
             inner = self.disjunction(depth + 1)
             self.expect(")")
             return inner
         return self.comparison()
+
+    def _opens_operand(self) -> bool:
+        """Tell whether a parenthesis comes next that holds a part of a comparison, not a condition."""
+        end = self._closing.get(self._position)
+        return end is not None and self._tokens[end + 1].keyword in _AFTER_OPERAND
 
     def comparison(self) -> Truth:
         left = self.term()
@@ -202,11 +215,58 @@ class _Parser:
             self.fail("a comparison was expected")
         return ~truth if negated else truth
 
-    # columns and literals
+    # columns, literals and arithmetic
 
-    def term(self) -> Term:
+    def term(self, depth: int = 0) -> Term:
+        left = self._product(depth)
+        while self.token.keyword in ("+", "-"):
+            operator = self._next_token()
+            left = self._calculated(operator.keyword, left, self._product(depth), operator)
+        return left
+
+    def _product(self, depth: int) -> Term:
+        left = self._operand(depth)
+        while self.token.keyword in ("*", "%"):
+            operator = self._next_token()
+            left = self._calculated(operator.keyword, left, self._operand(depth), operator)
+        return left
+
+    def _operand(self, depth: int) -> Term:
+        if depth > _MAX_DEPTH:
+            self.fail(f"the condition is nested more than {_MAX_DEPTH} deep")
+        start = self.token
+        if self.take("("):
+            inner = self.term(depth + 1)
+            self.expect(")")
+            return inner
+        if self.take("PMOD", "("):
+            dividend = self.term(depth + 1)
+            self.expect(",")
+            divisor = self.term(depth + 1)
+            self.expect(")")
+            return self._calculated("pmod", dividend, divisor, start)
+        return self._column_or_literal()
+
+    def _calculated(self, operator: str, left: Term, right: Term, token: Token) -> Term:
+        self._calculations += 1
+        if self._calculations > _MAX_CALCULATIONS:
+            self.fail(f"the condition has more than {_MAX_CALCULATIONS} calculations", token)
+        result = calculate(operator, left, right)
+        if result is None:
+            self.fail(
+                "only whole numbers are calculated, % and pmod need a number above 0 on the right, and literals must not "
+                "exceed 64 bits",
+                token,
+            )
+        return result
+
+    def _next_token(self) -> Token:
         token = self.token
         self._position += 1
+        return token
+
+    def _column_or_literal(self) -> Term:
+        token = self._next_token()
         if token.kind is TokenKind.NUMBER or token.keyword in ("-", "+"):
             return self._number(token)
         if token.kind is TokenKind.STRING:
@@ -304,15 +364,15 @@ class _Parser:
         if right.kind == "null":
             return _is_null(left)
         equal = self._binary(left, "=", right, token)
-        nulls = [ds.field(term.column).is_null() for term in (left, right) if term.column is not None]
-        both = reduce(and_, nulls) if len(nulls) == 2 else NEVER  # noqa: PLR2004 - both are columns
+        nulls = [term.expression.is_null() for term in (left, right) if not term.is_literal]
+        both = reduce(and_, nulls) if len(nulls) == 2 else NEVER  # noqa: PLR2004 - both differ by row
         one_null = NEVER if not nulls else nulls[0] if len(nulls) == 1 else nulls[0] != nulls[1]
         return Truth(equal.true | both, equal.false | one_null)
 
     def _binary(self, left: Term, operator: str, right: Term, token: Token) -> Truth:
         if "null" in (left.kind, right.kind):
             return UNKNOWN
-        if left.column is None and right.column is not None:
+        if left.is_literal and not right.is_literal:
             left, operator, right = right, _MIRRORED.get(operator, operator), left
         sides = self._typed(left, right, token)
         return Truth(compare_sides(sides, operator), compare_sides(sides, _OPPOSITE[operator]))
@@ -327,12 +387,12 @@ class _Parser:
         fast = self._is_in(left, values, token)
         if fast is None:
             return _any([self._binary(left, "=", item, token) for item in items])
-        others = ~fast & ds.field(left.column).is_valid() if len(values) == len(items) else NEVER
+        others = ~fast & left.expression.is_valid() if len(values) == len(items) else NEVER
         return Truth(fast, others)
 
     def _is_in(self, left: Term, items: Sequence[Term], token: Token) -> Any:
         """Return membership as one expression, if all items are values of the column's own type."""
-        if left.column is None or left.hive is None or any(item.column is not None for item in items):
+        if left.hive is None or not all(item.is_literal for item in items):
             return None
         data_type = arrow_type(left.hive)
         values = []
@@ -342,7 +402,7 @@ class _Parser:
                 return None
             values.append(sides.constant)
         return (
-            ds.field(left.column).isin(pa.array([value.as_py() for value in values], data_type))
+            left.expression.isin(pa.array([value.as_py() for value in values], data_type))
             if values
             else NEVER
         )
@@ -388,10 +448,20 @@ class _Parser:
 
 
 def _is_null(term: Term) -> Truth:
-    if term.column is None:
+    if term.is_literal:
         return Truth(ALWAYS, NEVER) if term.kind == "null" else Truth(NEVER, ALWAYS)
-    field = ds.field(term.column)
-    return Truth(field.is_null(), field.is_valid())
+    return Truth(term.expression.is_null(), term.expression.is_valid())
+
+
+def _closing_parentheses(tokens: Sequence[Token]) -> dict[int, int]:
+    """Return the position of the closing parenthesis for that of each opening one."""
+    closing, opened = {}, []
+    for position, token in enumerate(tokens):
+        if token.keyword == "(":
+            opened.append(position)
+        elif token.keyword == ")" and opened:
+            closing[opened.pop()] = position
+    return closing
 
 
 def _all(parts: Sequence[Truth]) -> Truth:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,6 +66,7 @@ class OrcRows:
         """Read the tail. Raises BadFileError, UnsupportedFeatureError, StorageError."""
         self.file, self.table = file, table
         self._fs, self._level = fs, level
+        self._readers = threading.local()  # a reader in C++ belongs to one thread
         self.tail: OrcTail = read_tail(fs, file.path, file.length)
         summary = summarize(self.tail)
         self.has_events = summary.has_events
@@ -127,8 +129,13 @@ class OrcRows:
         unmarked = self.tail.calendar == _UNMARKED and self.table.kind is TableKind.PLAIN
         return self.tail.calendar == _HYBRID or unmarked
 
-    @cached_property
+    @property
     def _reader(self) -> Any:
+        if not hasattr(self._readers, "reader"):
+            self._readers.reader = self._open_reader()
+        return self._readers.reader
+
+    def _open_reader(self) -> Any:
         path = self.file.path
         try:
             if is_local(path) and not self.file.growing:

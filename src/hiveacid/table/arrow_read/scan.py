@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.virtual_columns import ROW_ID
-from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.errors import StatementError, UnsupportedFeatureError
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.table.arrow_read.acid_v1 import NewestVersions, newest_versions
@@ -29,7 +30,8 @@ from hiveacid.table.context import StoreContext
 ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])
 BATCH_ROWS = 131_072
 _THREADS = 16
-_MOST_CHANGING = 4_000_000  # rows: their keys and the columns of a condition take some 150 MB
+_MOST_CHANGING = 4_000_000  # rows of a stripe: their keys and the columns of a condition take some 150 MB
+_MAX_READING_THREADS = 4  # each holds a stripe
 _POSITION = "\0position"  # no column has such a name
 
 
@@ -37,7 +39,7 @@ _POSITION = "\0position"  # no column has such a name
 class Selection:
     """Columns and rows to read. ``columns``: in their order. ``predicate``: a filter over ``filtered`` columns.
 
-    ``changing``: the caller changes the rows. Update events of ACID v1 raise UnsupportedFeatureError then, and so do partitions
+    ``changing``: the caller changes the rows. Update events of ACID v1 raise UnsupportedFeatureError then, and so do stripes
     with more rows than one process should hold.
     """
 
@@ -59,10 +61,21 @@ def output_schema(table: Any, columns: Sequence[str], *, row_ids: bool) -> Any:
     return pa.schema([*([pa.field(ROW_ID, ROW_ID_TYPE)] if row_ids else []), *fields])
 
 
-def read_batches(context: StoreContext, snapshot: Snapshot, selection: Selection) -> Iterator[Any]:
-    """Yield the rows, of at most one stripe at a time. Raises BadFileError, UnsupportedFeatureError, StorageError."""
+def read_batches(
+    context: StoreContext, snapshot: Snapshot, selection: Selection, threads: int = 1
+) -> Iterator[Any]:
+    """Yield the rows, of at most one stripe at a time.
+
+    ``threads``: stripes that are read at the same time, for a caller that takes all rows. Raises BadFileError,
+    UnsupportedFeatureError, StorageError, and StatementError for a filter whose arithmetic exceeds the range of a type.
+    """
     for partition in snapshot.partitions:
-        yield from _PartitionReader(context, snapshot, partition, selection).batches()
+        yield from _PartitionReader(context, snapshot, partition, selection, threads).batches()
+
+
+def reading_threads() -> int:
+    """Return the threads with which a caller that takes all rows should read."""
+    return min(_MAX_READING_THREADS, int(pa.cpu_count()))
 
 
 @dataclass
@@ -71,7 +84,9 @@ class _PartitionReader:
     snapshot: Snapshot
     files: PartitionFiles
     selection: Selection
+    threads: int
     _newest: NewestVersions | None = None  # of a location with update events (ACID v1)
+    _column_threads: int = 1  # for each stripe, if there are few
 
     def batches(self) -> Iterator[Any]:
         table = self.snapshot.table
@@ -82,7 +97,8 @@ class _PartitionReader:
             return
         level = self.context.layout_level(table)
         opened = self._open(level)
-        if self.selection.changing and sum(file.tail.number_of_rows for file in opened) > _MOST_CHANGING:
+        stripe_rows = (stripe.rows for file in opened for stripe in file.tail.stripes)
+        if self.selection.changing and max(stripe_rows, default=0) > _MOST_CHANGING:
             raise UnsupportedFeatureError(f"{table.name} has too many rows to be changed without Spark")
         if table.kind is TableKind.FULL_ACID and any(file.has_events for file in opened):
             if self.selection.changing:
@@ -90,11 +106,16 @@ class _PartitionReader:
             self._newest = newest_versions(
                 opened, self.files.events, self._read_events, self.snapshot.write_ids
             )
-        for file in opened:
-            for stripe in self._stripes(file):
-                batch = self._read_stripe(file, stripe)
-                if batch.num_rows:
-                    yield batch
+        if self._newest is None:
+            _ = self._deletes  # computed before the threads start
+        stripes: Iterable[tuple[OrcRows, int]]
+        stripes = ((file, stripe) for file in opened for stripe in self._stripes(file))
+        if self.threads > 1:
+            stripes = [*stripes]
+            self._column_threads = max(1, self.threads // max(1, len(stripes)))
+        for batch in map_in_order(self._read_stripe, stripes, self.threads):
+            if batch.num_rows:
+                yield batch
 
     def _open(self, level: Any) -> list[OrcRows]:
         table, fs = self.snapshot.table, self.context.fs
@@ -144,7 +165,10 @@ class _PartitionReader:
                     return self._output_batch({}, 0, None)
         count = rows if keep is None else keep.true_count
         rest = [name for name in self._stored_names if name not in columns]
-        columns |= file.values(stripe, rest, keep)
+        parts = [rest[part :: self._column_threads] for part in range(self._column_threads)]
+        tasks = [(stripe, part, keep) for part in parts if part]
+        for values in map_in_order(file.values, tasks, min(self._column_threads, len(tasks))):
+            columns |= values
         ids = None
         if selection.row_ids:
             keys = file.keys(stripe)
@@ -169,7 +193,10 @@ class _PartitionReader:
         ]
         positions = pa.array(np.arange(count))
         batch = pa.RecordBatch.from_arrays([*arrays, positions], names=[*self.selection.filtered, _POSITION])
-        return batch.filter(self.selection.predicate).column(len(arrays))
+        try:
+            return batch.filter(self.selection.predicate).column(len(arrays))
+        except pa.ArrowInvalid as error:
+            raise StatementError(f"the condition cannot be evaluated for all rows ({error})") from error
 
     def _output_batch(self, columns: dict[str, Any], count: int, ids: Any) -> Any:
         schema = self.selection.schema(self.snapshot)
@@ -240,6 +267,24 @@ class _PartitionReader:
             mask[deleted - row_id[0]] = True
             return mask
         return deleted_among(file.row_ids(stripe), deleted)
+
+
+def map_in_order(work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], threads: int) -> Iterator[Any]:
+    """Yield the results of ``work`` in the order of the tasks, of which at most ``threads`` run or wait to be taken."""
+    if threads < 2:  # noqa: PLR2004 - the calling thread
+        yield from (work(*task) for task in tasks)
+        return
+    running: deque[Future[Any]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="hiveacid-read")
+    try:
+        for task in tasks:
+            running.append(pool.submit(work, *task))
+            if len(running) == threads:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _row_id_column(ids: Any, count: int) -> Any:

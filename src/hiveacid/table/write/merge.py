@@ -14,6 +14,7 @@ from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.spark.formats.expressions import Expression
+from hiveacid.spark.parser.stars import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
@@ -87,8 +88,11 @@ class Merge(Displayed):
         return run_with_retry(self.context, self.name, "MERGE", self.joined, self._run, exclusive=alone)
 
     def _run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
-        clauses = [self._checked(table, clause) for clause in self.clauses]
-        plan = MergePlan(table, self.on, clauses, self.target_alias, self.source_alias)
+        clauses = [
+            self._with_columns_of_stars(table, self._checked(table, clause)) for clause in self.clauses
+        ]
+        on = expand_stars(self.on, self._columns(table))
+        plan = MergePlan(table, on, clauses, self.target_alias, self.source_alias)
         with translate_errors():
             changes = plan.changed_rows(*self._sides(table, txn, plan))
             if any(clause.action is not Action.DELETE for clause in clauses):
@@ -114,6 +118,18 @@ class Merge(Displayed):
         if narrowed.rows <= context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS):
             rows = plan.matching(rows, narrowed.source)
         return rows, narrowed.source
+
+    def _columns(self, table: TableDefinition) -> dict[str, list[str]]:
+        """Return the columns of target and source by alias."""
+        return {self.target_alias: table.column_names, self.source_alias or "": self.source.columns}
+
+    def _with_columns_of_stars(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
+        columns = self._columns(table)
+        return replace(
+            clause,
+            condition=None if clause.condition is None else expand_stars(clause.condition, columns),
+            values={name: expand_stars(value, columns) for name, value in (clause.values or {}).items()},
+        )
 
     def _checked(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
         """Return a clause with its values by lower-case column; refuse columns that cannot be set."""

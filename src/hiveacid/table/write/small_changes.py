@@ -3,6 +3,9 @@
 A Spark job takes some tenths of a second, however few rows it changes. This path is for small tables, and for
 conditions that Arrow evaluates exactly as Spark does; all other statements are jobs. New values of an UPDATE are always
 Spark's. Columns that it does not set never leave Arrow.
+
+With a local master this process has the processors that jobs would have, and Arrow decodes ORC faster than Spark. Tables
+may then be larger.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_casts import single_batch
 from hiveacid.table.arrow_read.conditions import parse_condition
-from hiveacid.table.arrow_read.scan import Selection, read_batches
+from hiveacid.table.arrow_read.scan import Selection, read_batches, reading_threads
 from hiveacid.table.arrow_read.snapshot import Snapshot, take_snapshot
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partitions_of
@@ -44,7 +47,9 @@ from hiveacid.transactions.transaction import Transaction
 _MAX_PARTITIONS = 1000
 # Files are read one after the other, and each request to a remote file system takes some 20 ms.
 _MAX_LOCAL_FILES, _MAX_REMOTE_FILES = 500, 8
-_MAX_DELETED, _MAX_UPDATED = 1_000_000, 100_000  # rows
+_MAX_DELETED, _MAX_UPDATED = 1_000_000, 300_000  # rows
+_MAX_SELECTED_BYTES = 256 << 20  # of the selected rows in Arrow's memory
+_LOCAL_FACTOR = 16
 _COMPARED_ALIKE = frozenset(
     {"tinyint", "smallint", "int", "bigint", "decimal", "string", "varchar", "boolean", "date"}
 )
@@ -56,6 +61,7 @@ _NARROW_DECIMAL = 18
 _DEPENDS_ON_SPARK = re.compile(r'["\\]|\$\{|\d[eE]|\d{19}|\blike\b', re.IGNORECASE)
 # Subqueries may be large, and functions such as input_file_name() are about Spark's scan.
 _NEEDS_SCAN = re.compile("select|input_file", re.IGNORECASE)
+_PMOD = re.compile("pmod", re.IGNORECASE)
 _ARROW_FRAMES = (4, 0)  # the first Spark that takes Arrow tables and returns them
 _KEY = ["writeid", "bucketid", "rowid"]
 
@@ -143,7 +149,10 @@ def _select(
     files = [file.length for part in snapshot.partitions for file in part.rows]
     files += [file.length for part in snapshot.partitions for file in part.events]
     max_files = _MAX_LOCAL_FILES if is_local(table.location) else _MAX_REMOTE_FILES
-    if len(files) > max_files or sum(files) > limit:
+    max_bytes = limit * _LOCAL_FACTOR if context.facts.local else limit
+    if len(files) > max_files or sum(files) > max_bytes:
+        return None
+    if columns and sum(files) > limit and _count(context, snapshot, selection) > _MAX_UPDATED:
         return None
     return _read(context, snapshot, selection)
 
@@ -165,6 +174,8 @@ def _selection(
         ansi = str(context.facts.spark.conf.get("spark.sql.ansi.enabled"))
         if ansi.lower() != "true":
             return None
+    if _PMOD.search(where) and not context.facts.means_builtin_pmod():
+        return None
     return Selection(columns, condition.predicate, condition.columns, row_ids=True, changing=True)
 
 
@@ -182,16 +193,25 @@ def _is_compared_alike(hive: str) -> bool:
     )
 
 
+def _count(context: Context, snapshot: Snapshot, selection: Selection) -> int:
+    """Return the number of selected rows. Only the columns of the condition are read, which takes little time."""
+    counted = replace(selection, columns=(), row_ids=False)
+    return sum(batch.num_rows for batch in read_batches(context, snapshot, counted, reading_threads()))
+
+
 def _read(context: Context, snapshot: Snapshot, selection: Selection) -> list[SelectedRows] | None:
     """Return the selected rows by partition; None if there are too many for one process."""
-    most = _MAX_UPDATED if selection.columns else _MAX_DELETED
+    rows_left, bytes_left = _MAX_UPDATED if selection.columns else _MAX_DELETED, _MAX_SELECTED_BYTES
     selected = []
     for files in snapshot.partitions:
         batches = []
-        for batch in read_batches(context, replace(snapshot, partitions=(files,)), selection):
+        for batch in read_batches(
+            context, replace(snapshot, partitions=(files,)), selection, reading_threads()
+        ):
             batches.append(batch)
-            most -= batch.num_rows
-            if most < 0:
+            rows_left -= batch.num_rows
+            bytes_left -= batch.nbytes
+            if rows_left < 0 or bytes_left < 0:
                 return None
         if batches:
             partition = () if files.partition is None else files.partition.values

@@ -16,6 +16,7 @@ from hiveacid.core.schema.types import unquoted_name
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.formats.expressions import Expression
+from hiveacid.spark.parser.stars import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, shuffle_tasks, stage_changed_rows
 from hiveacid.spark.write.changed_rows import deleted_rows, updated_rows
@@ -41,17 +42,20 @@ def update(
     context: Context,
     name: TableName,
     assignments: Mapping[str, Expression],
-    where: Expression | None,
+    condition: Expression | None,
     joined: Transaction | None,
     alias: str | None = None,
 ) -> WriteReport:
-    """Set columns of the rows that ``where`` selects (all without one).
+    """Set columns of the rows that ``condition`` selects (all without one).
 
     Raises NoSuchColumnError, PartitionColumnUpdateError, BucketColumnUpdateError, SchemaMismatchError.
     """
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
-        new_values = check_assignments(table, assignments)
+        columns = {alias or table.name.name: table.column_names}
+        checked = check_assignments(table, assignments)
+        new_values = {column: expand_stars(value, columns) for column, value in checked.items()}
+        where = None if condition is None else expand_stars(condition, columns)
         few = rows_to_update(context, table, txn, new_values, where, alias)
         if few is not None:
             return write_changes(
@@ -72,13 +76,15 @@ def update(
 def delete(
     context: Context,
     name: TableName,
-    where: Expression | None,
+    condition: Expression | None,
     joined: Transaction | None,
     alias: str | None = None,
 ) -> WriteReport:
-    """Delete the rows that ``where`` selects (all without one)."""
+    """Delete the rows that ``condition`` selects (all without one)."""
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
+        columns = {alias or table.name.name: table.column_names}
+        where = None if condition is None else expand_stars(condition, columns)
         few = rows_to_delete(context, table, txn, where, alias)
         if few is not None:
             return write_changes(

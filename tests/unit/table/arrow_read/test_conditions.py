@@ -19,7 +19,9 @@ TABLE = TableDefinition(
     TableName("default", "t"), tuple(Column(name, kind) for name, kind in TYPES.items()), ORC, "/t"
 )
 REFUSED = [
-    "i +", "i", "i + 1 = 2", "upper(s) = 'A'", "i = ", "s = 1", "i = 'x'", "i LIKE '1'", "s LIKE s", "s LIKE 'a\\\\b'", "i = 1 2",
+    "i +", "i", "i / 1 = 2", "s + 1 = 2", "i % 0 = 1", "i % i = 1", "i % -3 = 1", "pmod(i) = 1", "pmod(i, i) = 1", "-i = 1", "1.5 + i = 2",
+    "i + 9223372036854775808 = 1", "2147483647 + 1 = 2147483648", "9223372036854775807 + 1 = 1", "(i + 1", "(i = 1) = 1", "b + b = 1",
+    "upper(s) = 'A'", "i = ", "s = 1", "i = 'x'", "i LIKE '1'", "s LIKE s", "s LIKE 'a\\\\b'", "i = 1 2",
     "(i = 1", "i IN ()", "i IN (SELECT 1)", "CASE WHEN i = 1 THEN true END", "d = 'tomorrow'", "i = 1; DROP TABLE t", "EXISTS",
     "i = 1 AND", "t = '2020-01-01 00:00:00 UTC'", "b = 1", "i IS TRUE", "i = 5L", "s RLIKE 'a'", "'", "i = X'0g'", "a.b.c = 1",
 ]  # fmt: skip
@@ -39,6 +41,22 @@ def test_thousands_of_comparisons_are_no_problem() -> None:
 def test_deep_parentheses_are_refused() -> None:
     with pytest.raises(ParseError):
         parse_condition("(" * 400 + "i = 1" + ")" * 400, TABLE)
+
+
+def test_many_calculations_are_refused() -> None:
+    with pytest.raises(ParseError, match="200 calculations"):
+        parse_condition("i" + " + 1" * 100_000 + " = 1", TABLE)
+    with pytest.raises(ParseError, match="nested"):
+        parse_condition("(" * 101 + "i + 1" + ")" * 101 + " = 1", TABLE)
+
+
+@pytest.mark.parametrize("text", ["i + 1 = 0", "i * 2 = 0", "1 - j = 0", "y + y = 1"])
+def test_results_do_not_wrap_around(text: str) -> None:
+    """The type of a result is Spark's: two numbers of type tinyint make one of type tinyint."""
+    table = replace(TABLE, columns=(Column("i", "int"), Column("j", "bigint"), Column("y", "tinyint")))
+    most = pa.table({"i": pa.array([2**31 - 1], pa.int32()), "j": [-(2**63)], "y": pa.array([64], pa.int8())})
+    with pytest.raises(pa.ArrowInvalid, match="overflow"):
+        most.filter(parse_condition(text, table).predicate)
 
 
 def test_days_are_members_of_a_list_of_times() -> None:

@@ -1,0 +1,59 @@
+"""Stars in the expressions of UPDATE, DELETE and MERGE (``hash(*)``, ``struct(t.*)``), replaced by column names.
+
+Spark would expand a star to all columns of the frame that it evaluates, which has ``ROW__ID`` and other columns besides those of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import StatementError
+from hiveacid.spark.formats.expressions import Expression
+from hiveacid.spark.parser.lexer import Token, tokenize
+
+_QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
+
+
+def expand_stars(expression: Expression, relations: Mapping[str, Sequence[str]]) -> Expression:
+    """Return the expression with the columns of the relations, by alias, in place of stars. Subqueries are unchanged.
+
+    The alias '' stands for a relation without one. Raises StatementError for a star with EXCEPT.
+    """
+    if not isinstance(expression, str) or "*" not in expression:
+        return expression
+    columns = {
+        alias.lower(): [
+            f"{quote_name(alias)}.{quote_name(name)}" if alias else quote_name(name) for name in names
+        ]
+        for alias, names in relations.items()
+    }
+    parts, end = [], 0
+    tokens = tokenize(expression)
+    for index in _stars(tokens):
+        star, start, names = tokens[index], tokens[index].start, [*chain(*columns.values())]
+        if index and tokens[index - 1].keyword == ".":
+            qualifier = tokens[index - 2]
+            if (index > 2 and tokens[index - 3].keyword == ".") or qualifier.name.lower() not in columns:  # noqa: PLR2004
+                continue  # fields of a struct
+            start, names = qualifier.start, columns[qualifier.name.lower()]
+        if tokens[index + 1].keyword == "EXCEPT":
+            raise StatementError("name the columns instead of * EXCEPT", line=star.line, column=star.column)
+        parts += [expression[end:start], ", ".join(names)]
+        end = star.end
+    return "".join((*parts, expression[end:]))
+
+
+def _stars(tokens: Sequence[Token]) -> list[int]:
+    """Return the positions of the asterisks, outside of subqueries, that do not multiply."""
+    found, in_query = [], [False]
+    for index, token in enumerate(tokens):
+        match token.keyword:
+            case "(":
+                in_query.append(in_query[-1] or tokens[index + 1].keyword in _QUERY)
+            case ")" if len(in_query) > 1:
+                in_query.pop()
+            case "*" if not in_query[-1] and (not index or tokens[index - 1].keyword in ("(", ",", ".")):
+                found.append(index)
+    return found

@@ -1,0 +1,35 @@
+"""Stars in expressions of UPDATE, DELETE and MERGE."""
+
+from __future__ import annotations
+
+import pytest
+
+from hiveacid.errors import StatementError
+from hiveacid.spark.parser.stars import expand_stars
+
+RELATIONS = {"t": ["k", "v w"], "": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("k * 2", "k * 2"),
+        ("(k)*(2)", "(k)*(2)"),
+        ("hash(*)", "hash(`t`.`k`, `t`.`v w`, `x`)"),
+        ("hash(1, /* all */ *, 2) * 2", "hash(1, /* all */ `t`.`k`, `t`.`v w`, `x`, 2) * 2"),
+        ("struct( T . * )", "struct( `t`.`k`, `t`.`v w` )"),
+        ("struct(`t`.*, other.*, d.t.*)", "struct(`t`.`k`, `t`.`v w`, other.*, d.t.*)"),
+        ("(SELECT count(*) FROM s) > f(*)", "(SELECT count(*) FROM s) > f(`t`.`k`, `t`.`v w`, `x`)"),
+        ("EXISTS (SELECT 1, (f(t.*)) FROM s)", "EXISTS (SELECT 1, (f(t.*)) FROM s)"),
+        ("v = '(*)'", "v = '(*)'"),
+        ("*", "`t`.`k`, `t`.`v w`, `x`"),
+    ],
+)
+def test_stars_outside_of_queries_become_columns(text: str, expanded: str) -> None:
+    assert expand_stars(text, RELATIONS) == expanded
+
+
+def test_a_star_with_exceptions_is_refused_with_its_position() -> None:
+    with pytest.raises(StatementError, match="column 8") as raised:
+        expand_stars("struct(* EXCEPT (k))", RELATIONS)
+    assert raised.value.line == 1
