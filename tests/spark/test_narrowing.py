@@ -12,7 +12,8 @@ from hiveacid.errors import MergeCardinalityError
 from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
-from hiveacid.table.write import merge
+from hiveacid.table.read import scan
+from hiveacid.table.write import merge, merge_matches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,11 +34,26 @@ UPSERT = (
 )
 
 
-@pytest.fixture(params=[True, False], ids=["narrowed", "joined at once"])
-def narrowed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Let every target count as large, or none."""
-    monkeypatch.setattr(merge, "LARGE", 0 if request.param else 1 << 60)
-    return bool(request.param)
+@pytest.fixture(params=["in the driver", "by a job", "not"])
+def narrowed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let every target be filtered in the driver, be filtered by a job as a large one, or be joined at once."""
+    if request.param != "in the driver":
+        monkeypatch.setattr(merge, "may_filter_in_driver", lambda *_: False)
+    monkeypatch.setattr(merge, "LARGE", 0 if request.param == "by a job" else 1 << 60)
+    return str(request.param)
+
+
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that gets an entry for each target that a job scans."""
+    calls: list[object] = []
+
+    def list_snapshot(*arguments: Any, **options: Any) -> Any:
+        calls.append(arguments)
+        return scan.list_snapshot(*arguments, **options)
+
+    monkeypatch.setattr(merge, "list_snapshot", list_snapshot)
+    return calls
 
 
 def rows(acid: AcidSession, query: str) -> list[tuple[Any, ...]]:
@@ -75,15 +91,11 @@ def test_the_result_is_the_same(acid: AcidSession, spark: SparkSession) -> None:
     assert acid.sql("SELECT count(*) FROM t").collect() == before
 
 
-def test_a_source_that_changes_is_read_once(
-    acid: AcidSession,
-    spark: SparkSession,
-    narrowed: bool,  # noqa: FBT001
-) -> None:
+@pytest.mark.usefixtures("narrowed")
+def test_a_source_that_changes_is_read_once(acid: AcidSession, spark: SparkSession) -> None:
     """Computed twice it would be two sources: a row of the second could be inserted beside its own key."""
     acid.sql(CREATE)
     acid.sql(FILL)
-    assert narrowed in (True, False)
     for _ in range(3):
         spark.sql(
             "SELECT CAST(rand() * 400 AS BIGINT) AS id FROM range(60)"
@@ -94,6 +106,68 @@ def test_a_source_that_changes_is_read_once(
         )
     assert rows(acid, "SELECT id FROM t GROUP BY id HAVING count(*) > 1") == []
     assert acid.sql("SELECT count(*) FROM t WHERE v = 'new'").first() != (0,)
+
+
+SET_ALL = "WHEN MATCHED THEN UPDATE SET v = s.v, n = 0, d = NULL, m = s.m + t.m, at = NULL, id = 1"
+
+
+@pytest.mark.parametrize(
+    ("on", "clauses", "scanned"),
+    [
+        ("t.id = s.id", SET_ALL, False),
+        (
+            "t.id = s.id AND t.p = s.p AND t.n < 300",
+            "WHEN MATCHED AND d > DATE'2026-01-01' THEN DELETE",
+            False,
+        ),
+        (
+            "s.v = t.v",
+            "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)",
+            False,
+        ),
+        ("t.m = s.m", SET_ALL, False),
+        # a kept or compared time could change on the way to Spark
+        ("t.id = s.id", "WHEN MATCHED THEN UPDATE SET v = s.v", True),
+        ("t.id = s.id", "WHEN MATCHED AND t.at IS NULL THEN DELETE", True),
+        ("t.id = s.id + 1", "WHEN MATCHED THEN DELETE", True),  # no keys
+        ("t.id = s.n", "WHEN MATCHED THEN DELETE", True),  # of another type
+        ("t.id = s.id", "WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE THEN DELETE", True),
+        ("t.id = s.id", "WHEN MATCHED AND t.ROW__ID IS NOT NULL THEN DELETE", True),
+        ("t.id = s.id", "WHEN MATCHED AND s.id > (SELECT 1) THEN DELETE", True),
+    ],
+)
+def test_which_targets_a_job_scans(
+    acid: AcidSession,
+    spark: SparkSession,
+    scans: list[object],
+    on: str,
+    clauses: str,
+    *,
+    scanned: bool,
+) -> None:
+    acid.sql(CREATE.replace("d DATE", "d DATE, at TIMESTAMP"))
+    acid.sql(FILL.replace("id / 4", "NULL, id / 4"))
+    spark.sql(
+        "SELECT id, concat('v', id) v, CAST(id AS INT) n, CAST(id % 4 AS INT) p, CAST(id / 4 AS DECIMAL(9,2)) m "
+        "FROM range(195, 205)"
+    ).createOrReplaceTempView("s")
+    acid.sql(f"MERGE INTO t USING s ON {on} {clauses}")
+    assert bool(scans) is scanned
+
+
+def test_large_sources_and_many_matches_are_left_to_jobs(
+    acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, scans: list[object]
+) -> None:
+    acid.sql("CREATE TABLE t (id BIGINT, v STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    acid.sql("INSERT INTO t SELECT id % 50, 'old' FROM range(100)")
+    monkeypatch.setattr(merge_matches, "_MAX_ROWS", 5)
+    for keys, scanned in ((spark.range(2), 0), (spark.range(4), 1), (spark.range(6), 1)):
+        report = acid.table("t").merge(keys, on="t.id = s.id").when_matched_update({"v": "'new'"}).execute()
+        assert (report.updated, len(scans)) == (2 * keys.count(), scanned)
+        scans.clear()
+    monkeypatch.setattr(merge_matches, "_MAX_SOURCE_BYTES", 15)
+    acid.table("t").merge(spark.range(2), on="t.id = s.id").when_matched_delete().execute()
+    assert len(scans) == 1
 
 
 def test_what_is_known_of_the_target(acid: AcidSession, spark: SparkSession) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hiveacid import errors
 from hiveacid.spark.session import capabilities
 from hiveacid.table.arrow_read import scan
-from hiveacid.table.write import small_changes, update_delete
+from hiveacid.table.write import driver_reads, simple_conditions, update_delete
 from support.exhaustive import ALL
 
 if TYPE_CHECKING:
@@ -59,7 +59,11 @@ CONDITIONS = [
     "ratio > 5", "moment < TIMESTAMP'1975-01-01 00:00:00'", "name LIKE 'n%' AND k = {n}", "k % 9 = 4", "pair.a = {n}", "big = {n} * 1000000007",
     "t.k = {n}", "k = (SELECT max(k) FROM t)", 'name = "n3"', "big > 9223372036854775807", "k = 1e1", "size(list) = 2 AND k = {n}", "true", "k < 0",
     "pmod(big, 9) = 4 AND tiny + 1 < 4", "(k + {n}) % 7 IN (1, 3)", "k * 2 = {n}", "tiny * 100 = 100", "k - tiny > {n} - 5 * 3", "hash(*) % 3 = 0",
-    "k / 2 = 3", "pmod(k, tiny + 5) = 1", "pmod(-k, 3) = 1",
+    "k / 2 = 3", "pmod(k, tiny + 5) = 1", "pmod(-k, 3) = 1", "k IN (SELECT k FROM other)",
+    "big NOT IN (SELECT b FROM other WHERE b IS NOT NULL) AND k > {n}", "name IN (SELECT n FROM other) OR k = {n}", "NOT (k IN (SELECT k FROM other))",
+    "k NOT IN (SELECT k FROM other WHERE k < 0) AND k < {n}", "k IN (SELECT b FROM other)", "amount IN (SELECT k FROM other)",
+    "k IN (SELECT o.k FROM other o WHERE o.b = t.big)", "day IN (SELECT DATE'1600-01-01')", "k IN (SELECT k FROM other WHERE n LIKE 'n%')",
+    "EXISTS (SELECT 1 FROM other WHERE k = t.tiny)", "k IN (SELECT max(k) FROM other) AND k > (SELECT 1)", "k IN (WITH w AS (SELECT 4 AS k) SELECT k FROM w)",
 ]  # fmt: skip
 ASSIGNMENTS = [
     "amount = amount + 1", "name = 'new', ok = NULL", "tiny = k % 3, big = big + tiny", "short = name", "code = name, part = ratio",
@@ -96,6 +100,12 @@ def test_random_statements_change_the_same_rows_as_jobs(
         )
         for first in (0, 40):
             acid.sql(f"INSERT INTO {name} {FILL.format(first=first, end=first + 40, more=more)}")
+    acid.sql(
+        "CREATE TABLE other (k INT, b BIGINT, n STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql(
+        "INSERT INTO other VALUES (3, 3, 'n1'), (17, 17 * 1000000007L, NULL), (NULL, NULL, 'n6'), (64, -1, 'n%')"
+    )
     random = Random(f"{level} {partitioned}")
     conditions = (
         [*CONDITIONS, "p IS NULL", "p = 'ü' AND k > {n}", "p <> 'a=b/c' OR k = {n}"]
@@ -207,7 +217,7 @@ def test_an_update_of_many_rows_is_a_job(
     no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch, name: str, value: int, limit: str
 ) -> None:
     no_jobs.sql(f"SET {LIMIT} = {limit}")
-    monkeypatch.setattr(small_changes, name, value)
+    monkeypatch.setattr(driver_reads, name, value)
     assert no_jobs.table("t").update({"v": "'few'"}, where="k < 2").updated == 2
     with pytest.raises(AssertionError, match="a job would run"):
         no_jobs.sql("UPDATE t SET v = 'many' WHERE k < 4")
@@ -233,6 +243,16 @@ def test_a_star_stands_for_the_columns_of_the_table(acid: AcidSession, limit: st
         "WHEN MATCHED THEN DELETE"
     )
     assert acid.sql("SELECT k, v FROM s").collect() == [(3, '{"k":3,"v":"new"}')]
+
+
+def test_members_of_a_subquery_are_no_jobs(no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_jobs.sql("DELETE FROM t WHERE k IN (SELECT max(k) FROM t) OR v = 'v0'")
+    no_jobs.sql("UPDATE t SET v = 'not' WHERE k NOT IN (SELECT id FROM range(3) WHERE id LIKE '%2%')")
+    assert rows(no_jobs) == [(1, "not"), (2, "v2"), (3, "not")]
+    monkeypatch.setattr(simple_conditions, "_MAX_VALUES", 2)
+    for where in ("k IN (SELECT id FROM range(3))", "k IN (SELECT t.k)", "(k, v) IN (SELECT 1, 'v1')"):
+        with pytest.raises(AssertionError, match="a job would run"):
+            no_jobs.sql(f"DELETE FROM t WHERE {where}")
 
 
 def test_a_variable_is_replaced_as_by_a_job(no_jobs: AcidSession) -> None:

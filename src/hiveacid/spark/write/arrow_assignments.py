@@ -14,15 +14,12 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.spark.formats.driver_frames import PASSED, is_passed, schema_of
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected
-from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.changed_rows import assigned_values
 
-_PASSED = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
-_PASSED |= {"string", "varchar", "boolean", "date", "binary"}
-COMPUTED = _PASSED | {"char", "timestamp"}
+COMPUTED = PASSED | {"char", "timestamp"}
 """Types of columns that may be set."""
 _INDEX = "__hiveacid_index"
 
@@ -39,13 +36,12 @@ def compute_assignments(
     passed = [
         column
         for column in (*table.columns, *table.partition_columns)
-        if _is_passed(column.type) and _may_be_named(column.name, text)
+        if is_passed(column.type) and may_be_named(column.name, text)
     ]
     numbered = rows.select([column.name for column in passed]).append_column(
         _INDEX, pa.array(np.arange(rows.num_rows))
     )
-    fields = [T.StructField(column.name, column_type(column)) for column in passed]
-    schema = T.StructType([*fields, T.StructField(_INDEX, T.LongType())])
+    schema = T.StructType([*schema_of(passed).fields, T.StructField(_INDEX, T.LongType())])
     frame: Any = facts.spark.createDataFrame(numbered, schema)
     valued, values = assigned_values(table, frame.alias(alias), assignments)
     # A file holds the wall clock that the session shows.
@@ -57,11 +53,6 @@ def compute_assignments(
     return computed.toArrow().sort_by(_INDEX) if rows.num_rows else rows
 
 
-def _may_be_named(column: str, text: str) -> bool:
+def may_be_named(column: str, text: str) -> bool:
     """Tell whether a text of expressions may name a column: contains its name, or could escape a part of it."""
     return column.lower() in text or not column.isidentifier()
-
-
-def _is_passed(hive: str) -> bool:
-    kind = parse_type(hive)
-    return isinstance(kind, Primitive) and kind.name in _PASSED

@@ -5,7 +5,7 @@ A MERGE joins target and source once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -119,13 +119,20 @@ class MergePlan:
         """
         target = quote_name(self.target_alias)
         columns = (*self.table.columns, *self.table.partition_columns)
-        kept = [named(f"{target}.{quote_name(c.name)}", _OLD + c.name) for c in columns if self._keeps(c)]
+        kept = [named(f"{target}.{quote_name(c.name)}", _OLD + c.name) for c in columns if self.keeps(c)]
         values: list[Expression] = []
         for index, clause in enumerate(self.clauses):
             acts = F.expr(f"{_CLAUSE} = {index}")
             for column, expression in (clause.values or {}).items():
                 values.append(named(F.when(acts, as_column(expression)), _new_value_name(index, column)))
         return selected(chosen, [_CLAUSE, f"{target}.{quote_name(ROW_ID)}", *kept, *values])
+
+    def expressions(self) -> Iterator[Expression]:
+        """Yield the expressions of the statement."""
+        yield self.on
+        for clause in self.clauses:
+            given = (clause.condition, *(clause.values or {}).values())
+            yield from (expression for expression in given if expression is not None)
 
     def joined(self, target: DataFrame, source: DataFrame) -> DataFrame:
         """Return target and source joined, each with a column that is NULL if that side has no row."""
@@ -163,7 +170,7 @@ class MergePlan:
             choice = when(holds, str(index), choice)
         return choice
 
-    def _keeps(self, column: Column) -> bool:
+    def keeps(self, column: Column) -> bool:
         """Tell whether a column of the target is read: not if every UPDATE sets it.
 
         Deleted and untouched rows do not need it.
@@ -176,7 +183,7 @@ class MergePlan:
     def _value(self, types: Mapping[str, DataType], column: Column) -> Expression:
         """Return a column's new value: from the clause that acts, else from the target row."""
         nothing = cast("NULL", column_type(column))
-        result = quote_name(_OLD + column.name) if self._keeps(column) else nothing
+        result = quote_name(_OLD + column.name) if self.keeps(column) else nothing
         for index, clause in enumerate(self.clauses):
             if column.name in (clause.values or {}):
                 name = _new_value_name(index, column.name)

@@ -24,9 +24,8 @@ _PLAIN = re.compile(r"[ !#%&(-\[\]-~]*")  # ASCII without quotes, backslash, and
 
 @dataclass(frozen=True)
 class NarrowedSource:
-    """Computed source, its number of rows, and a condition that every matching target row fulfils."""
+    """Number of rows of a source, and a condition that every matching target row fulfils."""
 
-    source: DataFrame
     rows: int
     where: str | None
 
@@ -36,22 +35,18 @@ def can_narrow(plan: MergePlan) -> bool:
 
     A column of a DataFrame (``source["id"]``) may not belong to the computed source.
     """
-    expressions = [plan.on]
-    for clause in plan.clauses:
-        given = (clause.condition, *(clause.values or {}).values())
-        expressions += [expression for expression in given if expression is not None]
-    by_text = all(isinstance(expression, str) for expression in expressions)
+    by_text = all(isinstance(expression, str) for expression in plan.expressions())
     return by_text and not any(clause.when is MatchKind.TARGET_ONLY for clause in plan.clauses)
 
 
-def narrow_source(plan: MergePlan, target: DataFrame, source: DataFrame) -> NarrowedSource:
-    """Compute the source once: a second computation may differ (``rand()``, a changing file)."""
-    computed = source.localCheckpoint(eager=False)  # the job below computes it
-    pairs = [
-        pair
-        for pair in _equal_columns(plan.joined(target, computed))
-        if _is_unique_name(computed, pair.source)
-    ]
+def computed_once(source: DataFrame) -> DataFrame:
+    """Return a source whose first job computes it: a second computation may differ (``rand()``, a changing file)."""
+    return source.localCheckpoint(eager=False)
+
+
+def narrow_source(plan: MergePlan, target: DataFrame, computed: DataFrame) -> NarrowedSource:
+    """Return what the keys of a source (`computed_once`) say about matching target rows."""
+    pairs = equal_columns(plan, target, computed)
     ends = [end(quote_name(pair.source)).cast("string") for pair in pairs for end in (F.min, F.max)]
     (row,) = computed.agg(F.count(F.lit(1)), *ends).collect()
     conditions = []
@@ -59,7 +54,13 @@ def narrow_source(plan: MergePlan, target: DataFrame, source: DataFrame) -> Narr
         low, high = (_literal(row[1 + 2 * index + end], pair.kind) for end in (0, 1))
         if low is not None and high is not None:
             conditions.append(f"{quote_name(pair.target)} BETWEEN {low} AND {high}")
-    return NarrowedSource(computed, row[0], " AND ".join(conditions) or None)
+    return NarrowedSource(row[0], " AND ".join(conditions) or None)
+
+
+def equal_columns(plan: MergePlan, target: DataFrame, source: DataFrame) -> list[EqualColumns]:
+    """Return the pairs of columns that are equal in every match. The source's names are unique in it."""
+    pairs = _equal_columns(plan.joined(target, source))
+    return [pair for pair in pairs if _is_unique_name(source, pair.source)]
 
 
 def _is_unique_name(frame: DataFrame, name: str) -> bool:
@@ -67,7 +68,7 @@ def _is_unique_name(frame: DataFrame, name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _EqualColumns:
+class EqualColumns:
     """Columns of target and source that are equal in every match, and the name of their type without arguments."""
 
     target: str
@@ -75,7 +76,7 @@ class _EqualColumns:
     kind: str
 
 
-def _equal_columns(joined: DataFrame) -> Iterator[_EqualColumns]:
+def _equal_columns(joined: DataFrame) -> Iterator[EqualColumns]:
     join: Any = joined._jdf.queryExecution().analyzed()  # noqa: SLF001
     if join.condition().isEmpty():
         return
@@ -93,7 +94,7 @@ def _equal_columns(joined: DataFrame) -> Iterator[_EqualColumns]:
             kind, other = (str(side.dataType().simpleString()) for side in sides)
             apart = in_target.contains(sides[0]) and not in_target.contains(sides[1])
             if apart and kind == other and kind.partition("(")[0] in _LITERAL_FORMATS:
-                yield _EqualColumns(str(sides[0].name()), str(sides[1].name()), kind.partition("(")[0])
+                yield EqualColumns(str(sides[0].name()), str(sides[1].name()), kind.partition("(")[0])
 
 
 _LITERAL_FORMATS = {"int": "{}", "bigint": "{}L", "decimal": "{}BD", "date": "DATE'{}'", "string": "'{}'"}

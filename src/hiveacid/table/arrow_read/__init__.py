@@ -1,4 +1,4 @@
-"""Rows of a snapshot, read by Arrow in this process: for programs without Spark, and for small UPDATE and DELETE statements.
+"""Rows of a snapshot, read by Arrow in this process: for programs without Spark, and for small UPDATE, DELETE and MERGE statements.
 
 The steps of a read:
 
@@ -9,5 +9,5 @@ The steps of a read:
 3. `delete_matching` drops deleted rows by comparing keys as vectors. `orc.arrow_arrays` drops rows of write ids that are not
    valid. `acid_v1` keeps the newest version of each row where files have update events.
 
-`conditions`, `comparisons` and `arithmetic` make a filter from a condition in SQL, with the types and the order of Spark.
+`conditions`, `comparisons`, `arithmetic` and `truth` make a filter from a condition in SQL, with the types and the order of Spark.
 """

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
-from operator import and_, or_
+from operator import and_
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -40,12 +40,14 @@ from hiveacid.table.arrow_read.comparisons import (
     parse_moment,
     sides_of,
 )
+from hiveacid.table.arrow_read.truth import ALWAYS, NEVER, UNKNOWN, Truth, all_of, any_of
 
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NUMBERED_COLUMN_TEXT = "FieldPath("  # pyarrow's text of a column that is given by its number
 _QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SPELLINGS = {"==": "=", "!=": "<>"}
+SUBQUERY_STARTS = frozenset({"SELECT", "WITH"})
 _MAX_DEPTH = 100
 _MAX_CALCULATIONS = 200  # Arrow evaluates nested expressions by recursion
 # After a closing parenthesis, these show that it ended an operand of a comparison.
@@ -53,7 +55,6 @@ _AFTER_OPERAND = frozenset(
     {*_OPPOSITE, *_SPELLINGS, "<=>", "+", "-", "*", "%", "IS", "IN", "NOT", "BETWEEN", "LIKE"}
 )
 _DIGITS = 38
-NEVER, ALWAYS = pc.scalar(False), pc.scalar(True)  # noqa: FBT003 - values
 
 
 @dataclass(frozen=True)
@@ -64,27 +65,19 @@ class Condition:
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Truth:
-    """Two expressions: one is true where a condition is true, the other where it is false. Both are false at NULL."""
-
-    true: Any
-    false: Any
-
-    def __invert__(self) -> Truth:
-        """Return the truth of the opposite condition."""
-        return Truth(self.false, self.true)
+Members = Callable[[str, Any], Truth]
+"""Returns whether a column, of an Arrow type, is IN the values of a subquery."""
 
 
-UNKNOWN = Truth(NEVER, NEVER)
-
-
-def parse_condition(text: str, table: TableDefinition, alias: str | None = None) -> Condition:
+def parse_condition(
+    text: str, table: TableDefinition, alias: str | None = None, members: Members | None = None
+) -> Condition:
     """Return the filter of a condition on a table; ``alias``: the name by which a statement calls the table.
 
-    Raises ParseError with the position, NoSuchColumnError.
+    ``members``: answers ``column IN (SELECT …)``; without it subqueries are refused. Raises ParseError with the position,
+    NoSuchColumnError.
     """
-    parser = _Parser(table, tokenize(text), alias)
+    parser = _Parser(table, tokenize(text), alias, members)
     truth = parser.disjunction(0)
     if parser.token.kind is not TokenKind.END:
         parser.fail("the condition should end here")
@@ -116,8 +109,10 @@ def condition_of(expression: Any, schema: Any) -> Condition:
 class _Parser:
     """Recursive descent over the tokens of a condition."""
 
-    def __init__(self, table: TableDefinition, tokens: Sequence[Token], alias: str | None) -> None:
-        self._table, self._tokens, self._position = table, tokens, 0
+    def __init__(
+        self, table: TableDefinition, tokens: Sequence[Token], alias: str | None, members: Members | None
+    ) -> None:
+        self._table, self._tokens, self._position, self._members = table, tokens, 0, members
         names = {(table.name.name,), (table.name.database, table.name.name)}
         self._qualifiers = names if alias is None else {(alias.lower(),)}
         self._types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
@@ -155,13 +150,13 @@ class _Parser:
         parts = [self.conjunction(depth)]
         while self.take("OR"):
             parts.append(self.conjunction(depth))
-        return _any(parts)
+        return any_of(parts)
 
     def conjunction(self, depth: int) -> Truth:
         parts = [self.negation(depth)]
         while self.take("AND"):
             parts.append(self.negation(depth))
-        return _all(parts)
+        return all_of(parts)
 
     def negation(self, depth: int) -> Truth:
         if depth > _MAX_DEPTH:
@@ -202,7 +197,7 @@ class _Parser:
             low = self.term()
             self.expect("AND")
             high = self.term()
-            truth = _all([self._binary(left, ">=", low, token), self._binary(left, "<=", high, token)])
+            truth = all_of([self._binary(left, ">=", low, token), self._binary(left, "<=", high, token)])
         elif self.take("LIKE"):
             truth = self._like(left, token)
         elif negated:
@@ -378,7 +373,12 @@ class _Parser:
         return Truth(compare_sides(sides, operator), compare_sides(sides, _OPPOSITE[operator]))
 
     def _in(self, left: Term, token: Token) -> Truth:
+        start = self._position
         self.expect("(")
+        if self.token.keyword in SUBQUERY_STARTS and self._members and left.column and left.hive:
+            self._position = self._closing.get(start, len(self._tokens) - 1)
+            self.expect(")")
+            return self._members(left.column, arrow_type(left.hive))
         items = [self.term()]
         while self.take(","):
             items.append(self.term())
@@ -386,7 +386,7 @@ class _Parser:
         values = [item for item in items if item.kind != "null"]
         fast = self._is_in(left, values, token)
         if fast is None:
-            return _any([self._binary(left, "=", item, token) for item in items])
+            return any_of([self._binary(left, "=", item, token) for item in items])
         others = ~fast & left.expression.is_valid() if len(values) == len(items) else NEVER
         return Truth(fast, others)
 
@@ -462,19 +462,3 @@ def _closing_parentheses(tokens: Sequence[Token]) -> dict[int, int]:
         elif token.keyword == ")" and opened:
             closing[opened.pop()] = position
     return closing
-
-
-def _all(parts: Sequence[Truth]) -> Truth:
-    return Truth(_joined([part.true for part in parts], and_), _joined([part.false for part in parts], or_))
-
-
-def _any(parts: Sequence[Truth]) -> Truth:
-    return ~_all([~part for part in parts])
-
-
-def _joined(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
-    """Join expressions as a balanced tree, so that thousands of them are not nested as deeply."""
-    while len(parts) > 1:
-        pairs = [parts[index : index + 2] for index in range(0, len(parts), 2)]
-        parts = [reduce(join, pair) for pair in pairs]
-    return parts[0]

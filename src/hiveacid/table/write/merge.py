@@ -18,18 +18,29 @@ from hiveacid.spark.parser.stars import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
-from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
+from hiveacid.spark.write.merge_narrowing import can_narrow, computed_once, narrow_source
 from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
+from hiveacid.table.write.merge_matches import matching_rows, may_filter_in_driver
 from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.update_delete import check_assignments, stage_by_spark, write_changes
 from hiveacid.transactions.transaction import Transaction
 
 LARGE = 32 << 20
 """Size in bytes from which the target is filtered by the source before the join, which takes two more Spark jobs."""
+_SMALL = 10_000  # rows of target and source that one task joins and writes faster than several with a shuffle
 Values = Mapping[str, Expression]
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Target and source of the join. ``small``: one task joins and writes them."""
+
+    target: DataFrame
+    source: DataFrame
+    small: bool = False
 
 
 def is_exclusive(context: Context, *, inserts: bool) -> bool:
@@ -94,30 +105,35 @@ class Merge(Displayed):
         on = expand_stars(self.on, self._columns(table))
         plan = MergePlan(table, on, clauses, self.target_alias, self.source_alias)
         with translate_errors():
-            changes = plan.changed_rows(*self._sides(table, txn, plan))
+            sides = self._sides(table, txn, plan)
+            changes = plan.changed_rows(sides.target, sides.source)
             if any(clause.action is not Action.DELETE for clause in clauses):
                 changes = constrain_changes(self.context, table, changes, _defaulted_columns(table, clauses))
         matches = any(clause.when is MatchKind.MATCHED for clause in clauses)
         check = self.context.settings.get(setting_definitions.MERGE_CARDINALITY_CHECK) and matches
         mixed = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in clauses}
-        stage = stage_by_spark(self.context, changes, check_cardinality=check)
+        stage = stage_by_spark(self.context, changes, check_cardinality=check, small=sides.small)
         return write_changes(self.context, table, txn, stage, "MERGE", mixed=mixed)
 
-    def _sides(
-        self, table: TableDefinition, txn: Transaction, plan: MergePlan
-    ) -> tuple[DataFrame, DataFrame]:
+    def _sides(self, table: TableDefinition, txn: Transaction, plan: MergePlan) -> _Sides:
         """Return target and source for the join; a large target is reduced to rows that the source may match."""
-        context = self.context
+        context, source = self.context, self.source
+        if may_filter_in_driver(context, table, plan, source):
+            source = computed_once(source)
+            matching = matching_rows(context, table, txn, plan, source)
+            if matching is not None:
+                return _Sides(matching.target, source, small=matching.joined_rows <= _SMALL)
         snapshot = list_snapshot(context, table, txn)
         rows = snapshot.scan(changing=True)
         if snapshot.size < LARGE or not context.facts.classic or not can_narrow(plan):
-            return rows, self.source
-        narrowed = narrow_source(plan, rows, self.source)
+            return _Sides(rows, source)
+        source = computed_once(source) if source is self.source else source
+        narrowed = narrow_source(plan, rows, source)
         if narrowed.where is not None:
             rows = list_snapshot(context, table, txn, where=narrowed.where).scan(changing=True)
         if narrowed.rows <= context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS):
-            rows = plan.matching(rows, narrowed.source)
-        return rows, narrowed.source
+            rows = plan.matching(rows, source)
+        return _Sides(rows, source)
 
     def _columns(self, table: TableDefinition) -> dict[str, list[str]]:
         """Return the columns of target and source by alias."""

@@ -1,0 +1,124 @@
+"""Rows that the driver reads by Arrow, for statements that change few of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from hiveacid.config import setting_definitions
+from hiveacid.core.model import TableDefinition
+from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
+from hiveacid.spark.formats.expressions import Expression
+from hiveacid.storage.paths import is_local
+from hiveacid.table.arrow_read.conditions import Condition
+from hiveacid.table.arrow_read.scan import Selection, read_batches, reading_threads
+from hiveacid.table.arrow_read.snapshot import Snapshot, take_snapshot
+from hiveacid.table.context import Context
+from hiveacid.table.partitions import PartitionValues, partitions_of
+from hiveacid.table.write.simple_conditions import simple_condition
+from hiveacid.transactions.transaction import Transaction
+
+_MAX_PARTITIONS = 1000
+# Files are read one after the other, and each request to a remote file system takes some 20 ms.
+_MAX_LOCAL_FILES, _MAX_REMOTE_FILES = 500, 8
+_MAX_DELETED, _MAX_UPDATED = 1_000_000, 300_000  # rows
+_MAX_SELECTED_BYTES = 256 << 20  # of the selected rows in Arrow's memory
+_LOCAL_FACTOR = 16
+LEFT_TO_SPARK = (StatementError, CatalogError, UnsupportedFeatureError, pa.ArrowException)
+"""Errors after which Spark carries out the statement, or raises the better error."""
+
+
+@dataclass(frozen=True)
+class SelectedRows:
+    """Selected rows of one partition. ``rows``: an Arrow table of ``ROW__ID`` and, for an UPDATE, all columns."""
+
+    partition: PartitionValues
+    rows: Any
+
+
+def select_rows(
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    where: Expression | None,
+    alias: str | None,
+    columns: tuple[str, ...],
+) -> list[SelectedRows] | None:
+    """Return the selected rows; None if there are too many, or Spark could select others."""
+    if not (where is None or isinstance(where, str)) or not may_read_in_driver(context):
+        return None
+    selection, simple = Selection(columns, row_ids=True, changing=True), None
+    if where is not None:
+        simple = simple_condition(context.facts, table, where, alias)
+        if simple is None:
+            return None
+        selection = _filtered(selection, simple.condition)
+    found = snapshot_for_driver(context, table, txn, selection.predicate)
+    if found is None:
+        return None
+    snapshot, size = found
+    if simple is not None:
+        selection = _filtered(selection, simple.with_values(table, alias))
+    if (
+        columns
+        and size > context.settings.get(setting_definitions.SMALL_CHANGES)
+        and _count(context, snapshot, selection) > _MAX_UPDATED
+    ):
+        return None
+    return read_selected(context, snapshot, selection, _MAX_UPDATED if columns else _MAX_DELETED)
+
+
+def may_read_in_driver(context: Context) -> bool:
+    """Tell whether the settings allow it. Raises UnsupportedFeatureError for a session with patterns as names."""
+    context.facts.require_plain_names()
+    return bool(context.settings.get(setting_definitions.SMALL_CHANGES))
+
+
+def snapshot_for_driver(
+    context: Context, table: TableDefinition, txn: Transaction, predicate: Any
+) -> tuple[Snapshot, int] | None:
+    """Return the files to read for a filter, and their bytes; None if there are too many for one process."""
+    partitions = partitions_of(context, table, txn)
+    if len(partitions or ()) > _MAX_PARTITIONS:
+        return None
+    snapshot = take_snapshot(context, table, txn, partitions=partitions, predicate=predicate)
+    files = [file.length for part in snapshot.partitions for file in part.rows]
+    files += [file.length for part in snapshot.partitions for file in part.events]
+    max_files = _MAX_LOCAL_FILES if is_local(table.location) else _MAX_REMOTE_FILES
+    limit = context.settings.get(setting_definitions.SMALL_CHANGES)
+    max_bytes = limit * _LOCAL_FACTOR if context.facts.local else limit
+    return None if len(files) > max_files or sum(files) > max_bytes else (snapshot, sum(files))
+
+
+def _filtered(selection: Selection, condition: Condition) -> Selection:
+    return replace(selection, predicate=condition.predicate, filtered=condition.columns)
+
+
+def _count(context: Context, snapshot: Snapshot, selection: Selection) -> int:
+    """Return the number of selected rows. Only the columns of the condition are read, which takes little time."""
+    counted = replace(selection, columns=(), row_ids=False)
+    return sum(batch.num_rows for batch in read_batches(context, snapshot, counted, reading_threads()))
+
+
+def read_selected(
+    context: Context, snapshot: Snapshot, selection: Selection, most: int
+) -> list[SelectedRows] | None:
+    """Return the selected rows by partition; None if there are more than ``most`` or they take too much memory."""
+    rows_left, bytes_left = most, _MAX_SELECTED_BYTES
+    selected = []
+    for files in snapshot.partitions:
+        batches = []
+        for batch in read_batches(
+            context, replace(snapshot, partitions=(files,)), selection, reading_threads()
+        ):
+            batches.append(batch)
+            rows_left -= batch.num_rows
+            bytes_left -= batch.nbytes
+            if rows_left < 0 or bytes_left < 0:
+                return None
+        if batches:
+            partition = () if files.partition is None else files.partition.values
+            selected.append(SelectedRows(partition, pa.Table.from_batches(batches)))
+    return selected

@@ -1,0 +1,126 @@
+"""Target rows that the source of a MERGE may match, read by Arrow, so that no job scans the target.
+
+The source is computed once. Its keys filter the target in the driver; Spark joins the remaining rows with the source, and
+decides on matches and clauses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyspark.sql import DataFrame
+
+from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.schema.types import parse_type, quote_name
+from hiveacid.orc.stored_values import arrow_type
+from hiveacid.spark.formats.driver_frames import broadcast_rows, empty_frame, estimated_bytes, is_passed
+from hiveacid.spark.parser.lexer import tokenize
+from hiveacid.spark.session.capabilities import ARROW_FRAMES
+from hiveacid.spark.write.changed_rows import MergePlan
+from hiveacid.spark.write.merge_narrowing import can_narrow, equal_columns
+from hiveacid.table.arrow_read.scan import Selection, output_schema
+from hiveacid.table.context import Context
+from hiveacid.table.write.driver_reads import (
+    LEFT_TO_SPARK,
+    may_read_in_driver,
+    read_selected,
+    snapshot_for_driver,
+)
+from hiveacid.table.write.simple_conditions import is_one_of
+from hiveacid.transactions.transaction import Transaction
+
+_MAX_ROWS = 300_000  # of the source, and of matching target rows
+_MAX_SOURCE_BYTES = 256 << 20
+_KEYS = frozenset({"int", "bigint", "decimal", "date", "string", "varchar"})
+_NEEDS_SCAN = re.compile("select|input_|block_|row__", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class MatchingRows:
+    """Target rows that the source may match, with the needed columns. ``joined_rows``: of target and source."""
+
+    target: DataFrame
+    joined_rows: int
+
+
+def may_filter_in_driver(
+    context: Context, table: TableDefinition, plan: MergePlan, source: DataFrame
+) -> bool:
+    """Tell whether the driver may read the columns of the target that the statement needs, and the source is not large."""
+    return (
+        context.facts.classic
+        and context.facts.version >= ARROW_FRAMES
+        and may_read_in_driver(context)
+        and can_narrow(plan)
+        and not _NEEDS_SCAN.search(_texts(plan))
+        and all(is_passed(column.type) for column in _needed_columns(table, plan))
+        and estimated_bytes(source) <= _MAX_SOURCE_BYTES
+    )
+
+
+def _texts(plan: MergePlan) -> str:
+    return " ".join(str(expression) for expression in plan.expressions()).lower()
+
+
+def _needed_columns(table: TableDefinition, plan: MergePlan) -> list[Column]:
+    names = set(_target_names(plan))
+    columns = (*table.columns, *table.partition_columns)
+    return [column for column in columns if plan.keeps(column) or column.name in names]
+
+
+def _target_names(plan: MergePlan) -> Iterator[str]:
+    """Yield the names in the expressions that may be those of the target's columns: all but ``source.name``."""
+    for expression in plan.expressions():
+        before = ("", "")
+        for token in tokenize(str(expression)):
+            name = token.name.lower()
+            if token.is_name and before != (plan.source_alias or "", "."):
+                yield name
+            before = (before[1], name)
+
+
+def matching_rows(
+    context: Context, table: TableDefinition, txn: Transaction, plan: MergePlan, source: DataFrame
+) -> MatchingRows | None:
+    """Return the target rows with a key of the source; None if a job has to scan the target.
+
+    ``source``: computed by its first job.
+    """
+    columns = _needed_columns(table, plan)
+    empty = empty_frame(context.facts, columns)
+    types = {column.name: column.type for column in columns}
+    pairs = [p for p in equal_columns(plan, empty, source) if is_one_of(types.get(p.target, ""), _KEYS)]
+    if not pairs:
+        return None
+    keys: Any = source.select(*[quote_name(pair.source) for pair in pairs]).limit(_MAX_ROWS + 1)
+    values = keys.toArrow()
+    if values.num_rows > _MAX_ROWS:
+        return None
+    members = [
+        ds.field(pair.target).isin(
+            values.column(index).unique().drop_null().cast(arrow_type(parse_type(types[pair.target])))
+        )
+        for index, pair in enumerate(pairs)
+    ]
+    names = tuple(types)
+    selection = Selection(
+        names, reduce(and_, members), tuple(pair.target for pair in pairs), row_ids=True, changing=True
+    )
+    try:
+        found = snapshot_for_driver(context, table, txn, selection.predicate)
+        parts = None if found is None else read_selected(context, found[0], selection, _MAX_ROWS)
+    except LEFT_TO_SPARK:
+        return None
+    if parts is None:
+        return None
+    rows = pa.concat_tables(
+        [output_schema(table, names, row_ids=True).empty_table(), *(part.rows for part in parts)]
+    )
+    return MatchingRows(broadcast_rows(context.facts, columns, rows), rows.num_rows + values.num_rows)
