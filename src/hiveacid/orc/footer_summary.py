@@ -244,7 +244,9 @@ def _postscript(data: bytes) -> tuple[int, Compression, int]:
 
 @lru_cache(maxsize=200)
 def _columns(types: tuple[int | bytes, ...]) -> tuple[bool, Struct]:
-    tail = OrcTail("", 0, types=parse_types([message for message in types if isinstance(message, bytes)]))
+    tail = OrcTail(
+        "", 0, types=parse_types(tuple(message for message in types if isinstance(message, bytes)))
+    )
     return tail.is_acid, row_schema(tail)
 
 

@@ -360,7 +360,8 @@ def _statistics(path: str, raw: tuple[bytes, ...], columns: int, rows: int) -> S
     return StatisticsList(path, raw)
 
 
-def parse_types(packed: Sequence[bytes]) -> tuple[OrcType, ...]:
+@lru_cache(maxsize=100)  # the files of a table have the same
+def parse_types(packed: tuple[bytes, ...]) -> tuple[OrcType, ...]:
     """Return the types that a footer lists. Raises WireError."""
     if not packed:
         _raise_wire_error("the footer has no types")

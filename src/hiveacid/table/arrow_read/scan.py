@@ -19,6 +19,7 @@ from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.errors import StatementError, UnsupportedFeatureError
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.acid_v1 import NewestVersions, newest_versions
 from hiveacid.table.arrow_read.delete_matching import DeleteKeys, Keys, deleted_among
 from hiveacid.table.arrow_read.flat_files import read_flat_file
@@ -29,8 +30,9 @@ from hiveacid.table.context import StoreContext
 
 ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])
 BATCH_ROWS = 131_072
-_THREADS = 16
+_REQUEST_THREADS = 16
 _MOST_CHANGING = 4_000_000  # rows of a stripe: their keys and the columns of a condition take some 150 MB
+_FEW_ROWS = 50_000  # that one thread decodes in less time than others take to start
 _MAX_READING_THREADS = 4  # each holds a stripe
 _POSITION = "\0position"  # no column has such a name
 
@@ -110,18 +112,24 @@ class _PartitionReader:
             _ = self._deletes  # computed before the threads start
         stripes: Iterable[tuple[OrcRows, int]]
         stripes = ((file, stripe) for file in opened for stripe in self._stripes(file))
-        if self.threads > 1:
+        threads = self.threads if sum(file.tail.number_of_rows for file in opened) > _FEW_ROWS else 1
+        if threads > 1:
             stripes = [*stripes]
-            self._column_threads = max(1, self.threads // max(1, len(stripes)))
-        for batch in map_in_order(self._read_stripe, stripes, self.threads):
+            self._column_threads = max(1, threads // max(1, len(stripes)))
+        for batch in map_in_order(self._read_stripe, stripes, threads):
             if batch.num_rows:
                 yield batch
 
     def _open(self, level: Any) -> list[OrcRows]:
         table, fs = self.snapshot.table, self.context.fs
-        with ThreadPoolExecutor(max(1, min(_THREADS, len(self.files.rows)))) as pool:
-            files = pool.map(lambda file: OrcRows(fs, file, table, level), self.files.rows)
-            return [file for file in files if file.tail.number_of_rows]
+        tasks = [(fs, file, table, level) for file in self.files.rows]
+        files = map_in_order(OrcRows, tasks, min(self._request_threads, len(tasks)))
+        return [file for file in files if file.tail.number_of_rows]
+
+    @property
+    def _request_threads(self) -> int:
+        """Return the number of threads that read footers: a remote file system answers late, a local one at once."""
+        return 1 if is_local(self.snapshot.table.location) else _REQUEST_THREADS
 
     @cached_property
     def _partition(self) -> dict[str, Any]:
@@ -237,8 +245,8 @@ class _PartitionReader:
     def _deletes(self) -> DeleteKeys | None:
         if not self.files.events:
             return None
-        with ThreadPoolExecutor(min(_THREADS, len(self.files.events))) as pool:
-            tables = [*pool.map(self._read_events, self.files.events)]
+        tasks = [(file,) for file in self.files.events]
+        tables = [*map_in_order(self._read_events, tasks, min(self._request_threads, len(tasks)))]
         return DeleteKeys.of([events.select([*KEY]) for events in tables])
 
     def _read_events(self, file: EventFile) -> Any:
