@@ -1,4 +1,4 @@
-"""Random legal locations read without Spark: the committed rows and row ids, with and without a condition.
+"""Random legal locations read without Spark: the committed rows and row ids, with and without a condition or threads.
 
 Each table's partitions are random locations under one list of write ids. Stripes of one row make pruning and
 delete events work across stripes, too.
@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -29,6 +30,7 @@ from hiveacid.datasource.change_rows import read_file_changes
 from hiveacid.datasource.change_source import ChangeOptions, ChangeSource
 from hiveacid.storage.locations import list_locations
 from hiveacid.stores.clock import SystemClock
+from hiveacid.table.arrow_read import scan
 from hiveacid.table.arrow_read.scan import read_batches
 from hiveacid.table.arrow_read.snapshot import take_snapshot
 from support.directories.files import write_location
@@ -124,7 +126,8 @@ def test_committed_rows_are_read_from_any_legal_location(wh: ArrowWarehouse, see
             selection = select(table.definition, columns, where, row_ids=row_ids)
             with reader_of(wh, table.definition, ids) as txn:
                 found = take_snapshot(wh.context, table.definition, txn, predicate=selection.predicate)
-                return [*read_batches(wh.context, found, selection)]
+                with patch.object(scan, "_FEW_ROWS", 0):  # threads also for few rows
+                    return [*read_batches(wh.context, found, selection, random.choice((1, 2, 8)))]
 
         def listed(where: str | None) -> list[Row]:
             events = [row for batch in read(None, where, row_ids=True) for row in batch.to_pylist()]

@@ -53,20 +53,22 @@ class MatchingRows:
 def may_filter_in_driver(
     context: Context, table: TableDefinition, plan: MergePlan, source: DataFrame
 ) -> bool:
-    """Tell whether the driver may read the columns of the target that the statement needs, and the source is not large."""
-    return (
-        context.facts.classic
-        and context.facts.version >= ARROW_FRAMES
-        and may_read_in_driver(context)
-        and can_narrow(plan)
-        and not _NEEDS_SCAN.search(_texts(plan))
-        and all(is_passed(column.type) for column in _needed_columns(table, plan))
-        and estimated_bytes(source) <= _MAX_SOURCE_BYTES
-    )
+    """Tell whether the driver may read the columns of the target that the statement needs, and the source is not large.
 
-
-def _texts(plan: MergePlan) -> str:
-    return " ".join(str(expression) for expression in plan.expressions()).lower()
+    Only with a local master: on a cluster an executor that is lost would take its part of the computed source along.
+    """
+    try:
+        return (
+            context.facts.local
+            and context.facts.version >= ARROW_FRAMES
+            and may_read_in_driver(context)
+            and can_narrow(plan)
+            and not any(_NEEDS_SCAN.search(str(expression)) for expression in plan.expressions())
+            and all(is_passed(column.type) for column in _needed_columns(table, plan))
+            and estimated_bytes(source) <= _MAX_SOURCE_BYTES
+        )
+    except LEFT_TO_SPARK:
+        return False
 
 
 def _needed_columns(table: TableDefinition, plan: MergePlan) -> list[Column]:
@@ -81,7 +83,7 @@ def _target_names(plan: MergePlan) -> Iterator[str]:
         before = ("", "")
         for token in tokenize(str(expression)):
             name = token.name.lower()
-            if token.is_name and before != (plan.source_alias or "", "."):
+            if token.is_name and before != ((plan.source_alias or "").lower(), "."):
                 yield name
             before = (before[1], name)
 
