@@ -15,7 +15,7 @@ from hiveacid import errors
 from hiveacid.spark.session import capabilities
 from hiveacid.table.arrow_read import scan
 from hiveacid.table.write import driver_reads, simple_conditions, update_delete
-from support.exhaustive import ALL
+from support.exhaustive import ALL, ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +112,7 @@ def test_random_statements_change_the_same_rows_as_jobs(
         if partitioned
         else CONDITIONS
     )
-    for step in range(80 if ALL else 8):
+    for step in range(30 if ONCE else 80 if ALL else 8):
         where = random.choice(conditions).format(n=random.randrange(80), m=random.randrange(80))
         where = f"{where} AND k > {random.randrange(60)}" if random.random() < 0.4 else where
         values = random.choice(ASSIGNMENTS)
