@@ -314,7 +314,9 @@ class HiveServers:
             cleans=str(self.cleans).lower(),
             timeout=self.timeout,
             workers=4 if self.is_hive3 else 1,  # one of 3.1 looks at the queue every ten seconds
-            initiator="true" if self.is_hive3 else "false",  # 3.1 has no cleaner without it
+            # 3.1 has no cleaner without it. It also forgets write ids of committed transactions every two seconds, which
+            # writes the list of an old snapshot in another way.
+            initiator=str(self.cleans and self.is_hive3).lower(),
         )
         pairs = [line.split("=", 1) for line in text.splitlines() if line]
         if self.is_hive3:
