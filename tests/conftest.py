@@ -46,7 +46,9 @@ TESTS = Path(__file__).parent
 
 def pytest_configure() -> None:
     """Let the processes that tests start import `support`, too, and their JVMs use the archive of classes."""
-    pytest.register_assert_rewrite("support.contract")  # a failed assert there shows its values, as in a test module
+    pytest.register_assert_rewrite(
+        "support.contract"
+    )  # a failed assert there shows its values, as in a test module
     path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     if path[0] not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(path)

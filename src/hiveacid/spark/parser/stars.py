@@ -1,6 +1,7 @@
 """Stars in the expressions of UPDATE, DELETE and MERGE (``hash(*)``, ``struct(t.*)``), replaced by column names.
 
-Spark would expand a star to all columns of the frame that it evaluates, which has ``ROW__ID`` and other columns besides those of the table.
+Spark itself would expand a star to all columns of the scan, which has ``ROW__ID`` and other columns besides those of
+the table.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ _QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
 
 
 def expand_stars(expression: Expression, relations: Mapping[str, Sequence[str]]) -> Expression:
-    """Return the expression with the columns of the relations, by alias, in place of stars. Subqueries are unchanged.
+    """Return the expression with column names in place of stars. Stars in subqueries stay.
 
-    The alias '' stands for a relation without one. Raises StatementError for a star with EXCEPT.
+    ``relations``: column names by alias; the alias '' is that of a relation without one. Raises StatementError for a star
+    with EXCEPT.
     """
     if not isinstance(expression, str) or "*" not in expression:
         return expression
@@ -36,7 +38,7 @@ def expand_stars(expression: Expression, relations: Mapping[str, Sequence[str]])
         if index and tokens[index - 1].keyword == ".":
             qualifier = tokens[index - 2]
             if (index > 2 and tokens[index - 3].keyword == ".") or qualifier.name.lower() not in columns:  # noqa: PLR2004
-                continue  # fields of a struct
+                continue  # all fields of a struct, or a table of another name
             start, names = qualifier.start, columns[qualifier.name.lower()]
         if tokens[index + 1].keyword == "EXCEPT":
             raise StatementError("name the columns instead of * EXCEPT", line=star.line, column=star.column)
@@ -46,8 +48,8 @@ def expand_stars(expression: Expression, relations: Mapping[str, Sequence[str]])
 
 
 def _stars(tokens: Sequence[Token]) -> list[int]:
-    """Return the positions of the asterisks, outside of subqueries, that do not multiply."""
-    found, in_query = [], [False]
+    """Return the positions of asterisks that are stars (not multiplication signs), outside of subqueries."""
+    positions, in_query = [], [False]
     for index, token in enumerate(tokens):
         match token.keyword:
             case "(":
@@ -55,5 +57,5 @@ def _stars(tokens: Sequence[Token]) -> list[int]:
             case ")" if len(in_query) > 1:
                 in_query.pop()
             case "*" if not in_query[-1] and (not index or tokens[index - 1].keyword in ("(", ",", ".")):
-                found.append(index)
-    return found
+                positions.append(index)
+    return positions

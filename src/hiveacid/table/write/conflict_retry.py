@@ -27,11 +27,11 @@ def run_with_retry(
     *,
     exclusive: bool = False,
 ) -> WriteReport:
-    """Run a changing statement under its lock; retry it with a new snapshot after a write conflict.
+    """Run a changing statement under its lock; after a write conflict, run it again with a new snapshot.
 
-    A statement in its own transaction is retried ``hive.txn.retrysnapshot.max.count`` times. Inside
-    ``acid.transaction()`` the caller gets the WriteConflictError. ``exclusive``: wait for other writers even if
-    ``hive.txn.xlock.write`` is false.
+    A statement with a transaction of its own has ``hive.txn.retrysnapshot.max.count`` retries. Inside
+    ``acid.transaction()`` (``joined``) the first conflict raises WriteConflictError. ``exclusive``: wait for other
+    writers even if ``hive.txn.xlock.write`` is false.
     """
     attempts = 0 if joined is not None else context.settings.get(setting_definitions.RETRY_SNAPSHOT)
     for attempt in range(attempts + 1):
@@ -49,21 +49,23 @@ def run_with_retry(
                 raise
             if attempt == attempts:
                 raise retries_exhausted(f"{verb} on {name}", attempt + 1, error) from error
-            logger.info("%s on %s lost a race; trying again with a fresh snapshot", verb, name)
+            logger.info("%s on %s had a write conflict; retrying with a new snapshot", verb, name)
     raise AssertionError  # the loop returns or raises
 
 
 def retries_exhausted(statement: str, times: int, error: WriteConflictError) -> WriteConflictError:
-    """Return the error of a statement that lost to other writers ``times`` times; ``error``: the last conflict."""
+    """Return the error of a statement that had ``times`` write conflicts, of which ``error`` is the last."""
     tried = "once" if times == 1 else f"{times} times, each time with a new snapshot"
     return WriteConflictError(
-        f"{statement} was tried {tried}, and other writers committed changes of the same rows' table or partition "
-        f"first. Nothing was written. Run it again; let it try more often ({setting_definitions.RETRY_SNAPSHOT.name}, "
-        f"now {times - 1}), or let writers wait for each other ({setting_definitions.XLOCK_WRITE.name}=true). Last conflict: {error}"
+        f"{statement} was tried {tried}, and other writers committed changes of the same table or partition first. "
+        f"Nothing was written. Run it again, allow more retries ({setting_definitions.RETRY_SNAPSHOT.name}, now "
+        f"{times - 1}), or let writers wait for each other ({setting_definitions.XLOCK_WRITE.name}=true). Last conflict: {error}"
     )
 
 
 def change_lock(context: Context, name: TableName, *, exclusive: bool = False) -> LockComponent:
     """Return the lock that UPDATE, DELETE and MERGE take."""
-    alone = exclusive or context.settings.get(setting_definitions.XLOCK_WRITE)
-    return LockComponent(LockType.EXCL_WRITE if alone else LockType.SHARED_WRITE, name.database, name.name)
+    excludes_writers = exclusive or context.settings.get(setting_definitions.XLOCK_WRITE)
+    return LockComponent(
+        LockType.EXCL_WRITE if excludes_writers else LockType.SHARED_WRITE, name.database, name.name
+    )

@@ -1,4 +1,4 @@
-"""Rows that the driver reads by Arrow, for statements that change few of them."""
+"""Rows that UPDATE, DELETE and MERGE change, read by Arrow in the driver instead of a Spark job, if they are few."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ _MAX_PARTITIONS = 1000
 _MAX_LOCAL_FILES, _MAX_REMOTE_FILES = 500, 8
 _MAX_DELETED, _MAX_UPDATED = 1_000_000, 300_000  # rows
 _MAX_SELECTED_BYTES = 256 << 20  # of the selected rows in Arrow's memory
+# With a local master the driver has all cores, and may read a table 16 times as large as on a cluster.
 _LOCAL_FACTOR = 16
 LEFT_TO_SPARK = (StatementError, CatalogError, UnsupportedFeatureError, pa.ArrowException)
-"""Errors after which Spark carries out the statement, or raises the better error."""
+"""Errors after which the statement runs as a Spark job, which succeeds or raises a more precise error."""
 
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """Selected rows of one partition. ``rows``: an Arrow table of ``ROW__ID`` and, for an UPDATE, all columns."""
+    """Selected rows of one partition. ``rows``: an Arrow table of ``ROW__ID`` and the columns that were asked for."""
 
     partition: PartitionValues
     rows: Any
@@ -46,7 +47,10 @@ def select_rows(
     alias: str | None,
     columns: tuple[str, ...],
 ) -> list[SelectedRows] | None:
-    """Return the selected rows; None if there are too many, or Spark could select others."""
+    """Return the rows that a condition selects; None if they are too many, or Spark could select other rows.
+
+    ``columns``: to read besides ``ROW__ID``: none for a DELETE, all for an UPDATE. Raises `LEFT_TO_SPARK`.
+    """
     if not (where is None or isinstance(where, str)) or not may_read_in_driver(context):
         return None
     selection, simple = Selection(columns, row_ids=True, changing=True), None
@@ -61,17 +65,15 @@ def select_rows(
     snapshot, size = found
     if simple is not None:
         selection = _filtered(selection, simple.with_values(table, alias))
-    if (
-        columns
-        and size > context.settings.get(setting_definitions.SMALL_CHANGES)
-        and _count(context, snapshot, selection) > _MAX_UPDATED
-    ):
+    # Reading all columns of a large table only to find too many rows would take long: count them first.
+    is_large = size > context.settings.get(setting_definitions.SMALL_CHANGES)
+    if columns and is_large and _count(context, snapshot, selection) > _MAX_UPDATED:
         return None
     return read_selected(context, snapshot, selection, _MAX_UPDATED if columns else _MAX_DELETED)
 
 
 def may_read_in_driver(context: Context) -> bool:
-    """Tell whether the settings allow it. Raises UnsupportedFeatureError for a session with patterns as names."""
+    """Tell whether the settings allow reads in the driver. Raises UnsupportedFeatureError as `require_plain_names`."""
     context.facts.require_plain_names()
     return bool(context.settings.get(setting_definitions.SMALL_CHANGES))
 
@@ -79,17 +81,17 @@ def may_read_in_driver(context: Context) -> bool:
 def snapshot_for_driver(
     context: Context, table: TableDefinition, txn: Transaction, predicate: Any
 ) -> tuple[Snapshot, int] | None:
-    """Return the files to read for a filter, and their bytes; None if there are too many for one process."""
+    """Return the files to read for a filter, and their bytes; None if they are too many or too large for the driver."""
     partitions = partitions_of(context, table, txn)
     if len(partitions or ()) > _MAX_PARTITIONS:
         return None
     snapshot = take_snapshot(context, table, txn, partitions=partitions, predicate=predicate)
-    files = [file.length for part in snapshot.partitions for file in part.rows]
-    files += [file.length for part in snapshot.partitions for file in part.events]
+    lengths = [file.length for part in snapshot.partitions for file in part.rows]
+    lengths += [file.length for part in snapshot.partitions for file in part.events]
     max_files = _MAX_LOCAL_FILES if is_local(table.location) else _MAX_REMOTE_FILES
-    limit = context.settings.get(setting_definitions.SMALL_CHANGES)
-    max_bytes = limit * _LOCAL_FACTOR if context.facts.local else limit
-    return None if len(files) > max_files or sum(files) > max_bytes else (snapshot, sum(files))
+    max_bytes = context.settings.get(setting_definitions.SMALL_CHANGES)
+    max_bytes *= _LOCAL_FACTOR if context.facts.local else 1
+    return (snapshot, sum(lengths)) if len(lengths) <= max_files and sum(lengths) <= max_bytes else None
 
 
 def _filtered(selection: Selection, condition: Condition) -> Selection:
@@ -97,22 +99,21 @@ def _filtered(selection: Selection, condition: Condition) -> Selection:
 
 
 def _count(context: Context, snapshot: Snapshot, selection: Selection) -> int:
-    """Return the number of selected rows. Only the columns of the condition are read, which takes little time."""
+    """Return the number of selected rows. Only the columns of the condition are read."""
     counted = replace(selection, columns=(), row_ids=False)
     return sum(batch.num_rows for batch in read_batches(context, snapshot, counted, reading_threads()))
 
 
 def read_selected(
-    context: Context, snapshot: Snapshot, selection: Selection, most: int
+    context: Context, snapshot: Snapshot, selection: Selection, max_rows: int
 ) -> list[SelectedRows] | None:
-    """Return the selected rows by partition; None if there are more than ``most`` or they take too much memory."""
-    rows_left, bytes_left = most, _MAX_SELECTED_BYTES
+    """Return the selected rows by partition; None if they are more than ``max_rows`` or take too much memory."""
+    rows_left, bytes_left = max_rows, _MAX_SELECTED_BYTES
     selected = []
     for files in snapshot.partitions:
+        part = replace(snapshot, partitions=(files,))
         batches = []
-        for batch in read_batches(
-            context, replace(snapshot, partitions=(files,)), selection, reading_threads()
-        ):
+        for batch in read_batches(context, part, selection, reading_threads()):
             batches.append(batch)
             rows_left -= batch.num_rows
             bytes_left -= batch.nbytes

@@ -13,5 +13,6 @@ def insert_lock_type(settings: Settings, *, overwrite: bool) -> LockType:
     )
     if overwrite:
         return LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE
-    # SHARED_READ does not block EXCL_WRITE; the rows would be lost below an overwrite with a higher write id
+    # An overwrite that takes EXCL_WRITE does not wait for SHARED_READ. The base of one with a higher write id would hide
+    # the rows that this statement commits.
     return LockType.SHARED_READ if exclusive else LockType.SHARED_WRITE

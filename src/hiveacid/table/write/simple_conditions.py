@@ -1,4 +1,4 @@
-"""Conditions of UPDATE and DELETE that Arrow evaluates exactly as Spark does."""
+"""Conditions of UPDATE and DELETE that Arrow evaluates exactly as Spark does: simple conditions."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from hiveacid.spark.predicates.subquery_values import subquery_of
 from hiveacid.spark.session.capabilities import ARROW_FRAMES, SparkFacts
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.table.arrow_read.conditions import SUBQUERY_STARTS, Condition, parse_condition
-from hiveacid.table.arrow_read.truth import ANYTHING, membership
+from hiveacid.table.arrow_read.truth import ANYTHING, Truth, membership
 
-_COMPARED_ALIKE = frozenset(
+# Types whose values Arrow and Spark compare in the same way; decimals only up to _EXACT_DIGITS.
+_EXACT_TYPES = frozenset(
     {"tinyint", "smallint", "int", "bigint", "decimal", "string", "varchar", "boolean", "date"}
 )
 _TEXTS = frozenset({"string", "varchar"})
-# Digits of decimals that Spark compares with each other and with whole numbers without rounding.
-_NARROW_DECIMAL = 18
-# Text whose meaning depends on Spark's settings: quotes, backslashes, ${variables}, numbers with an exponent. Spark
-# evaluates LIKE by Java's regular expressions. Numbers of 19 digits and more may be decimals that Spark rounds.
+# Spark compares decimals of at most 18 digits with each other and with whole numbers without rounding.
+_EXACT_DIGITS = 18
+# The meaning of double quotes, backslashes, ${variables} and numbers with an exponent depends on Spark's settings. Numbers
+# of 19 digits and more may be decimals that Spark rounds. Spark evaluates LIKE by Java's regular expressions.
 _DEPENDS_ON_SPARK = re.compile(r'["\\]|\$\{|\d[eE]|\d{19}|\blike\b', re.IGNORECASE)
 _SUBQUERY = re.compile("select|with", re.IGNORECASE)
 _PMOD = re.compile("pmod", re.IGNORECASE)
@@ -37,9 +38,9 @@ _MAX_VALUES = 1_000_000  # of a subquery
 
 @dataclass(frozen=True)
 class SimpleCondition:
-    """A condition whose filter Arrow evaluates. ``subquery``: of its ``column IN (SELECT …)``, not computed yet.
+    """A condition and its filter for Arrow. ``subquery``: the one of ``column IN (SELECT …)``, not computed yet.
 
-    Until it is computed, ``condition`` is true for all rows that some values of the subquery would select.
+    With a subquery, ``condition`` selects each row that any result of the subquery could select.
     """
 
     text: str
@@ -47,7 +48,7 @@ class SimpleCondition:
     subquery: DataFrame | None = None
 
     def with_values(self, table: TableDefinition, alias: str | None) -> Condition:
-        """Compute the subquery and return the whole condition. Raises UnsupportedFeatureError for too many values."""
+        """Compute the subquery and return the exact filter. Raises UnsupportedFeatureError for too many values."""
         if self.subquery is None:
             return self.condition
         frame: Any = self.subquery.limit(_MAX_VALUES + 1)
@@ -56,30 +57,30 @@ class SimpleCondition:
         if len(values) > _MAX_VALUES:
             raise UnsupportedFeatureError(f"the subquery has more than {_MAX_VALUES} values")
         return parse_condition(
-            self.text, table, alias, lambda column, kind: membership(*_same_type(column, kind, values))
+            self.text, table, alias, lambda column, data_type: _is_member(column, data_type, values)
         )
 
 
-def _same_type(column: str, data_type: Any, values: Any) -> tuple[Any, Any]:
-    """Return a column as an expression, and values, both of one type."""
+def _is_member(column: str, data_type: Any, values: Any) -> Truth:
+    """Return the truth of ``column IN (values)``. Values may be wider integers than those of the column."""
     field: Any = ds.field(column)
     if pa.types.is_integer(data_type):
-        return field.cast(pa.int64()), values.cast(pa.int64())
-    return field, values.cast(data_type)
+        field, data_type = field.cast(pa.int64()), pa.int64()
+    return membership(field, values.cast(data_type))
 
 
 def simple_condition(
     facts: SparkFacts, table: TableDefinition, where: str, alias: str | None
 ) -> SimpleCondition | None:
-    """Return a condition for Arrow; None for one whose value could be another one in Spark.
+    """Return a condition as a filter for Arrow; None if Spark could select other rows by it.
 
-    Raises StatementError, CatalogError, UnsupportedFeatureError.
+    ``alias``: the name by which the condition calls the table. Raises StatementError, CatalogError, UnsupportedFeatureError.
     """
-    outside = _without_subqueries(where)
-    if _DEPENDS_ON_SPARK.search(outside):
+    own_text = _without_subqueries(where)
+    if _DEPENDS_ON_SPARK.search(own_text):
         return None
     subquery = None
-    if outside != where:
+    if own_text != where:
         if facts.version < ARROW_FRAMES or not facts.classic:
             return None
         subquery = subquery_of(facts, table, where, alias or table.name.name)
@@ -88,13 +89,13 @@ def simple_condition(
     condition = parse_condition(
         where, table, alias, None if subquery is None else lambda _column, _type: ANYTHING
     )
-    return (
-        SimpleCondition(where, condition, subquery) if _is_alike(facts, table, outside, condition) else None
-    )
+    if not _selects_as_spark(facts, table, own_text, condition):
+        return None
+    return SimpleCondition(where, condition, subquery)
 
 
 def _without_subqueries(where: str) -> str:
-    """Return a condition without the texts of its subqueries, which Spark computes."""
+    """Return the text of a condition without the texts of its subqueries, which Spark computes."""
     if not _SUBQUERY.search(where):
         return where
     parts, start, depth = [], 0, 0
@@ -108,12 +109,13 @@ def _without_subqueries(where: str) -> str:
     return "".join((*parts, where[start:]))
 
 
-def _is_alike(facts: SparkFacts, table: TableDefinition, where: str, condition: Condition) -> bool:
+def _selects_as_spark(facts: SparkFacts, table: TableDefinition, where: str, condition: Condition) -> bool:
+    """Tell whether Spark selects the same rows, with the types of these columns and the settings of the session."""
     types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
-    if not all(_is_compared_alike(types[name]) for name in condition.columns):
+    if not all(_is_exact(types[name]) for name in condition.columns):
         return False
     if "'" in where and not all(is_one_of(types[name], _TEXTS) for name in condition.columns):
-        # Otherwise Spark compares some numbers and days with a text as texts, or with NULL if it does not fit.
+        # Without ANSI mode Spark compares some numbers and dates with a text as texts, or with NULL if the text does not fit.
         ansi = str(facts.spark.conf.get("spark.sql.ansi.enabled"))
         if ansi.lower() != "true":
             return False
@@ -126,10 +128,10 @@ def is_one_of(hive: str, names: frozenset[str]) -> bool:
     return isinstance(kind, Primitive) and kind.name in names
 
 
-def _is_compared_alike(hive: str) -> bool:
-    kind = parse_type(hive)
+def _is_exact(text: str) -> bool:
+    hive = parse_type(text)
     return (
-        isinstance(kind, Primitive)
-        and kind.name in _COMPARED_ALIKE
-        and (kind.name != "decimal" or kind.args[0] <= _NARROW_DECIMAL)
+        isinstance(hive, Primitive)
+        and hive.name in _EXACT_TYPES
+        and (hive.name != "decimal" or hive.args[0] <= _EXACT_DIGITS)
     )
