@@ -248,3 +248,26 @@ def test_columns_that_every_update_sets_are_not_read(acid: AcidSession, spark: S
         WhenClause(MatchKind.MATCHED, Action.UPDATE, "s.n = 1", {**sets, "m": "1.0"}),
         WhenClause(MatchKind.MATCHED, Action.UPDATE, values={"m": "2.0"}),
     ) == {"id", "v", "n", "d"}
+
+
+@pytest.mark.usefixtures("narrowed")
+def test_names_of_columns_may_have_capitals(acid: AcidSession, spark: SparkSession) -> None:
+    acid.sql(CREATE)
+    acid.sql(FILL)
+    spark.range(3).selectExpr("id AS Id").createOrReplaceTempView("s")
+    acid.sql(
+        "MERGE INTO t USING s ON T.ID = S.ID AND t.`P` = 1 WHEN MATCHED THEN UPDATE SET V = concat(T.V, s.ID)"
+    )
+    assert rows(acid, "SELECT id, v FROM t WHERE length(v) > 2 AND id < 5") == [(1, "v11")]
+
+
+@pytest.mark.usefixtures("narrowed")
+def test_names_of_columns_may_be_texts_and_variables(acid: AcidSession, spark: SparkSession) -> None:
+    acid.sql(CREATE)
+    acid.sql(FILL)
+    spark.conf.set("hiveacid.test.column", "n")
+    condition = "IDENTIFIER('t.v') = 'v7' AND t.${hiveacid.test.column} = 7"
+    source = spark.range(10).selectExpr("id")
+    report = acid.table("t").merge(source, "t.id = s.id").when_matched_delete(condition).execute()
+    spark.conf.unset("hiveacid.test.column")
+    assert (report.deleted, rows(acid, "SELECT id FROM t WHERE id = 7")) == (1, [])

@@ -260,6 +260,39 @@ def test_a_variable_is_replaced_as_by_a_job(no_jobs: AcidSession) -> None:
         no_jobs.table("t").delete("v = '${nothing}'")
 
 
+def test_a_column_comes_before_a_function_or_variable_of_its_name(
+    acid: AcidSession, spark: SparkSession
+) -> None:
+    """Values of CHAR and TIMESTAMP are not passed to Spark, which would take the user's name, today, or the variable."""
+    spark.sql("DECLARE OR REPLACE VARIABLE at STRING DEFAULT 'variable'")
+    acid.sql(
+        "CREATE TABLE n (k INT, user CHAR(2), current_date TIMESTAMP, at TIMESTAMP, v STRING) STORED AS ORC "
+        "TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql(
+        "INSERT INTO n VALUES (1, 'me', TIMESTAMP'2001-01-01 00:00:00', TIMESTAMP'2002-02-02 00:00:00', '')"
+    )
+    for value in ("user", "`USER`", "n.user", "IDENTIFIER('user')"):
+        acid.sql(f"UPDATE n SET v = concat({value}, '!')")
+        assert acid.sql("SELECT v FROM n").collect() == [("me!",)], value
+    acid.sql("UPDATE n SET v = concat(CAST(current_date AS DATE), ' ', CAST(at AS DATE)) WHERE k = 1")
+    assert acid.sql("SELECT v FROM n").collect() == [("2001-01-01 2002-02-02",)]
+    spark.sql("DROP TEMPORARY VARIABLE at")
+
+
+def test_times_and_days_are_compared_in_the_time_zone_of_the_session(
+    acid: AcidSession, spark: SparkSession
+) -> None:
+    """In São Paulo, 2018-11-04 began at 01:00."""
+    acid.sql("CREATE TABLE d (day DATE) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    acid.sql("INSERT INTO d VALUES (DATE'2018-11-04')")
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/Sao_Paulo")
+    report = acid.table("d").delete("day = TIMESTAMP'2018-11-04 01:00:00'")
+    spark.conf.set("spark.sql.session.timeZone", str(before))
+    assert report.deleted == 1
+
+
 @pytest.mark.usefixtures("ansi_off")
 @pytest.mark.parametrize("where", ["k IN ('01')", "NOT k = '99999999999'", "NOT k < '99999999999'"])
 def test_without_ansi_numbers_and_texts_are_compared_as_by_a_job(no_jobs: AcidSession, where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +20,12 @@ DEFAULT = "NULL /* DEFAULT */"
 """DEFAULT of Hive's UPDATE and MERGE as Spark SQL: NULL, unless a constraint gives another value."""
 Expression = str | SparkColumn
 """SQL text, or a Column."""
+_INDIRECT = re.compile(r"\bidentifier\s*\(|\$\{", re.IGNORECASE)
+
+
+def shows_columns(expression: Expression) -> bool:
+    """Tell whether an expression is a text with the names of its columns, not one with ``IDENTIFIER('…')`` or ``${…}``."""
+    return isinstance(expression, str) and not _INDIRECT.search(expression)
 
 
 def as_column(expression: Expression) -> SparkColumn:

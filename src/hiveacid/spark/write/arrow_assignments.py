@@ -14,8 +14,10 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from hiveacid.core.model import TableDefinition
+from hiveacid.errors import NoSuchColumnError
 from hiveacid.spark.formats.driver_frames import PASSED, is_passed, schema_of
-from hiveacid.spark.formats.expressions import Expression, cast, named, selected
+from hiveacid.spark.formats.expressions import Expression, cast, named, selected, shows_columns
+from hiveacid.spark.parser.lexer import mentions, tokenize
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.changed_rows import assigned_values
 
@@ -33,11 +35,12 @@ def compute_assignments(
     """
     types = {column.name: column.type for column in table.columns}
     text = " ".join(str(value) for value in assignments.values()).lower()
-    passed = [
-        column
-        for column in (*table.columns, *table.partition_columns)
-        if is_passed(column.type) and may_be_named(column.name, text)
-    ]
+    columns = (*table.columns, *table.partition_columns)
+    # Without the column, its name could be that of a variable, or of a function such as ``user``.
+    missing = mentions(tokenize(text), [column.name for column in columns if not is_passed(column.type)])
+    if missing or not all(map(shows_columns, assignments.values())):
+        raise NoSuchColumnError(f"the new values may need others than those passed to Spark: {text}")
+    passed = [column for column in columns if is_passed(column.type) and may_be_named(column.name, text)]
     numbered = rows.select([column.name for column in passed]).append_column(
         _INDEX, pa.array(np.arange(rows.num_rows))
     )
@@ -45,11 +48,11 @@ def compute_assignments(
     frame: Any = facts.spark.createDataFrame(numbered, schema)
     valued, values = assigned_values(table, frame.alias(alias), assignments)
     # A file holds the wall clock that the session shows.
-    columns = [
+    new = [
         named(cast(value, T.TimestampNTZType()) if types[name] == "timestamp" else value, name)
         for name, value in values.items()
     ]
-    computed: Any = selected(valued, [_INDEX, *columns])  # its analysis finds the errors of expressions
+    computed: Any = selected(valued, [_INDEX, *new])  # its analysis finds the errors of expressions
     return computed.toArrow().sort_by(_INDEX) if rows.num_rows else rows
 
 

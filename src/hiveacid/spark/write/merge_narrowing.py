@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.schema.types import quote_name
+from hiveacid.spark.formats.expressions import shows_columns
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan
 
 _PLAIN = re.compile(r"[ !#%&(-\[\]-~]*")  # ASCII without quotes, backslash, and $, as of ${variables}
@@ -31,11 +32,11 @@ class NarrowedSource:
 
 
 def can_narrow(plan: MergePlan) -> bool:
-    """Tell whether target rows without a match do not matter, and all expressions are texts.
+    """Tell whether target rows without a match do not matter, and all expressions are texts that show their columns.
 
     A column of a DataFrame (``source["id"]``) may not belong to the computed source.
     """
-    by_text = all(isinstance(expression, str) for expression in plan.expressions())
+    by_text = all(shows_columns(expression) for expression in plan.expressions())
     return by_text and not any(clause.when is MatchKind.TARGET_ONLY for clause in plan.clauses)
 
 
@@ -94,7 +95,8 @@ def _equal_columns(joined: DataFrame) -> Iterator[EqualColumns]:
             kind, other = (str(side.dataType().simpleString()) for side in sides)
             apart = in_target.contains(sides[0]) and not in_target.contains(sides[1])
             if apart and kind == other and kind.partition("(")[0] in _LITERAL_FORMATS:
-                yield EqualColumns(str(sides[0].name()), str(sides[1].name()), kind.partition("(")[0])
+                target = str(sides[0].name()).lower()  # Spark keeps the case of the condition
+                yield EqualColumns(target, str(sides[1].name()), kind.partition("(")[0])
 
 
 _LITERAL_FORMATS = {"int": "{}", "bigint": "{}L", "decimal": "{}BD", "date": "DATE'{}'", "string": "'{}'"}

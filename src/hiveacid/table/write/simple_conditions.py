@@ -29,8 +29,9 @@ _TEXTS = frozenset({"string", "varchar"})
 # Spark compares decimals of at most 18 digits with each other and with whole numbers without rounding.
 _EXACT_DIGITS = 18
 # The meaning of double quotes, backslashes, ${variables} and numbers with an exponent depends on Spark's settings. Numbers
-# of 19 digits and more may be decimals that Spark rounds. Spark evaluates LIKE by Java's regular expressions.
-_DEPENDS_ON_SPARK = re.compile(r'["\\]|\$\{|\d[eE]|\d{19}|\blike\b', re.IGNORECASE)
+# of 19 digits and more may be decimals that Spark rounds. Spark evaluates LIKE by Java's regular expressions. A time and a
+# day are compared in the session's time zone, where a day may begin at 01:00.
+_DEPENDS_ON_SPARK = re.compile(r'["\\]|\$\{|\d[eE]|\d{19}|\b(?:like|timestamp)\b', re.IGNORECASE)
 _SUBQUERY = re.compile("select|with", re.IGNORECASE)
 _PMOD = re.compile("pmod", re.IGNORECASE)
 _MAX_VALUES = 1_000_000  # of a subquery
