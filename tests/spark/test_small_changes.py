@@ -309,7 +309,7 @@ def test_larger_tables_are_jobs(no_jobs: AcidSession) -> None:
 
 
 def test_many_rows_in_few_bytes_are_jobs(no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "_MOST_CHANGING", 2)
+    monkeypatch.setattr(scan, "_MAX_CHANGED_STRIPE", 2)
     with pytest.raises(AssertionError, match="a job would run"):
         no_jobs.sql("DELETE FROM t WHERE k = 1")
 

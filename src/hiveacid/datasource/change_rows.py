@@ -1,6 +1,6 @@
 """Changes in one file, for a task of a streaming query or of a batch read.
 
-`OrcRows` reads the file, as for `hiveacid.open`. The row ids of a stripe come first, its other columns only if a row was
+`OrcReader` reads the file, as for `hiveacid.open`. The row ids of a stripe come first, its other columns only if a row was
 inserted or deleted.
 """
 
@@ -23,7 +23,7 @@ from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.arrow_read.delete_matching import DeleteKeys, Keys, int64_values
-from hiveacid.table.arrow_read.orc_file import CURRENT, KEY, OrcRows, read_events
+from hiveacid.table.arrow_read.orc_file import CURRENT, KEY, OrcReader, read_events
 from hiveacid.table.arrow_read.snapshot import EventFile, RowFile, partition_values
 
 _ROWS = 65_536  # of one batch
@@ -68,20 +68,20 @@ def read_file_changes(changes: FileChanges) -> Iterator[Any]:
 
     Raises UnsupportedFeatureError for values that cannot be read correctly without Spark, BadFileError, StorageError.
     """
-    rows = OrcRows(LocalFileSystem(), changes.file, changes.table, changes.level)
-    if rows.has_events:
+    reader = OrcReader(LocalFileSystem(), changes.file, changes.table, changes.level)
+    if reader.has_events:
         raise UnsupportedFeatureError(
             f"{changes.file.path} may hold update events of Hive 2 or older (ACID v1): compact the table by a major compaction first"
         )
     deletions = _Deletions.of(changes)
-    for stripe in range(rows.stripes):
-        keys, write_ids = _row_keys(changes, rows, stripe)
+    for stripe in range(reader.stripes):
+        keys, write_ids = _row_keys(changes, reader, stripe)
         inserted, deleted, deleted_by = _classify(changes, deletions, keys, write_ids)
         changed = inserted | deleted
         if not changed.any():
             continue
         keep = None if changed.all() else pa.array(changed)
-        columns = rows.values(stripe, [column.name for column in changes.table.columns], keep)
+        columns = reader.values(stripe, [column.name for column in changes.table.columns], keep)
         for mask, kind, ids in ((deleted, "delete", deleted_by), (inserted, "insert", write_ids)):
             positions, ids_of_kind = np.flatnonzero(mask[changed]), ids[mask]
             for start in range(0, len(positions), _ROWS):
@@ -90,14 +90,14 @@ def read_file_changes(changes: FileChanges) -> Iterator[Any]:
                 yield _batch(changes, arrays, kind, ids_of_kind[part])
 
 
-def _row_keys(changes: FileChanges, rows: OrcRows, stripe: int) -> tuple[Keys | None, Any]:
+def _row_keys(changes: FileChanges, reader: OrcReader, stripe: int) -> tuple[Keys | None, Any]:
     """Return the row ids of a stripe, if rows have any, and the write ids that the rows were committed with."""
     if changes.write_id is not None:
-        return None, np.full(rows.tail.stripes[stripe].rows, changes.write_id)
+        return None, np.full(reader.tail.stripes[stripe].rows, changes.write_id)
     if changes.file.original is not None:
-        keys = Keys.of(rows.keys(stripe))
+        keys = Keys.of(reader.keys(stripe))
         return keys, keys.write_ids
-    *parts, current = rows.columns_of_events(stripe, [*KEY, CURRENT])
+    *parts, current = reader.acid_columns(stripe, [*KEY, CURRENT])
     return Keys(*map(int64_values, parts)), int64_values(current)
 
 
@@ -117,7 +117,7 @@ class _Deletions:
         fs = LocalFileSystem()
         tables = [read_events(fs, file, changes.until) for file in changes.events]
         events = Keys.join([Keys.of(table) for table in tables])
-        keys = DeleteKeys.of_keys(events.normal)
+        keys = DeleteKeys.of_keys(events.in_codec_1)
         if keys is None:
             return None
         current = np.concatenate([int64_values(table.column(CURRENT)) for table in tables])

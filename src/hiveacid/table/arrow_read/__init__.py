@@ -1,13 +1,14 @@
-"""Rows of a snapshot, read by Arrow in this process: for programs without Spark, and for small UPDATE, DELETE and MERGE statements.
+"""Rows of a snapshot, read by Arrow in this process: for programs without Spark, and for changes of few rows.
 
 The steps of a read:
 
-1. `snapshot` drops partitions that the filter excludes (`pruning`), lists the others with the code of Spark's scan, and
-   names the files to read.
-2. `scan` reads them in order. `orc_file` reads stripes in C++, only the columns that are needed, and `pruning` skips stripes by
-   their statistics. `file_values` turns stored values into the table's, `flat_files` reads the other formats.
-3. `delete_matching` drops deleted rows by comparing keys as vectors. `orc.arrow_arrays` drops rows of write ids that are not
-   valid. `acid_v1` keeps the newest version of each row where files have update events.
-
-`conditions`, `comparisons`, `arithmetic` and `truth` make a filter from a condition in SQL, with the types and the order of Spark.
+1. `conditions` parses a condition in SQL into a filter, an expression of Arrow that selects the rows that Spark would
+   select. `comparisons` and `arithmetic` cast the operands as Spark does, and `truth` combines conditions that may be NULL.
+2. `snapshot` drops partitions that the filter excludes (`pruning`), lists the others by the code that Spark's scan also uses,
+   and returns the files to read.
+3. `scan` reads the files in order, and drops the rows that the filter does not select. For ORC, `pruning` skips stripes by
+   their statistics, `orc_file` reads the needed columns of the others, and `file_values` corrects values that Arrow reads
+   differently from Hive. `flat_files` reads the other formats.
+4. Of a full ACID table, `scan` drops rows of write ids that are not valid, and deleted rows, whose keys `delete_matching`
+   looks up. If files have update events (Hive 2 and older), `acid_v1` finds the newest version of each row.
 """

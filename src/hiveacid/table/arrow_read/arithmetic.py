@@ -1,6 +1,6 @@
-"""Arithmetic with whole numbers in conditions without Spark: ``+``, ``-``, ``*``, ``%`` and ``pmod``.
+"""Integer arithmetic in conditions without Spark: ``+``, ``-``, ``*``, ``%`` and ``pmod``.
 
-The type of a result is that of Spark. A result outside of its range raises an error in Arrow, never wraps around.
+A result has the type that it has in Spark. Where it is out of range, Arrow raises an error: it never wraps around.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 
 from hiveacid.core.schema.types import Primitive
 from hiveacid.orc.stored_values import arrow_type
-from hiveacid.table.arrow_read.comparisons import WHOLE, Term, cast_term
+from hiveacid.table.arrow_read.comparisons import WHOLE, Term, cast_term, is_within
 
 REMAINDERS = frozenset({"%", "pmod"})
 
 
 def calculate(operator: str, left: Term, right: Term) -> Term | None:
-    """Return the result of ``+``, ``-``, ``*``, ``%`` or ``pmod``; None for operands that are not supported.
+    """Return the result of an operator; None for operands that are not supported.
 
-    A divisor must be a literal above 0: then neither the division nor its result can fail.
+    Operands are integers. A divisor must be a literal above 0, so that a division cannot fail.
     """
     kinds = [_kind(left), _kind(right)]
     if None in kinds or (operator in REMAINDERS and not (right.is_literal and right.value > 0)):
@@ -30,7 +30,7 @@ def calculate(operator: str, left: Term, right: Term) -> Term | None:
     kind = max((kind for kind in kinds if kind is not None), key=WHOLE.__getitem__)
     if left.is_literal and right.is_literal:
         result = replace(left, value=_LITERALS[operator](left.value, right.value))
-        return result if _is_within(result.value, kind) else None
+        return result if is_within(result.value, kind) else None
     hive = Primitive(kind)
     data_type = arrow_type(hive)
     operands = (cast_term(left, data_type), cast_term(right, data_type))
@@ -38,17 +38,12 @@ def calculate(operator: str, left: Term, right: Term) -> Term | None:
 
 
 def _kind(term: Term) -> str | None:
-    """Return the type of a whole number; None for other terms. Spark gives literals the type int if they fit."""
-    if not term.is_literal:
-        return term.kind if term.kind in WHOLE else None
+    """Return the type of an integer; None for other terms. Spark gives a literal the type int if it fits."""
     if term.kind not in WHOLE:
         return None
-    return next((kind for kind in ("int", "bigint") if _is_within(term.value, kind)), None)
-
-
-def _is_within(value: int, kind: str) -> bool:
-    limit = 1 << WHOLE[kind] - 1
-    return -limit <= value < limit
+    if not term.is_literal:
+        return term.kind
+    return next((kind for kind in ("int", "bigint") if is_within(term.value, kind)), None)
 
 
 def _remainder(left: int, right: int) -> int:

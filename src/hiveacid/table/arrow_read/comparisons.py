@@ -1,4 +1,4 @@
-"""Comparisons of columns and literals as expressions of Arrow, with the types and the order of Spark."""
+"""Comparisons as expressions of Arrow that cast and order values as Spark does."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hiveacid.orc.stored_values import arrow_type
 from hiveacid.spark.parser.lexer import Token
 
 WHOLE = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+"""Bits of each integer type."""
 TEXTS = frozenset({"string", "varchar", "char"})
 _DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*", re.ASCII)
 _WIDE_DIGITS = 76
@@ -27,9 +28,10 @@ _TIME = re.compile(
 
 @dataclass(frozen=True)
 class Term:
-    """A column, a literal, or a result. ``kind``: a Hive type's name, or null. ``value``: of a literal, in Python.
+    """A column, a literal, or a result of arithmetic: an operand of a comparison.
 
-    ``computed``: the expression of a result of columns.
+    ``kind``: the name of its Hive type, or null. ``column`` or ``computed`` is set unless it is a literal: the column's name,
+    or the expression of a result. ``hive``: the type of either. ``value``: the literal's value in Python.
     """
 
     kind: str
@@ -52,11 +54,13 @@ class Term:
 
 @dataclass(frozen=True)
 class Sides:
-    """Two expressions of one type. ``constant``: the scalar on the right, if it is one."""
+    """The expressions on both sides of a comparison, of one type.
+
+    ``floating``: they may be NaN. ``constant``: the right side as a scalar of the type of the left term, if it is one.
+    """
 
     left: Any
     right: Any
-    left_type: Any
     floating: bool = False
     constant: Any = None
 
@@ -74,7 +78,7 @@ def compare_sides(sides: Sides, operator: str) -> Any:
     }[operator]()
     if not sides.floating:
         return plain
-    # NaN equals NaN and is above all other numbers; Arrow's comparisons with it are false, but <> is true
+    # In Spark NaN equals NaN and is greater than all other numbers. In Arrow only <> is true of NaN.
     left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
     match operator:
         case "=":
@@ -91,18 +95,18 @@ def compare_sides(sides: Sides, operator: str) -> Any:
 
 
 def sides_of(left: Term, right: Term) -> Sides | None:
-    """Bring two terms to one type; None if Spark would need a cast that may fail or change a value."""
+    """Cast two terms to one type; None if Spark's cast may fail or change a value."""
     kinds = {left.kind, right.kind}
     if kinds <= {*WHOLE, "decimal", "float", "double"}:
         return _numbers(left, right)
     if kinds <= TEXTS:
         return _texts(left, right)
-    if right.kind == "string" and right.column is None and left.column is not None:
-        converted = _from_text(left, right)
-        return None if converted is None else sides_of(left, converted)
+    if right.kind == "string" and right.is_literal and left.column is not None:
+        parsed = _parsed_literal(left, right)
+        return None if parsed is None else sides_of(left, parsed)
     if kinds == {"date", "timestamp"}:
         data_type = pa.timestamp("us")
-        return Sides(cast_term(left, data_type), cast_term(right, data_type), data_type)
+        return Sides(cast_term(left, data_type), cast_term(right, data_type))
     if len(kinds) == 1 and kinds <= {"date", "timestamp", "boolean", "binary"}:
         data_type = arrow_type(left.hive) if left.hive is not None else pa.scalar(left.value).type
         return _sides_of_type(left, right, data_type)
@@ -111,7 +115,7 @@ def sides_of(left: Term, right: Term) -> Sides | None:
 
 def _sides_of_type(left: Term, right: Term, data_type: Any) -> Sides:
     constant = pa.scalar(right.value, data_type) if right.is_literal else None
-    return Sides(cast_term(left, data_type), cast_term(right, data_type), data_type, constant=constant)
+    return Sides(cast_term(left, data_type), cast_term(right, data_type), constant=constant)
 
 
 def cast_term(term: Term, data_type: Any) -> Any:
@@ -124,15 +128,23 @@ def cast_term(term: Term, data_type: Any) -> Any:
     own = None if term.hive is None else arrow_type(term.hive)
     if own == data_type:
         return term.expression
-    field = term.expression
-    if term.kind == "decimal" and pa.types.is_floating(data_type):
-        return field.cast(pa.string()).cast(data_type)  # the nearest number; Arrow's own cast may miss it
-    rounded = term.kind in WHOLE and pa.types.is_floating(data_type)  # as Spark's cast does
-    return field.cast(data_type, safe=not rounded)
+    to_float = pa.types.is_floating(data_type)
+    if (
+        term.kind == "decimal" and to_float
+    ):  # by a text to the nearest number, which Arrow's direct cast may miss
+        return term.expression.cast(pa.string()).cast(data_type)
+    rounds = term.kind in WHOLE and to_float  # as Spark does
+    return term.expression.cast(data_type, safe=not rounds)
 
 
-def _from_text(left: Term, right: Term) -> Term | None:
-    """Return a string as a literal of the column's type, if it can mean only one value."""
+def is_within(value: int | Decimal, kind: str) -> bool:
+    """Tell whether a number is in the range of an integer type."""
+    limit = 1 << WHOLE[kind] - 1
+    return -limit <= value < limit
+
+
+def _parsed_literal(left: Term, right: Term) -> Term | None:
+    """Return a string on the right as a literal of the left column's type; None if it could mean several values or none."""
     text = right.value
     if left.kind in WHOLE and re.fullmatch(r"-?\d{1,38}", text, re.ASCII):
         return Term("bigint", right.token, value=int(text))
@@ -148,21 +160,17 @@ def _numbers(left: Term, right: Term) -> Sides:
         data_type = pa.float64()
         if left.kind == right.kind == "float" and not right.is_literal:
             data_type = pa.float32()
-        return Sides(
-            cast_term(left, data_type), cast_term(_float(right), data_type), data_type, floating=True
-        )
+        return Sides(cast_term(left, data_type), cast_term(_float(right), data_type), floating=True)
     hive = left.hive
     if hive is not None and right.is_literal:
         value = Decimal(right.value)
-        if hive.name in WHOLE and value == value.to_integral_value():
-            limit = 1 << WHOLE[hive.name] - 1
-            if -limit <= value < limit:
-                return _sides_of_type(left, Term("bigint", right.token, value=int(value)), arrow_type(hive))
-        if hive.name == "decimal" and _fits(value, *hive.args):
+        if hive.name in WHOLE and value == value.to_integral_value() and is_within(value, hive.name):
+            return _sides_of_type(left, Term("bigint", right.token, value=int(value)), arrow_type(hive))
+        if hive.name == "decimal" and _fits_decimal(value, *hive.args):
             return _sides_of_type(left, Term("decimal", right.token, value=value), arrow_type(hive))
     scale = max(_scale(left), _scale(right))
     data_type = pa.decimal256(_WIDE_DIGITS, scale)
-    return Sides(cast_term(_decimal(left), data_type), cast_term(_decimal(right), data_type), data_type)
+    return Sides(cast_term(_decimal(left), data_type), cast_term(_decimal(right), data_type))
 
 
 def _float(term: Term) -> Term:
@@ -173,7 +181,7 @@ def _decimal(term: Term) -> Term:
     return Term("decimal", term.token, value=Decimal(term.value)) if term.is_literal else term
 
 
-def _fits(value: Decimal, precision: int, scale: int) -> bool:
+def _fits_decimal(value: Decimal, precision: int, scale: int) -> bool:
     value = value.normalize()
     exponent = int(value.as_tuple().exponent)
     return -exponent <= scale and value.adjusted() < precision - scale
@@ -186,24 +194,20 @@ def _scale(term: Term) -> int:
 
 
 def _texts(left: Term, right: Term) -> Sides:
+    """Pad the shorter side of a comparison of two char columns, or of one with a literal, as Spark does."""
     lengths = [
         term.hive.args[0] for term in (left, right) if term.hive is not None and term.hive.name == "char"
     ]
-    data_type = pa.string()
-    if right.column is None:
-        value = str(right.value).ljust(lengths[0]) if lengths else right.value
-        longer = bool(lengths) and len(value) > lengths[0]
-        field: Any = cast_term(left, data_type)
-        if longer:
-            field = pc.utf8_rpad(field, len(value), " ")
-        constant = None if longer else pa.scalar(value, data_type)
-        return Sides(
-            field, pc.scalar(pa.scalar(value, data_type)), None if longer else data_type, constant=constant
-        )
+    sides: list[Any] = [cast_term(term, pa.string()) for term in (left, right)]
     if len(lengths) == 2:  # noqa: PLR2004 - both are char
-        padded = [pc.utf8_rpad(cast_term(term, data_type), max(lengths), " ") for term in (left, right)]
-        return Sides(padded[0], padded[1], None)
-    return Sides(cast_term(left, data_type), cast_term(right, data_type), data_type)
+        return Sides(*(pc.utf8_rpad(side, max(lengths), " ") for side in sides))
+    if not right.is_literal:
+        return Sides(*sides)
+    value = str(right.value).ljust(max(lengths, default=0))
+    if lengths and len(value) > lengths[0]:
+        return Sides(pc.utf8_rpad(sides[0], len(value), " "), sides[1])
+    constant = pa.scalar(value, pa.string())
+    return Sides(sides[0], pc.scalar(constant), constant=constant)
 
 
 def like_regex(pattern: str, escape: str) -> str | None:

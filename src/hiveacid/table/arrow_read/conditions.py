@@ -1,12 +1,11 @@
-"""SQL conditions as filters of Arrow, for a part of Spark's grammar.
+"""Parser of SQL conditions into filters for Arrow, for a part of Spark's grammar.
 
 Supported are comparisons (``= == <> != < <= > >= <=>``), AND, OR, NOT, IN, BETWEEN, LIKE and IS NULL. They compare columns
-and literals: numbers, strings, TRUE, FALSE, NULL, ``DATE '…'``, ``TIMESTAMP '…'`` and ``X'…'``. Whole numbers may be calculated
-(`arithmetic`). Everything else is refused with its position. The text becomes values and calls of Arrow, never code.
+and literals: numbers, strings, TRUE, FALSE, NULL, ``DATE '…'``, ``TIMESTAMP '…'`` and ``X'…'``. Operands may be integer
+`arithmetic`. Everything else is refused with its position. The text becomes values and calls of Arrow, never code.
 
-A filter keeps the rows for which the condition is true. NOT is therefore moved down to the comparisons, and each of
-them, or its opposite, becomes an expression that is true exactly where Spark's is. NaN equals itself and is above all
-other numbers.
+A condition is true, false or NULL, and a filter selects the rows where it is true. The parser therefore computes two
+expressions for each condition (`truth.Truth`): where it is true and where it is false. NOT exchanges them.
 """
 
 from __future__ import annotations
@@ -15,13 +14,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import reduce
-from operator import and_
 from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Primitive, parse_type
@@ -44,40 +40,39 @@ from hiveacid.table.arrow_read.truth import ALWAYS, NEVER, UNKNOWN, Truth, all_o
 
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_NUMBERED_COLUMN_TEXT = "FieldPath("  # pyarrow's text of a column that is given by its number
+_NUMBERED_COLUMN = "FieldPath("  # how pyarrow prints a column that is given by its number
 _QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SPELLINGS = {"==": "=", "!=": "<>"}
 SUBQUERY_STARTS = frozenset({"SELECT", "WITH"})
 _MAX_DEPTH = 100
 _MAX_CALCULATIONS = 200  # Arrow evaluates nested expressions by recursion
-# After a closing parenthesis, these show that it ended an operand of a comparison.
+# If one of these follows a closing parenthesis, the parentheses hold an operand, and otherwise a condition.
 _AFTER_OPERAND = frozenset(
     {*_OPPOSITE, *_SPELLINGS, "<=>", "+", "-", "*", "%", "IS", "IN", "NOT", "BETWEEN", "LIKE"}
 )
-_DIGITS = 38
+_MAX_DIGITS = 38  # of a decimal
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A filter and the columns that it refers to."""
+    """A filter (an expression of pyarrow) and the columns that it refers to."""
 
     predicate: Any
     columns: tuple[str, ...]
 
 
-Members = Callable[[str, Any], Truth]
-"""Returns whether a column, of an Arrow type, is IN the values of a subquery."""
+InSubquery = Callable[[str, Any], Truth]
+"""Returns the truth of ``column IN (SELECT …)``; arguments: name and Arrow type of the column."""
 
 
 def parse_condition(
-    text: str, table: TableDefinition, alias: str | None = None, members: Members | None = None
+    text: str, table: TableDefinition, alias: str | None = None, in_subquery: InSubquery | None = None
 ) -> Condition:
     """Return the filter of a condition on a table; ``alias``: the name by which a statement calls the table.
 
-    ``members``: answers ``column IN (SELECT …)``; without it subqueries are refused. Raises ParseError with the position,
-    NoSuchColumnError.
+    Without ``in_subquery``, subqueries are refused. Raises ParseError with the position, NoSuchColumnError.
     """
-    parser = _Parser(table, tokenize(text), alias, members)
+    parser = _Parser(table, tokenize(text), alias, in_subquery)
     truth = parser.disjunction(0)
     if parser.token.kind is not TokenKind.END:
         parser.fail("the condition should end here")
@@ -85,12 +80,13 @@ def parse_condition(
 
 
 def condition_of(expression: Any, schema: Any) -> Condition:
-    """Return a pyarrow expression with its columns, found by binding it to schemas that lack one column each.
+    """Return the condition of a pyarrow expression.
 
-    Raises NoSuchColumnError if it cannot be bound to the whole schema. Raises ConfigError for a column given by its
-    number: a read has only some of the columns, in an order of its own.
+    pyarrow does not list the columns of an expression. A column is one of them if the expression does not fit the schema
+    without this column. Raises NoSuchColumnError if the expression does not fit the schema. Raises ConfigError for a
+    column that is given by its number, because a read has only some of the columns, in an order of its own.
     """
-    if _NUMBERED_COLUMN_TEXT in _QUOTED_TEXT.sub("", str(expression)):
+    if _NUMBERED_COLUMN in _QUOTED_TEXT.sub("", str(expression)):
         raise ConfigError("where: the expression names a column by its number: pyarrow.compute.field('name')")
     empty = schema.empty_table()
     try:
@@ -110,9 +106,13 @@ class _Parser:
     """Recursive descent over the tokens of a condition."""
 
     def __init__(
-        self, table: TableDefinition, tokens: Sequence[Token], alias: str | None, members: Members | None
+        self,
+        table: TableDefinition,
+        tokens: Sequence[Token],
+        alias: str | None,
+        in_subquery: InSubquery | None,
     ) -> None:
-        self._table, self._tokens, self._position, self._members = table, tokens, 0, members
+        self._table, self._tokens, self._position, self._in_subquery = table, tokens, 0, in_subquery
         names = {(table.name.name,), (table.name.database, table.name.name)}
         self._qualifiers = names if alias is None else {(alias.lower(),)}
         self._types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
@@ -128,14 +128,14 @@ class _Parser:
         token = token or self.token
         text = token.text if token.kind is not TokenKind.END else "the end"
         raise ParseError(
-            f"{message} (at {text}); conditions without Spark have comparisons of columns with literals, AND, OR, NOT, "
-            "IN, BETWEEN, LIKE and IS NULL; of whole numbers also + - * % and pmod",
+            f"{message} (at {text}); conditions without Spark may have columns, literals, comparisons, AND, OR, NOT, "
+            "IN, BETWEEN, LIKE and IS NULL, and the operators + - * % and pmod for whole numbers",
             line=token.line,
             column=token.column,
         )
 
     def take(self, *words: str) -> bool:
-        """Take the words if all of them come next."""
+        """Move past the words and return True, if all of them come next."""
         after = self._tokens[self._position : self._position + len(words)]
         if [token.keyword for token in after] != [*words]:
             return False
@@ -170,7 +170,7 @@ class _Parser:
         return self.comparison()
 
     def _opens_operand(self) -> bool:
-        """Tell whether a parenthesis comes next that holds a part of a comparison, not a condition."""
+        """Tell whether a parenthesis comes next that holds an operand: ``(i + 1) = 2``, not ``(i = 1)``."""
         end = self._closing.get(self._position)
         return end is not None and self._tokens[end + 1].keyword in _AFTER_OPERAND
 
@@ -178,8 +178,7 @@ class _Parser:
         left = self.term()
         operator = _SPELLINGS.get(self.token.keyword, self.token.keyword)
         if operator == "<=>" or operator in _OPPOSITE:
-            token = self.token
-            self._position += 1
+            token = self._next_token()
             right = self.term()
             if operator == "<=>":
                 return self._null_safe(left, right, token)
@@ -216,14 +215,14 @@ class _Parser:
         left = self._product(depth)
         while self.token.keyword in ("+", "-"):
             operator = self._next_token()
-            left = self._calculated(operator.keyword, left, self._product(depth), operator)
+            left = self._calculate(operator.keyword, left, self._product(depth), operator)
         return left
 
     def _product(self, depth: int) -> Term:
         left = self._operand(depth)
         while self.token.keyword in ("*", "%"):
             operator = self._next_token()
-            left = self._calculated(operator.keyword, left, self._operand(depth), operator)
+            left = self._calculate(operator.keyword, left, self._operand(depth), operator)
         return left
 
     def _operand(self, depth: int) -> Term:
@@ -239,18 +238,17 @@ class _Parser:
             self.expect(",")
             divisor = self.term(depth + 1)
             self.expect(")")
-            return self._calculated("pmod", dividend, divisor, start)
+            return self._calculate("pmod", dividend, divisor, start)
         return self._column_or_literal()
 
-    def _calculated(self, operator: str, left: Term, right: Term, token: Token) -> Term:
+    def _calculate(self, operator: str, left: Term, right: Term, token: Token) -> Term:
         self._calculations += 1
         if self._calculations > _MAX_CALCULATIONS:
             self.fail(f"the condition has more than {_MAX_CALCULATIONS} calculations", token)
         result = calculate(operator, left, right)
         if result is None:
             self.fail(
-                "only whole numbers are calculated, % and pmod need a number above 0 on the right, and literals must not "
-                "exceed 64 bits",
+                "arithmetic takes whole numbers of at most 64 bits, and % and pmod need a literal above 0 on the right",
                 token,
             )
         return result
@@ -267,8 +265,7 @@ class _Parser:
         if token.kind is TokenKind.STRING:
             text = string_value(token.text)
             while self.token.kind is TokenKind.STRING:
-                text += string_value(self.token.text)
-                self._position += 1
+                text += string_value(self._next_token().text)
             return Term("string", token, value=text)
         if not token.is_name:
             self._position -= 1
@@ -284,23 +281,22 @@ class _Parser:
         token = first
         while token.keyword in ("-", "+"):
             sign = ("" if sign else "-") if token.keyword == "-" else sign
-            token = self.token
-            self._position += 1
+            token = self._next_token()
         if token.kind is not TokenKind.NUMBER:
             self.fail("a number was expected", token)
         text = token.text.lower()
         if text.endswith(("bd", "l", "s", "y", "f")):
-            self.fail("numbers with a letter are not supported: leave it out", token)
+            self.fail(
+                "numbers with the letters BD, L, S, Y or F are not supported: leave the letters out", token
+            )
         if text.endswith("d") or "e" in text:
             return Term("double", first, value=float(sign + text.removesuffix("d")))
         number = Decimal(sign + text)
-        if len(number.as_tuple().digits) > _DIGITS:
-            self.fail(f"a number has {_DIGITS} digits at most", token)
-        return (
-            Term("bigint", first, value=int(number))
-            if "." not in text
-            else Term("decimal", first, value=number)
-        )
+        if len(number.as_tuple().digits) > _MAX_DIGITS:
+            self.fail(f"a number has {_MAX_DIGITS} digits at most", token)
+        if "." in text:
+            return Term("decimal", first, value=number)
+        return Term("bigint", first, value=int(number))
 
     def _word_literal(self, token: Token) -> Term | None:
         word, after = token.keyword, self.token
@@ -310,8 +306,7 @@ class _Parser:
             return Term("null", token)
         if after.kind is not TokenKind.STRING or word not in ("DATE", "TIMESTAMP", "X"):
             return None
-        self._position += 1
-        text = string_value(after.text)
+        text = string_value(self._next_token().text)
         if word == "X":
             try:
                 return Term("binary", token, value=bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}"))
@@ -326,24 +321,23 @@ class _Parser:
         return Term(word.lower(), token, value=value)
 
     def _column(self, token: Token) -> Term:
-        name = token.name.lower()
-        parts = [name]
+        parts = [token.name.lower()]
         while self.token.keyword == ".":
             self._position += 1
             if not self.token.is_name:
                 self.fail("a name was expected")
-            parts.append(self.token.name.lower())
-            self._position += 1
+            parts.append(self._next_token().name.lower())
         if self.token.keyword == "(":
             self.fail("functions are not supported", token)
-        name = parts[-1] if len(parts) > 1 and tuple(parts[:-1]) in self._qualifiers else parts[0]
+        is_qualified = tuple(parts[:-1]) in self._qualifiers
+        name = parts[-1] if is_qualified else parts[0]
         if name not in self._types:
             columns, near = ", ".join(self._types), did_you_mean(name, self._types)
             raise NoSuchColumnError(
                 f"{self._table.name} has no column {name} (line {token.line}, column {token.column}); "
                 f"it has {columns}{near}"
             )
-        if len(parts) > 1 and tuple(parts[:-1]) not in self._qualifiers:
+        if len(parts) > 1 and not is_qualified:
             self.fail("fields of structs are not supported", token)
         hive = parse_type(self._types[name])
         self.columns.append(name)
@@ -359,53 +353,45 @@ class _Parser:
         if right.kind == "null":
             return _is_null(left)
         equal = self._binary(left, "=", right, token)
-        nulls = [term.expression.is_null() for term in (left, right) if not term.is_literal]
-        both = reduce(and_, nulls) if len(nulls) == 2 else NEVER  # noqa: PLR2004 - both differ by row
-        one_null = NEVER if not nulls else nulls[0] if len(nulls) == 1 else nulls[0] != nulls[1]
-        return Truth(equal.true | both, equal.false | one_null)
+        nulls = [NEVER if term.is_literal else term.expression.is_null() for term in (left, right)]
+        return Truth(equal.true | (nulls[0] & nulls[1]), equal.false | (nulls[0] != nulls[1]))
 
     def _binary(self, left: Term, operator: str, right: Term, token: Token) -> Truth:
         if "null" in (left.kind, right.kind):
             return UNKNOWN
         if left.is_literal and not right.is_literal:
             left, operator, right = right, _MIRRORED.get(operator, operator), left
-        sides = self._typed(left, right, token)
+        sides = self._sides(left, right, token)
         return Truth(compare_sides(sides, operator), compare_sides(sides, _OPPOSITE[operator]))
 
     def _in(self, left: Term, token: Token) -> Truth:
         start = self._position
         self.expect("(")
-        if self.token.keyword in SUBQUERY_STARTS and self._members and left.column and left.hive:
+        if self.token.keyword in SUBQUERY_STARTS and self._in_subquery and left.column and left.hive:
             self._position = self._closing.get(start, len(self._tokens) - 1)
             self.expect(")")
-            return self._members(left.column, arrow_type(left.hive))
+            return self._in_subquery(left.column, arrow_type(left.hive))
         items = [self.term()]
         while self.take(","):
             items.append(self.term())
         self.expect(")")
         values = [item for item in items if item.kind != "null"]
-        fast = self._is_in(left, values, token)
-        if fast is None:
+        is_in = self._is_in_constants(left, values, token)
+        if is_in is None:
             return any_of([self._binary(left, "=", item, token) for item in items])
-        others = ~fast & left.expression.is_valid() if len(values) == len(items) else NEVER
-        return Truth(fast, others)
+        return Truth(is_in, ~is_in & left.expression.is_valid() if len(values) == len(items) else NEVER)
 
-    def _is_in(self, left: Term, items: Sequence[Term], token: Token) -> Any:
-        """Return membership as one expression, if all items are values of the column's own type."""
+    def _is_in_constants(self, left: Term, items: Sequence[Term], token: Token) -> Any:
+        """Return membership as one expression; None unless all items are constants of the type of ``left``."""
         if left.hive is None or not all(item.is_literal for item in items):
             return None
-        data_type = arrow_type(left.hive)
         values = []
         for item in items:
-            sides = self._typed(left, item, token)
-            if sides.floating or sides.constant is None or sides.left_type != data_type:
+            sides = self._sides(left, item, token)
+            if sides.constant is None:
                 return None
-            values.append(sides.constant)
-        return (
-            left.expression.isin(pa.array([value.as_py() for value in values], data_type))
-            if values
-            else NEVER
-        )
+            values.append(sides.constant.as_py())
+        return left.expression.isin(pa.array(values, arrow_type(left.hive))) if values else NEVER
 
     def _like(self, left: Term, token: Token) -> Truth:
         pattern = self.term()
@@ -417,23 +403,19 @@ class _Parser:
             escape = literal.value
         if "null" in (left.kind, pattern.kind):
             return UNKNOWN
-        if (
-            left.column is None
-            or left.kind not in TEXTS
-            or pattern.kind != "string"
-            or pattern.column is not None
-        ):
+        is_text_column = left.column is not None and left.kind in TEXTS
+        if not is_text_column or pattern.kind != "string" or not pattern.is_literal:
             self.fail("LIKE compares a column of text with a pattern in quotes", token)
         regex = like_regex(pattern.value, escape)
         if regex is None:
             self.fail(f"in a pattern, {escape} comes before %, _ or itself only", pattern.token)
-        matches = pc.match_substring_regex(ds.field(left.column), pattern=regex)
+        matches = pc.match_substring_regex(left.expression, pattern=regex)
         return Truth(matches, ~matches)
 
-    def _typed(self, left: Term, right: Term, token: Token) -> Sides:
+    def _sides(self, left: Term, right: Term, token: Token) -> Sides:
         if LOCAL_TIMESTAMP in (left.kind, right.kind):
             self.fail(
-                f"values of {LOCAL_TIMESTAMP} depend on a session's time zone: compare them by a pyarrow expression",
+                f"comparisons of {LOCAL_TIMESTAMP} depend on a session's time zone: pass a pyarrow expression instead",
                 token,
             )
         sides = sides_of(left, right)
@@ -454,7 +436,7 @@ def _is_null(term: Term) -> Truth:
 
 
 def _closing_parentheses(tokens: Sequence[Token]) -> dict[int, int]:
-    """Return the position of the closing parenthesis for that of each opening one."""
+    """Return the position of the closing parenthesis by that of the opening one."""
     closing, opened = {}, []
     for position, token in enumerate(tokens):
         if token.keyword == "(":

@@ -1,4 +1,4 @@
-"""Keys of a location's delete events, and the rows of a stripe that they delete, compared as vectors."""
+"""Lookup of row keys among the keys of delete events, by binary search in numpy arrays."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+# Bucket properties below it are of codec version 0: the bucket number alone.
 _FIRST_V1_PROPERTY = 1 << 29
-"""Bucket properties below it are of codec version 0: the bucket number alone."""
 _LONG_BITS = 62
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Write ids, bucket properties and row ids of rows, each a numpy array of int64."""
+    """Keys of rows: write ids, bucket properties and row ids, each a numpy array of int64."""
 
     write_ids: Any
     buckets: Any
@@ -24,7 +24,7 @@ class Keys:
 
     @classmethod
     def of(cls, table: Any) -> Keys:
-        """Return the keys of an Arrow table or batch of three columns, in the order of a key."""
+        """Return the keys of an Arrow table or batch, whose first three columns are the parts of a key."""
         return cls(*(int64_values(table.column(index)) for index in range(3)))
 
     @classmethod
@@ -39,8 +39,8 @@ class Keys:
         return Keys(self.write_ids[chosen], self.buckets[chosen], self.row_ids[chosen])
 
     @property
-    def normal(self) -> Keys:
-        """Return the keys with bucket properties of codec version 1. Rows of write id 0 may have version 0."""
+    def in_codec_1(self) -> Keys:
+        """Return the keys with bucket properties of codec version 1. Keys of write id 0 may have version 0."""
         has_codec_0 = (self.write_ids == 0) & (self.buckets >= 0) & (self.buckets < _FIRST_V1_PROPERTY)
         if not has_codec_0.any():
             return self
@@ -65,16 +65,16 @@ class DeleteKeys:
 
     keys: Keys
     _pairs: Any = field(repr=False)  # distinct pairs of write id and bucket property, ascending
-    _starts: Any = field(repr=False)  # offset of the first key of each pair, and the number of keys
+    _starts: Any = field(repr=False)  # position of the first key of each pair; last, the number of keys
 
     @classmethod
     def of(cls, tables: Iterable[Any]) -> DeleteKeys | None:
-        """Return the keys of some Arrow tables (`Keys.of`); None if they hold none."""
-        return cls.of_keys(Keys.join([Keys.of(table) for table in tables if table.num_rows]).normal)
+        """Return the keys of Arrow tables (`Keys.of`); None if they hold none."""
+        return cls.of_keys(Keys.join([Keys.of(table) for table in tables if table.num_rows]).in_codec_1)
 
     @classmethod
     def of_keys(cls, keys: Keys) -> DeleteKeys | None:
-        """Return normal keys in order; None if there are none."""
+        """Sort keys of codec version 1 and drop repetitions; None if there are no keys."""
         if not len(keys.row_ids):
             return None
         order = np.lexsort((keys.row_ids, keys.buckets, keys.write_ids))
@@ -102,8 +102,11 @@ class DeleteKeys:
         return self.find(rows) >= 0
 
     def find(self, rows: Keys) -> Any:
-        """Return the position of each row's key among the keys, -1 if it is not there."""
-        rows = rows.normal
+        """Return the position of each row's key among the keys, -1 if it is not there.
+
+        The search compares one integer for each key, its pair's number × the range of row ids + its row id.
+        """
+        rows = rows.in_codec_1
         deletes = self.keys
         write_ids, buckets = np.unique(self._pairs[:, 0]), np.unique(self._pairs[:, 1])
         low, high = int(deletes.row_ids.min()), int(deletes.row_ids.max())
@@ -118,7 +121,7 @@ class DeleteKeys:
         return _positions(numbers, deleted)
 
     def _find_by_pair(self, rows: Keys, possible: Any) -> Any:
-        """Find pair by pair, where numbers of pairs and row ids do not fit one integer together."""
+        """Search pair by pair, if number of a pair and row id do not fit one integer together."""
         positions = np.full(len(rows.row_ids), -1)
         for number, (write_id, bucket) in enumerate(self._pairs):
             indexes = np.flatnonzero(possible & (rows.write_ids == write_id) & (rows.buckets == bucket))
@@ -132,7 +135,7 @@ class DeleteKeys:
 def _pair_numbers(
     write_ids: Any, buckets: Any, delete_write_ids: Any, delete_buckets: Any
 ) -> tuple[Any, Any]:
-    """Return a number for each pair of write id and bucket property, and whether both parts occur in delete events."""
+    """Return a number for each row's pair of write id and bucket property, and whether both occur in delete events."""
     first = np.minimum(np.searchsorted(delete_write_ids, write_ids), len(delete_write_ids) - 1)
     second = np.minimum(np.searchsorted(delete_buckets, buckets), len(delete_buckets) - 1)
     is_known = (delete_write_ids[first] == write_ids) & (delete_buckets[second] == buckets)
@@ -148,12 +151,12 @@ def _positions(numbers: Any, ascending: Any) -> Any:
 def deleted_among(row_ids: Any, deleted: Any) -> Any:
     """Return a mask of the rows whose ids are deleted; ``deleted`` is ascending and not empty.
 
-    By the format, row ids ascend in a file: then each deleted id is looked up among them. If they do not ascend, each row
-    id is looked up among the deleted ones.
+    By the format, row ids ascend in a file. The few deleted ids are then looked up among them; in a file that breaks the
+    rule, the row ids are looked up among the deleted ones.
     """
-    mask = np.zeros(len(row_ids), bool)
-    if len(row_ids) > 1 and not bool(np.all(row_ids[1:] > row_ids[:-1])):
+    if not np.all(row_ids[1:] > row_ids[:-1]):
         return _positions(row_ids, deleted) >= 0
+    mask = np.zeros(len(row_ids), bool)
     positions = np.searchsorted(row_ids, deleted)
     positions = positions[positions < len(row_ids)]
     hits = positions[row_ids[positions] == deleted[: len(positions)]]

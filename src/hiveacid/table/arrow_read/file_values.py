@@ -1,10 +1,10 @@
-"""Values of ORC files as the table's Arrow values: calendars, time zones, widened types, padded texts.
+"""Values that Arrow's C++ reader returns for ORC columns, converted to values of the table's types.
 
-Arrow's C++ reader differs from Java's in three ways, which this module corrects:
+The C++ reader differs from the Java reader, and so from Hive, in three ways:
 
-- It does not convert days of the hybrid calendar.
-- Java subtracts a second from a negative time with a fraction before it converts the time to the reader's zone. C++ does
-  it afterwards.
+- It does not convert dates of the hybrid calendar. This module does.
+- From a negative time with a fraction, Java subtracts a second before it converts the time to the reader's zone, C++
+  afterwards. The results differ for some times near 1970, which this module corrects.
 - It refuses times that do not fit 64 bits of nanoseconds. `orc_file` reads such a column by pyorc.
 """
 
@@ -25,19 +25,21 @@ from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Array, HiveType, Map, Pr
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_type, to_stored_values, without_offset
 
-_CHANGED = frozenset({"date", "timestamp", LOCAL_TIMESTAMP, "char"})
+_CONVERTED = frozenset(
+    {"date", "timestamp", LOCAL_TIMESTAMP, "char"}
+)  # even if file and table have the same type
 _TEXTS = frozenset({"string", "varchar", "char"})
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
-_FIRST_GREGORIAN = -141_427  # days since the epoch: 1582-10-15
+FIRST_GREGORIAN = -141_427  # days since the epoch: 1582-10-15
 _DAY_MICROS = 86_400_000_000
 _SECOND = 1_000_000_000  # nanoseconds
-_LARGE_FRACTION = 999_999  # nanoseconds, beyond which Java subtracts a second from a negative time
+_LARGE_FRACTION = 999_999  # nanoseconds; from a negative time with a larger fraction, Java subtracts a second
 
 
 @dataclass(frozen=True)
 class ValueRules:
-    """Facts about a stripe's writer that its values depend on.
+    """Facts about the writer of a stripe on which the meaning of stored values depends.
 
     ``hybrid``: days before 1582-10-15 are Julian. ``zone``: returns the time zone of its timestamps ('' is UTC).
     """
@@ -59,10 +61,10 @@ class ValueRules:
 
 
 def require_readable(where: str, column: str, stored_type: HiveType, table_type: HiveType) -> None:
-    """Raise UnsupportedFeatureError, with the column's name, for stored values that `decode` cannot read as the table's."""
+    """Raise UnsupportedFeatureError, with the column's name, if `decode` cannot convert stored values to the table's type."""
     if not _is_readable(stored_type, table_type):
         raise UnsupportedFeatureError(
-            f"{where}: column {column} is {table_type}, stored as {stored_type}: this can't be read without Spark: read it by "
+            f"{where}: column {column} is {table_type}, stored as {stored_type}, which can't be read without Spark: read it by "
             "acid.table, or leave it out by columns="
         )
 
@@ -97,9 +99,9 @@ def _is_convertible(stored_type: Primitive, table_type: Primitive) -> bool:
 
 
 def decode(values: Any, stored_type: HiveType, table_type: HiveType, rules: ValueRules) -> Any:
-    """Return an array of stored values of type ``stored_type`` as values of ``table_type``."""
+    """Convert an array of stored values of type ``stored_type`` to values of ``table_type``."""
     target = arrow_type(table_type)
-    if stored_type == table_type and not has_primitive(table_type, _CHANGED):
+    if stored_type == table_type and not has_primitive(table_type, _CONVERTED):
         return values if values.type == target else values.cast(target)
     match stored_type, table_type:
         case Array(element=stored), Array(element=item):
@@ -121,15 +123,14 @@ def decode(values: Any, stored_type: HiveType, table_type: HiveType, rules: Valu
 
 
 def _decode_struct(values: Any, stored_type: Struct, table_type: Struct, rules: ValueRules) -> Any:
-    places = {field.name.lower(): index for index, field in enumerate(stored_type.fields)}
-    members = [
-        decode(
-            values.field(places[field.name]), stored_type.fields[places[field.name]].type, field.type, rules
-        )
-        if field.name in places
-        else pa.nulls(len(values), arrow_type(field.type))
-        for field in table_type.fields
-    ]
+    indexes = {field.name.lower(): index for index, field in enumerate(stored_type.fields)}
+    members = []
+    for field in table_type.fields:
+        index = indexes.get(field.name)
+        if index is None:
+            members.append(pa.nulls(len(values), arrow_type(field.type)))
+        else:
+            members.append(decode(values.field(index), stored_type.fields[index].type, field.type, rules))
     return pa.StructArray.from_arrays(members, fields=list(arrow_type(table_type)), mask=values.is_null())
 
 
@@ -155,8 +156,8 @@ def _decode_primitive(values: Any, stored_type: Primitive, table_type: Primitive
 
 
 def _micros(values: Any) -> Any:
-    """Return times in nanoseconds as whole microseconds, rounded down (the integers)."""
-    if pa.types.is_int64(values.type):  # in microseconds already
+    """Convert timestamps in nanoseconds to microseconds as int64, rounded down."""
+    if pa.types.is_int64(values.type):  # microseconds, read by pyorc
         return values
     numbers = values.cast(pa.int64())
     low = pc.min(numbers).as_py()
@@ -170,7 +171,7 @@ def _micros(values: Any) -> Any:
 
 
 def _with_javas_seconds(values: Any, offset: int) -> Any:
-    """Correct times near 1970 by the second that the module's docstring explains."""
+    """Correct times near 1970 by the second that C++ subtracts too late (see the module's docstring)."""
     if not offset or pa.types.is_int64(values.type):
         return values
     low, high, move = (0, offset, -_SECOND) if offset > 0 else (offset - 1, -1, _SECOND)
@@ -184,24 +185,24 @@ def _with_javas_seconds(values: Any, offset: int) -> Any:
 
 
 def _from_hybrid_days(values: Any) -> Any:
-    """Return days of the hybrid calendar as days of the proleptic Gregorian one with the same date."""
+    """Convert dates of the hybrid calendar to the proleptic Gregorian calendar: same year, month and day."""
     days = values.cast(pa.int32())
     low = pc.min(days).as_py()
-    if low is None or low >= _FIRST_GREGORIAN:
+    if low is None or low >= FIRST_GREGORIAN:
         return values
     array = days.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     moved = pa.array(
-        np.where(array < _FIRST_GREGORIAN, _julian_to_gregorian_days(array), array).astype(np.int32)
+        np.where(array < FIRST_GREGORIAN, _julian_to_gregorian_days(array), array).astype(np.int32)
     )
     return pc.if_else(days.is_valid(), moved, pa.scalar(None, pa.int32())).cast(values.type)
 
 
 def hybrid_micros(values: Any) -> Any:
-    """Return times in microseconds of the hybrid calendar as those of the proleptic Gregorian one."""
+    """Convert times in microseconds from the hybrid calendar to the proleptic Gregorian one."""
     array = values.fill_null(0).to_numpy(zero_copy_only=False)
     days = array // _DAY_MICROS
     moved = np.where(
-        days < _FIRST_GREGORIAN, array + (_julian_to_gregorian_days(days) - days) * _DAY_MICROS, array
+        days < FIRST_GREGORIAN, array + (_julian_to_gregorian_days(days) - days) * _DAY_MICROS, array
     )
     return pc.if_else(values.is_valid(), pa.array(moved), pa.scalar(None, pa.int64()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -37,19 +38,19 @@ from hiveacid.table.arrow_read.snapshot import RowFile
 
 _ROWS = 65_536
 _BLOCK = 8 << 20  # bytes of text that are parsed at a time
-_WRITER_ZONE = b"writer.time.zone"
-_PACKED = (".gz", ".bz2", ".zst", ".lz4", ".deflate", ".snappy")
+_WRITER_ZONE = b"writer.time.zone"  # key of Hive's metadata in a Parquet footer
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".deflate", ".snappy")
 
 
 def read_flat_file(
     fs: FileSystem, file: RowFile, table: TableDefinition, names: Sequence[str]
 ) -> Iterator[Any]:
-    """Yield batches of the columns ``names`` of a file that is not ORC.
+    """Yield batches of the columns ``names``, in their order, of a file that is not ORC.
 
     Raises BadFileError, UnsupportedFeatureError with the column's name, StorageError.
     """
-    columns = [column for column in table.columns if column.name in names]
-    columns.sort(key=lambda column: list(names).index(column.name))
+    by_name = {column.name: column for column in table.columns}
+    columns = [by_name[name] for name in names]
     try:
         match file_kind(table.storage):
             case FileKind.PARQUET:
@@ -62,11 +63,22 @@ def read_flat_file(
         raise BadFileError(f"can't be read ({error})", path=file.path) from error
 
 
-def _rows(columns: Sequence[Column], arrays: Sequence[Any], count: int) -> Any:
-    schema = arrow_schema(tuple(columns))
+def _batch(columns: Sequence[Column], arrays: Sequence[Any], count: int) -> Any:
     if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
-    return pa.RecordBatch.from_arrays([*arrays], schema=schema)
+        return batch_without_columns(count)
+    return pa.RecordBatch.from_arrays([*arrays], schema=arrow_schema(tuple(columns)))
+
+
+def batch_without_columns(count: int) -> Any:
+    """Return a batch that has only a number of rows."""
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
+
+
+def _require_no_nested_times(file: RowFile, column: Column, hive: HiveType) -> None:
+    if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
+        raise UnsupportedFeatureError(
+            f"{file.path}: column {column.name} is {column.type}: times inside the column can't be read without Spark"
+        )
 
 
 # Parquet -------------------------------------------------------------------------------------------
@@ -98,16 +110,13 @@ def _read_parquet(fs: FileSystem, file: RowFile, columns: Sequence[Column]) -> I
                     physical.get(column.name) == "INT96" or getattr(values.type, "tz", None) is not None
                 )
                 arrays.append(_parquet_values(file, column, values, zone if instants else None))
-            yield _rows(columns, arrays, batch.num_rows)
+            yield _batch(columns, arrays, batch.num_rows)
 
 
 def _parquet_values(file: RowFile, column: Column, values: Any, zone: str | None) -> Any:
-    """Return a column's values; ``zone``: the time zone of its writer ('' if unknown), None for wall-clock times."""
+    """Convert a column's values. ``zone``: for instants, the writer's time zone ('' if unknown); None for other values."""
     hive = parse_type(column.type)
-    if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
-        raise UnsupportedFeatureError(
-            f"{file.path}: column {column.name} is {column.type}: times inside the column can't be read without Spark"
-        )
+    _require_no_nested_times(file, column, hive)
     if isinstance(hive, Primitive) and hive.name == "timestamp" and zone is not None:
         values = _wall_clock(values, zone)
     try:
@@ -119,7 +128,7 @@ def _parquet_values(file: RowFile, column: Column, values: Any, zone: str | None
 
 
 def _wall_clock(values: Any, zone: str) -> Any:
-    """Return instants as the clock of the writer's zone showed them; without a name, this process's zone is assumed."""
+    """Convert instants to wall-clock times of a time zone; '' is the zone of this process."""
     instants = values.cast(pa.timestamp("us", "UTC"))
     name = zone or _local_zone()
     try:
@@ -130,9 +139,7 @@ def _wall_clock(values: Any, zone: str) -> Any:
 
 
 def _local_zone() -> str:
-    """Return the name of this process's time zone, as Java takes it: ``TZ``, or that of the machine."""
-    import os  # noqa: PLC0415
-
+    """Return the name of this process's time zone, as Java finds it: ``TZ``, or the machine's zone."""
     name = os.environ.get("TZ", "").removeprefix(":")
     if not name:
         link = os.path.realpath("/etc/localtime")
@@ -167,36 +174,32 @@ def _avro_batch(file: RowFile, columns: Sequence[Column], rows: Sequence[dict[st
     arrays = []
     for column in columns:
         hive = parse_type(column.type)
-        if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
-            raise UnsupportedFeatureError(
-                f"{file.path}: column {column.name} is {column.type}: times inside it can't be read without Spark"
-            )
-        values = [_lower_names(row.get(column.name), hive) for row in rows]
+        _require_no_nested_times(file, column, hive)
+        values = [_with_lower_names(row.get(column.name), hive) for row in rows]
         try:
             if column.type == "timestamp":
-                instants = pa.array(values, pa.timestamp("us", "UTC"))
-                arrays.append(_wall_clock(instants, ""))
+                arrays.append(_wall_clock(pa.array(values, pa.timestamp("us", "UTC")), ""))
             else:
                 arrays.append(to_stored_values(pa.array(values, arrow_type(hive)), hive))
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise UnsupportedFeatureError(
                 f"{file.path}: column {column.name} is {column.type}: its values can't be read without Spark ({error})"
             ) from error
-    return _rows(columns, arrays, len(rows))
+    return _batch(columns, arrays, len(rows))
 
 
-def _lower_names(value: Any, hive: HiveType) -> Any:
-    """Return a value of Avro with the names of structs as the table spells them, in lower case."""
+def _with_lower_names(value: Any, hive: HiveType) -> Any:
+    """Return an Avro value whose struct fields have lower-case names, as in the table's type."""
     if value is None or isinstance(hive, Primitive):
         return value
     match hive:
         case Struct(fields):
             members = {str(name).lower(): member for name, member in value.items()}
-            return {field.name: _lower_names(members.get(field.name), field.type) for field in fields}
+            return {field.name: _with_lower_names(members.get(field.name), field.type) for field in fields}
         case Array(element):
-            return [_lower_names(item, element) for item in value]
+            return [_with_lower_names(item, element) for item in value]
         case Map(_, item_type):
-            return [(key, _lower_names(item, item_type)) for key, item in value.items()]
+            return [(key, _with_lower_names(item, item_type)) for key, item in value.items()]
     return value
 
 
@@ -217,83 +220,79 @@ def _read_text(
     numbers = {column.name: number for number, column in enumerate(table.columns)}
     for block in _blocks(fs, file):
         lines = pc.split_pattern(pa.array([block], pa.binary()), b"\n").flatten()
-        if layout.takes_rest:
-            fields = pc.split_pattern(
-                lines, layout.separators[0].encode(BYTES), max_splits=len(table.columns) - 1
-            )
-        else:
-            fields = pc.split_pattern(lines, layout.separators[0].encode(BYTES))
+        max_splits = len(table.columns) - 1 if layout.takes_rest else None
+        fields = pc.split_pattern(lines, layout.separators[0].encode(BYTES), max_splits=max_splits)
         arrays = [
             _text_values(file, column, _field(fields, numbers[column.name]), layout) for column in columns
         ]
-        yield _rows(columns, arrays, len(lines))
+        yield _batch(columns, arrays, len(lines))
 
 
 def _blocks(fs: FileSystem, file: RowFile) -> Iterator[bytes]:
-    """Yield the lines of a file in blocks. One line break separates two lines; none follows the last line of a block."""
-    if file.path.endswith(_PACKED[2:]):
+    r"""Yield blocks of whole lines, separated by ``\n``, without a line break after the last one."""
+    if file.path.endswith(_COMPRESSED[2:]):
         raise UnsupportedFeatureError(
             f"{file.path}: text compressed in this way can't be read without Spark (.gz and .bz2 can)"
         )
     source = pa.PythonFile(FileRange(fs, file.path, file.length), mode="r")
-    if file.path.endswith(_PACKED):
+    if file.path.endswith(_COMPRESSED):
         source = pa.CompressedInputStream(source, "gzip" if file.path.endswith(".gz") else "bz2")
     rest = b""
     while data := source.read(_BLOCK):
         rest += data
-        cut = max(rest.rfind(b"\n"), rest.rfind(b"\r", 0, len(rest) - 1)) + 1
-        if cut:
-            yield _lines(rest[:cut])
-            rest = rest[cut:]
+        end = max(rest.rfind(b"\n"), rest.rfind(b"\r", 0, len(rest) - 1)) + 1  # a last \r may be half of \r\n
+        if end:
+            yield _with_line_feeds(rest[:end])
+            rest = rest[end:]
     if rest:
-        yield _lines(rest)
+        yield _with_line_feeds(rest)
 
 
-def _lines(data: bytes) -> bytes:
+def _with_line_feeds(data: bytes) -> bytes:
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return data[:-1] if data.endswith(b"\n") else data
 
 
 def _field(fields: Any, number: int) -> Any:
-    """Return a field of each line, NULL where the line is shorter."""
+    """Return a field of each line, NULL where the line has fewer fields."""
     offsets = fields.offsets.to_numpy()
-    has = np.diff(offsets) > number
-    return fields.values.take(pa.array(np.where(has, offsets[:-1] + number, 0), mask=~has))
+    exists = np.diff(offsets) > number
+    return fields.values.take(pa.array(np.where(exists, offsets[:-1] + number, 0), mask=~exists))
 
 
 def _text_values(file: RowFile, column: Column, texts: Any, layout: TextLayout) -> Any:
-    """Return the values of a column's texts; a text that is not a value of the type is NULL, as in Hive."""
+    """Parse the texts of a column; a text that is not a value of the type becomes NULL, as in Hive."""
     hive = parse_type(column.type)
     assert isinstance(hive, Primitive)  # noqa: S101 - the caller has refused others
-    none = pa.scalar(None, pa.string())
+    null = pa.scalar(None, pa.string())
     try:
         texts = texts.cast(pa.string())
     except pa.ArrowInvalid as error:
         raise UnsupportedFeatureError(
             f"{file.path}: column {column.name} holds text that is not UTF-8"
         ) from error
-    texts = pc.if_else(pc.equal(texts, layout.null.encode(BYTES).decode()), none, texts)
+    texts = pc.if_else(pc.equal(texts, layout.null.encode(BYTES).decode()), null, texts)
     if hive.name in ("string", "varchar", "char"):
         return to_stored_values(texts, hive)
     if hive.name == "boolean":
         words = pc.utf8_lower(texts)
         return pc.if_else(pc.is_in(words, pa.array(["true", "false"])), pc.equal(words, "true"), None)
-    texts = pc.if_else(pc.match_substring_regex(texts, shape(hive)), texts, none)
-    return _parsed(texts, hive)
+    texts = pc.if_else(pc.match_substring_regex(texts, shape(hive)), texts, null)
+    return _parse_texts(texts, hive)
 
 
-def _parsed(texts: Any, hive: Primitive) -> Any:
+def _parse_texts(texts: Any, hive: Primitive) -> Any:
     data_type = arrow_type(hive)
     if hive.name in INTEGERS:
         texts = pc.replace_substring_regex(pc.replace_substring_regex(texts, r"\..*$", ""), r"^[+]", "")
         texts = pc.if_else(pc.is_in(texts, pa.array(["", "-"])), "0", texts)
     try:
         return cast(pc.utf8_trim_whitespace(texts), data_type)
-    except pa.ArrowInvalid:  # some text does not fit: one by one
-        return pa.array([_parsed_one(text, data_type) for text in texts.to_pylist()], data_type)
+    except pa.ArrowInvalid:  # some text is no value of the type; only that one becomes NULL
+        return pa.array([_parse_text(text, data_type) for text in texts.to_pylist()], data_type)
 
 
-def _parsed_one(text: str | None, data_type: Any) -> Any:
+def _parse_text(text: str | None, data_type: Any) -> Any:
     try:
         return None if text is None else cast(pa.array([text.strip()], pa.string()), data_type)[0].as_py()
     except pa.ArrowInvalid:

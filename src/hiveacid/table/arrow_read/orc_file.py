@@ -1,4 +1,4 @@
-"""One ORC file of a table: its columns by the rules of schema evolution, read stripe by stripe in C++."""
+"""Reader of one ORC file of a table: maps columns by the rules of schema evolution, and reads stripes in C++."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hiveacid.orc.writing import MicrosConverter
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
-from hiveacid.table.arrow_read.delete_matching import Keys
+from hiveacid.table.arrow_read.delete_matching import int64_values
 from hiveacid.table.arrow_read.file_values import ValueRules, decode, hybrid_micros, require_readable
 from hiveacid.table.arrow_read.snapshot import EventFile, RowFile, require_row_ids_as_named
 
@@ -36,13 +36,16 @@ KEY = ("originalTransaction", "bucket", "rowId")
 CURRENT, OPERATION = "currentTransaction", "operation"
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 _TIMES = frozenset({"timestamp", "timestamp with local time zone"})
-_TOO_FAR = "out of range for nanosecond"
-_HYBRID, _UNMARKED = 1, 0
+_OUT_OF_RANGE = "out of range for nanosecond"  # a part of Arrow's message
+_HYBRID, _UNMARKED = 1, 0  # values of the footer's field ``calendar``
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A column in a file: its index among the user's columns (None: absent), its types there and in the table."""
+    """Source of a table's column in a file, and its types in both.
+
+    ``index``: among the user's columns in the file; None if the file lacks it. ``problem``: why it cannot be read.
+    """
 
     index: int | None
     stored_type: HiveType
@@ -51,26 +54,26 @@ class _Source:
 
 
 @dataclass(frozen=True)
-class StripeKeys:
-    """Ranges of a stripe's key parts by its statistics; None where unknown."""
+class KeyRanges:
+    """Minimum and maximum of each part of a stripe's keys; None if unknown."""
 
     write_id: tuple[int, int] | None
     bucket: tuple[int, int] | None
     row_id: tuple[int, int] | None
 
 
-class OrcRows:
-    """Rows of one ORC file. Errors of reading name the file."""
+class OrcReader:
+    """Reader of the stripes of one ORC file. Its errors name the file."""
 
     def __init__(self, fs: FileSystem, file: RowFile, table: TableDefinition, level: LayoutLevel) -> None:
         """Read the tail. Raises BadFileError, UnsupportedFeatureError, StorageError."""
         self.file, self.table = file, table
         self._fs, self._level = fs, level
-        self._readers = threading.local()  # a reader in C++ belongs to one thread
+        self._local = threading.local()  # holds an ORCFile of pyarrow for each thread, which cannot share one
         self.tail: OrcTail = read_tail(fs, file.path, file.length)
         summary = summarize(self.tail)
         self.has_events = summary.has_events
-        self._fields = summary.schema.fields
+        self._schema = summary.schema
         if table.kind is TableKind.FULL_ACID:
             require_row_ids_as_named(file, is_acid=summary.is_acid, rows=summary.rows)
 
@@ -81,21 +84,17 @@ class OrcRows:
 
     @cached_property
     def _sources(self) -> dict[str, _Source]:
-        schema = summarize(self.tail).schema
-        file_recipe = recipe(self.table.columns, schema, matching(self.table, self._level))
-        names = {field.name: index for index, field in enumerate(self._fields)}
+        file_recipe = recipe(self.table.columns, self._schema, matching(self.table, self._level))
+        names = {field.name: index for index, field in enumerate(self._schema.fields)}
         sources = {}
         for column, source in zip(self.table.columns, file_recipe.columns, strict=True):
             table_type = parse_type(column.type)
             if source.problem is not None or source.name is None:
                 sources[column.name] = _Source(None, table_type, table_type, source.problem)
                 continue
-            index = (
-                names.get(source.name)
-                if file_recipe.positional is None
-                else int(source.name.removeprefix("c"))
-            )
-            stored_type = table_type if index is None else self._fields[index].type
+            is_number = file_recipe.positional is not None  # ``c0``, ``c1`` …
+            index = int(source.name.removeprefix("c")) if is_number else names.get(source.name)
+            stored_type = table_type if index is None else self._schema.fields[index].type
             sources[column.name] = _Source(index, stored_type, table_type)
         return sources
 
@@ -108,8 +107,11 @@ class OrcRows:
             require_readable(self.file.path, name, source.stored_type, source.table_type)
         return source
 
-    def columns_without_conversion(self, names: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Return ORC column ids and types of the columns whose statistics hold for the table's values, too."""
+    def columns_with_statistics(self, names: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Return ORC column ids and types of the columns whose statistics hold for the table's values.
+
+        They do not for values that are converted on reading.
+        """
         if self._is_hybrid:
             return {}
         root = self.tail.types[ROW] if self.file.acid else self.tail.types[0] if self.tail.types else None
@@ -130,12 +132,12 @@ class OrcRows:
         return self.tail.calendar == _HYBRID or unmarked
 
     @property
-    def _reader(self) -> Any:
-        if not hasattr(self._readers, "reader"):
-            self._readers.reader = self._open_reader()
-        return self._readers.reader
+    def _orc_file(self) -> Any:
+        if not hasattr(self._local, "orc_file"):
+            self._local.orc_file = self._open()
+        return self._local.orc_file
 
-    def _open_reader(self) -> Any:
+    def _open(self) -> Any:
         path = self.file.path
         try:
             if is_local(path) and not self.file.growing:
@@ -146,16 +148,16 @@ class OrcRows:
 
     def _read(self, stripe: int, columns: Sequence[str] | None) -> Any:
         try:
-            return self._reader.read_stripe(stripe, columns=None if columns is None else [*columns])
+            return self._orc_file.read_stripe(stripe, columns=None if columns is None else [*columns])
         except pa.ArrowInvalid as error:
-            if _TOO_FAR in str(error):
-                raise _TooFarError from error
+            if _OUT_OF_RANGE in str(error):
+                raise _TimeOutOfRangeError from error
             raise BadFileError(f"can't be read ({error})", path=self.file.path) from error
         except (pa.ArrowException, OSError) as error:
             raise BadFileError(f"can't be read ({error})", path=self.file.path) from error
 
     def values(self, stripe: int, names: Sequence[str], keep: Any = None) -> dict[str, Any]:
-        """Return columns of a stripe by name; ``keep``: a mask of the rows to return (an Arrow array), None for all."""
+        """Return columns of a stripe by name; ``keep``: an Arrow mask of the rows to return, None for all."""
         sources = {name: self._source(name) for name in names}
         indexes = {name: source.index for name, source in sources.items() if source.index is not None}
         stored = self._stored(stripe, indexes, sources, keep) if indexes else {}
@@ -175,26 +177,27 @@ class OrcRows:
     def _stored(
         self, stripe: int, indexes: dict[str, int], sources: dict[str, _Source], keep: Any
     ) -> dict[str, Any]:
+        """Return the columns of these indexes by name, as they are stored."""
         try:
             read = self._columns(stripe, [*indexes.values()])
-        except _TooFarError:
-            distant = {name for name in indexes if has_primitive(sources[name].stored_type, _TIMES)}
-            read = self._columns(stripe, [index for name, index in indexes.items() if name not in distant])
-            for name in distant:
-                read[indexes[name]] = self._far_times(stripe, name, sources[name])
+        except _TimeOutOfRangeError:
+            times = {name for name in indexes if has_primitive(sources[name].stored_type, _TIMES)}
+            read = self._columns(stripe, [index for name, index in indexes.items() if name not in times])
+            for name in times:
+                read[indexes[name]] = self._times_by_pyorc(stripe, name, sources[name])
         return {
             name: read[index] if keep is None else read[index].filter(keep) for name, index in indexes.items()
         }
 
     def _columns(self, stripe: int, indexes: Sequence[int]) -> dict[int, Any]:
-        """Return the user's columns of these indexes, as they are stored."""
+        """Return the user's columns of these indexes by index, as they are stored."""
         if not indexes:
             return {}
-        names = [field.name for field in self._fields]
+        names = [field.name for field in self._schema.fields]
         plain = len({name.lower() for name in names}) == len(names) and all(
             _PLAIN_NAME.fullmatch(names[index]) for index in indexes
         )
-        if not plain:  # Arrow cannot select columns of such names
+        if not plain:  # Arrow cannot select columns with such names: read all
             batch = self._read(stripe, ["row"] if self.file.acid else None)
             row = batch.column(0) if self.file.acid else None
             return {index: batch.column(index) if row is None else row.field(index) for index in indexes}
@@ -204,8 +207,8 @@ class OrcRows:
         batch = self._read(stripe, [names[index] for index in indexes])
         return {index: batch.column(batch.schema.get_field_index(names[index])) for index in indexes}
 
-    def _far_times(self, stripe: int, name: str, source: _Source) -> Any:
-        """Return a column of times beyond 1677 or 2262 in microseconds, read by pyorc."""
+    def _times_by_pyorc(self, stripe: int, name: str, source: _Source) -> Any:
+        """Return a column with times before 1677 or after 2262, in microseconds, read by pyorc."""
         path = self.file.path
         if not isinstance(source.stored_type, Primitive) or source.index is None:
             raise UnsupportedFeatureError(
@@ -218,16 +221,13 @@ class OrcRows:
             raise UnsupportedFeatureError(
                 f"{path}: column {name} holds times before 1677 or after 2262: pip install 'hiveacid[arrow]'"
             ) from error
-        field = self._fields[source.index].name
+        field = self._schema.fields[source.index].name
         converters: Any = dict.fromkeys(
             (pyorc.TypeKind.TIMESTAMP, pyorc.TypeKind.TIMESTAMP_INSTANT), MicrosConverter
         )
         file: Any = FileRange(self._fs, path, self.file.length)
-        reader = pyorc.Reader(
-            file,
-            column_names=[f"row.{field}" if self.file.acid else field],
-            converters=converters,
-        )
+        column = f"row.{field}" if self.file.acid else field
+        reader = pyorc.Reader(file, column_names=[column], converters=converters)
         rows = [*reader.read_stripe(stripe)]
         if self.file.acid:  # the ``row`` of a delete event is NULL
             rows = [(None,) if row[0] is None else row[0] for row in rows]
@@ -237,39 +237,39 @@ class OrcRows:
     def _zone(self, stripe: int) -> str:
         return writer_time_zone(self._fs, self.tail, self.tail.stripes[stripe])
 
-    # row ids
+    # keys of rows
 
-    def key_ranges(self, stripe: int) -> StripeKeys:
-        """Return the ranges of a stripe's keys, as statistics or the file's name give them."""
+    def key_ranges(self, stripe: int) -> KeyRanges:
+        """Return the ranges of a stripe's keys by its statistics; those of an original file result from its name."""
         original = self.file.original
         if original is not None:
             first = original.first_row_id + self.first_row(stripe)
             write_id, bucket = int(original.write_id), original.bucket_property
             last = first + self.tail.stripes[stripe].rows - 1
-            return StripeKeys((write_id, write_id), (bucket, bucket), (first, last))
+            return KeyRanges((write_id, write_id), (bucket, bucket), (first, last))
         statistics = self.tail.stripes[stripe].statistics
         if len(statistics) <= ROW_ID:
-            return StripeKeys(None, None, None)
+            return KeyRanges(None, None, None)
         ranges: list[tuple[int, int] | None] = []
         for column in (ORIGINAL_WRITE_ID, BUCKET, ROW_ID):
             part = statistics[column]
             ranges.append(part.integers if part.count == self.tail.stripes[stripe].rows else None)
-        return StripeKeys(*ranges)
+        return KeyRanges(*ranges)
 
     def first_row(self, stripe: int) -> int:
         """Return the number of rows in the stripes before a stripe."""
         return sum(info.rows for info in self.tail.stripes[:stripe])
 
-    def columns_of_events(self, stripe: int, names: Sequence[str]) -> list[Any]:
-        """Return root columns of a stripe of an ACID file, as stored."""
+    def acid_columns(self, stripe: int, names: Sequence[str]) -> list[Any]:
+        """Return columns of an ACID file beside ``row``: `KEY`, `CURRENT` and `OPERATION`."""
         batch = self._read(stripe, names)
         return [batch.column(batch.schema.get_field_index(name)) for name in names]
 
     def keys(self, stripe: int) -> Any:
-        """Return the row ids of a stripe: an Arrow batch of write id, bucket property and row id."""
+        """Return the keys of a stripe's rows: an Arrow batch of write id, bucket property and row id."""
         original, rows = self.file.original, self.tail.stripes[stripe].rows
         if original is None:
-            parts = [column.cast(pa.int64()) for column in self.columns_of_events(stripe, KEY)]
+            parts = [column.cast(pa.int64()) for column in self.acid_columns(stripe, KEY)]
         else:
             first = original.first_row_id + self.first_row(stripe)
             parts = [
@@ -281,12 +281,12 @@ class OrcRows:
 
     def row_ids(self, stripe: int) -> Any:
         """Return only the third part of a stripe's keys, as a numpy array."""
-        (column,) = self.columns_of_events(stripe, [KEY[2]])
-        return Keys.of(pa.RecordBatch.from_arrays([column] * 3, names=[*KEY])).row_ids
+        (column,) = self.acid_columns(stripe, [KEY[2]])
+        return int64_values(column)
 
 
 def read_events(fs: FileSystem, file: EventFile, valid: ValidWriteIdList) -> Any:
-    """Return the valid delete events of a file: the columns of a key, and ``currentTransaction``, as a table.
+    """Return the valid delete events of a file as a table of the columns `KEY` and `CURRENT`.
 
     Raises BadFileError, StorageError.
     """
@@ -297,5 +297,5 @@ def read_events(fs: FileSystem, file: EventFile, valid: ValidWriteIdList) -> Any
         raise BadFileError(f"can't be read ({error})", path=file.path) from error
 
 
-class _TooFarError(HiveAcidError):
+class _TimeOutOfRangeError(HiveAcidError):
     """A time does not fit 64 bits of nanoseconds."""

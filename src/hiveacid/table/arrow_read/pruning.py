@@ -1,7 +1,7 @@
-"""Pruning of partitions and stripes that cannot hold a row of a filter.
+"""Pruning of partitions and stripes that hold no row that a filter selects.
 
-Arrow's own simplification decides: each partition or stripe is a fragment of a data set, whose partition expression
-says which values it may hold. No file is read for this.
+Arrow decides, by simplifying the filter. Each partition or stripe is a fragment of an Arrow data set, and its partition
+expression is a guarantee: true for all of its rows. No file is read for this.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from pyarrow import fs
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.orc.statistics import ColumnStatistics
 from hiveacid.orc.tail import OrcTail
+from hiveacid.table.arrow_read.comparisons import WHOLE
+from hiveacid.table.arrow_read.file_values import FIRST_GREGORIAN
+from hiveacid.table.arrow_read.truth import ALWAYS
 
-_WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
-_FIRST_GREGORIAN = -141_427  # days since the epoch: 1582-10-15
-_STRINGS_ARE_BOUNDED = 1  # writer version HIVE-8732, before which statistics of strings are wrong
+_HIVE_8732 = 1  # the writer version since which statistics of strings are correct
 
 
 def possible_fragments(guarantees: Sequence[Any], schema: Any, predicate: Any) -> list[int]:
-    """Return the indexes of the partitions or stripes that may hold a row of the filter ``predicate``.
+    """Return the indexes of the partitions or stripes that may hold a row that the filter ``predicate`` selects.
 
     ``guarantees``: for each partition or stripe, an expression that is true for all of its rows.
     """
@@ -58,29 +59,27 @@ def partition_guarantee(names: Sequence[str], values: Sequence[Any]) -> Any:
 def possible_stripes(
     tail: OrcTail, columns: Mapping[str, tuple[int, str]], schema: Any, predicate: Any
 ) -> list[int]:
-    """Return the stripes of a file that may hold a row of the filter.
+    """Return the indexes of a file's stripes that may hold a row that the filter selects.
 
-    ``columns``: ORC column id and type of those columns of the filter whose stored values need no conversion.
+    ``columns``: ORC column id and type of those columns of the filter whose statistics hold for the table's values.
     """
+    if not columns or not any(len(stripe.statistics) for stripe in tail.stripes):
+        return list(range(len(tail.stripes)))
     guarantees = []
     for stripe in tail.stripes:
-        parts = []
-        for name, (column_id, hive) in columns.items():
-            if column_id < len(stripe.statistics):
-                part = _guarantee(
-                    tail, name, hive, stripe.statistics[column_id], schema.field(name).type, stripe.rows
-                )
-                parts += [] if part is None else [part]
-        guarantees.append(reduce(and_, parts) if parts else pa.compute.scalar(True))  # noqa: FBT003 - a value
-    if not any(len(stripe.statistics) for stripe in tail.stripes) or not columns:
-        return list(range(len(tail.stripes)))
+        parts = [
+            _guarantee(tail, name, hive, stripe.statistics[column_id], schema.field(name).type, stripe.rows)
+            for name, (column_id, hive) in columns.items()
+            if column_id < len(stripe.statistics)
+        ]
+        guarantees.append(reduce(and_, [part for part in parts if part is not None], ALWAYS))
     return possible_fragments(guarantees, schema, predicate)
 
 
 def _guarantee(
     tail: OrcTail, name: str, hive: str, statistics: ColumnStatistics, data_type: Any, rows: int
 ) -> Any:
-    """Return the guarantee that statistics give for a column's values; None if they give none that is safe to use."""
+    """Return the guarantee that a stripe's statistics give for a column; None if they give none that is safe to use."""
     column = ds.field(name)
     if statistics.count == 0 and statistics.has_null and rows:
         return column.is_null()
@@ -94,19 +93,19 @@ def _guarantee(
 def _bound(tail: OrcTail, hive: str, value: Any, data_type: Any) -> Any:
     """Return a bound as a scalar of the column's type; None where statistics and values may be ordered differently.
 
-    Floating point numbers are left out, because their statistics ignore NaN. Times are left out, too: their statistics are
-    in milliseconds and, of old writers, in another zone.
+    Statistics of floating point numbers are not used, because they ignore NaN. Those of timestamps are not used, because
+    they are in milliseconds and, from old writers, in another time zone.
     """
     kind = parse_type(hive)
     if not isinstance(kind, Primitive):
         return None
     try:
         match value:
-            case int() if kind.name in _WHOLE:
+            case int() if kind.name in WHOLE:
                 return pa.scalar(value, data_type)
-            case int() if kind.name == "date" and value >= _FIRST_GREGORIAN:
+            case int() if kind.name == "date" and value >= FIRST_GREGORIAN:
                 return pa.scalar(value, pa.int32()).cast(data_type)
-            case str() if kind.name in ("string", "varchar") and tail.writer_version >= _STRINGS_ARE_BOUNDED:
+            case str() if kind.name in ("string", "varchar") and tail.writer_version >= _HIVE_8732:
                 return pa.scalar(value, data_type)
             case Decimal() if kind.name == "decimal" and math.isfinite(value):
                 return pa.scalar(value, data_type)

@@ -1,4 +1,4 @@
-"""Rows of a snapshot as record batches: stripe by stripe, without deleted rows, filtered."""
+"""Scan of a snapshot: record batches of the live rows that a filter selects, stripe by stripe."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.acid_v1 import NewestVersions, newest_versions
 from hiveacid.table.arrow_read.delete_matching import DeleteKeys, Keys, deleted_among
-from hiveacid.table.arrow_read.flat_files import read_flat_file
-from hiveacid.table.arrow_read.orc_file import CURRENT, KEY, OrcRows, read_events
+from hiveacid.table.arrow_read.flat_files import batch_without_columns, read_flat_file
+from hiveacid.table.arrow_read.orc_file import CURRENT, KEY, OrcReader, read_events
 from hiveacid.table.arrow_read.pruning import possible_stripes
 from hiveacid.table.arrow_read.snapshot import EventFile, PartitionFiles, Snapshot
 from hiveacid.table.context import StoreContext
@@ -31,23 +31,24 @@ from hiveacid.table.context import StoreContext
 ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])
 BATCH_ROWS = 131_072
 _REQUEST_THREADS = 16
-_MOST_CHANGING = 4_000_000  # rows of a stripe: their keys and the columns of a condition take some 150 MB
-_FEW_ROWS = 50_000  # that one thread decodes in less time than others take to start
-_MAX_READING_THREADS = 4  # each holds a stripe
-_POSITION = "\0position"  # no column has such a name
+_MAX_CHANGED_STRIPE = 4_000_000  # rows, whose keys and columns of a condition take some 150 MB
+_FEW_ROWS = 50_000  # one thread decodes them in less time than other threads take to start
+_MAX_READING_THREADS = 4  # each holds a stripe in memory
+_POSITION = "\0position"  # no column of a table has such a name
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Columns and rows to read. ``columns``: in their order. ``predicate``: a filter over ``filtered`` columns.
+    """Columns and rows to read.
 
-    ``changing``: the caller changes the rows. Update events of ACID v1 raise UnsupportedFeatureError then, and so do stripes
-    with more rows than one process should hold.
+    ``columns``: in the order of the result. ``predicate``: the filter, an expression over ``filter_columns``. ``row_ids``:
+    add the column ``ROW__ID`` in front. ``changing``: the caller changes the rows. Update events of ACID v1 and stripes
+    with too many rows for one process then raise UnsupportedFeatureError.
     """
 
     columns: tuple[str, ...]
     predicate: Any = None
-    filtered: tuple[str, ...] = ()
+    filter_columns: tuple[str, ...] = ()
     row_ids: bool = False
     changing: bool = False
 
@@ -66,9 +67,9 @@ def output_schema(table: Any, columns: Sequence[str], *, row_ids: bool) -> Any:
 def read_batches(
     context: StoreContext, snapshot: Snapshot, selection: Selection, threads: int = 1
 ) -> Iterator[Any]:
-    """Yield the rows, of at most one stripe at a time.
+    """Yield the selected rows in batches, each from one stripe.
 
-    ``threads``: stripes that are read at the same time, for a caller that takes all rows. Raises BadFileError,
+    ``threads``: number of stripes to read at the same time; only for a caller that takes all rows. Raises BadFileError,
     UnsupportedFeatureError, StorageError, and StatementError for a filter whose arithmetic exceeds the range of a type.
     """
     for partition in snapshot.partitions:
@@ -76,43 +77,44 @@ def read_batches(
 
 
 def reading_threads() -> int:
-    """Return the threads with which a caller that takes all rows should read."""
+    """Return the number of threads for a caller that takes all rows."""
     return min(_MAX_READING_THREADS, int(pa.cpu_count()))
 
 
 @dataclass
 class _PartitionReader:
+    """Reader of one partition's files, or of those of a table without partitions."""
+
     context: StoreContext
     snapshot: Snapshot
     files: PartitionFiles
     selection: Selection
     threads: int
-    _newest: NewestVersions | None = None  # of a location with update events (ACID v1)
-    _column_threads: int = 1  # for each stripe, if there are few
+    _newest: NewestVersions | None = None  # if there are update events (ACID v1)
+    _column_threads: int = 1  # of one stripe, if there are fewer stripes than threads
 
     def batches(self) -> Iterator[Any]:
         table = self.snapshot.table
         if file_kind(table.storage) is not FileKind.ORC:
-            for plain in self.files.rows:
-                for stored in read_flat_file(self.context.fs, plain, table, self._stored_names):
+            for file in self.files.rows:
+                for stored in read_flat_file(self.context.fs, file, table, self._stored_names):
                     yield self._filter_batch(stored)
             return
-        level = self.context.layout_level(table)
-        opened = self._open(level)
-        stripe_rows = (stripe.rows for file in opened for stripe in file.tail.stripes)
-        if self.selection.changing and max(stripe_rows, default=0) > _MOST_CHANGING:
+        readers = self._open_readers()
+        stripe_rows = (stripe.rows for reader in readers for stripe in reader.tail.stripes)
+        if self.selection.changing and max(stripe_rows, default=0) > _MAX_CHANGED_STRIPE:
             raise UnsupportedFeatureError(f"{table.name} has too many rows to be changed without Spark")
-        if table.kind is TableKind.FULL_ACID and any(file.has_events for file in opened):
+        if table.kind is TableKind.FULL_ACID and any(reader.has_events for reader in readers):
             if self.selection.changing:
                 raise UnsupportedFeatureError(f"{table.name} holds update events of ACID v1")
             self._newest = newest_versions(
-                opened, self.files.events, self._read_events, self.snapshot.write_ids
+                readers, self.files.events, self._read_events, self.snapshot.write_ids
             )
         if self._newest is None:
             _ = self._deletes  # computed before the threads start
-        stripes: Iterable[tuple[OrcRows, int]]
-        stripes = ((file, stripe) for file in opened for stripe in self._stripes(file))
-        threads = self.threads if sum(file.tail.number_of_rows for file in opened) > _FEW_ROWS else 1
+        stripes: Iterable[tuple[OrcReader, int]]
+        stripes = ((reader, stripe) for reader in readers for stripe in self._stripes(reader))
+        threads = self.threads if sum(reader.tail.number_of_rows for reader in readers) > _FEW_ROWS else 1
         if threads > 1:
             stripes = [*stripes]
             self._column_threads = max(1, threads // max(1, len(stripes)))
@@ -120,15 +122,17 @@ class _PartitionReader:
             if batch.num_rows:
                 yield batch
 
-    def _open(self, level: Any) -> list[OrcRows]:
+    def _open_readers(self) -> list[OrcReader]:
+        """Return readers of the files that are not empty."""
         table, fs = self.snapshot.table, self.context.fs
+        level = self.context.layout_level(table)
         tasks = [(fs, file, table, level) for file in self.files.rows]
-        files = map_in_order(OrcRows, tasks, min(self._request_threads, len(tasks)))
-        return [file for file in files if file.tail.number_of_rows]
+        readers = map_in_order(OrcReader, tasks, min(self._request_threads, len(tasks)))
+        return [reader for reader in readers if reader.tail.number_of_rows]
 
     @property
     def _request_threads(self) -> int:
-        """Return the number of threads that read footers: a remote file system answers late, a local one at once."""
+        """Return the number of threads for footers and delete events; more than one hide the latency of remote files."""
         return 1 if is_local(self.snapshot.table.location) else _REQUEST_THREADS
 
     @cached_property
@@ -138,53 +142,55 @@ class _PartitionReader:
 
     @property
     def _stored_names(self) -> list[str]:
-        names = dict.fromkeys((*self.selection.filtered, *self.selection.columns))
+        names = dict.fromkeys((*self.selection.filter_columns, *self.selection.columns))
         return [name for name in names if name not in self._partition]
 
-    def _stripes(self, file: OrcRows) -> Sequence[int]:
+    def _stripes(self, reader: OrcReader) -> Sequence[int]:
         selection = self.selection
         if selection.predicate is None:
-            return range(file.stripes)
+            return range(reader.stripes)
         schema = arrow_schema((*self.snapshot.table.columns, *self.snapshot.table.partition_columns))
-        return possible_stripes(
-            file.tail, file.columns_without_conversion(selection.filtered), schema, selection.predicate
-        )
+        columns = reader.columns_with_statistics(selection.filter_columns)
+        return possible_stripes(reader.tail, columns, schema, selection.predicate)
 
-    def _read_stripe(self, file: OrcRows, stripe: int) -> Any:
-        """Return the live rows of a stripe that pass the filter."""
-        selection, rows = self.selection, file.tail.stripes[stripe].rows
-        mask = self._visible_rows(file, stripe)
-        keep = None if mask is None or mask.all() else pa.array(mask)
-        if keep is not None and not keep.true_count:
+    def _read_stripe(self, reader: OrcReader, stripe: int) -> Any:
+        """Return a batch of the live rows of a stripe that the filter selects."""
+        columns, keep = self._select_rows(reader, stripe)
+        count = reader.tail.stripes[stripe].rows if keep is None else keep.true_count
+        if not count:
             return self._output_batch({}, 0, None)
-        columns: dict[str, Any] = {}
-        if selection.predicate is not None:
-            names = [name for name in selection.filtered if name not in self._partition]
-            columns = file.values(stripe, names, keep)
-            live = rows if keep is None else keep.true_count
-            passing = self._passing_positions(columns, live)
-            if len(passing) < live:
-                columns = {name: values.take(passing) for name, values in columns.items()}
-                chosen = np.zeros(rows, bool)
-                positions = np.arange(rows) if mask is None else np.flatnonzero(mask)
-                chosen[positions[passing.to_numpy()]] = True
-                keep = pa.array(chosen)
-                if not len(passing):
-                    return self._output_batch({}, 0, None)
-        count = rows if keep is None else keep.true_count
         rest = [name for name in self._stored_names if name not in columns]
         parts = [rest[part :: self._column_threads] for part in range(self._column_threads)]
         tasks = [(stripe, part, keep) for part in parts if part]
-        for values in map_in_order(file.values, tasks, min(self._column_threads, len(tasks))):
+        for values in map_in_order(reader.values, tasks, min(self._column_threads, len(tasks))):
             columns |= values
         ids = None
-        if selection.row_ids:
-            keys = file.keys(stripe)
+        if self.selection.row_ids:
+            keys = reader.keys(stripe)
             ids = keys if keep is None else keys.filter(keep)
         return self._output_batch(columns, count, ids)
 
+    def _select_rows(self, reader: OrcReader, stripe: int) -> tuple[dict[str, Any], Any]:
+        """Return the filter's columns for the selected live rows, and a mask of these rows; None for all."""
+        selection, rows = self.selection, reader.tail.stripes[stripe].rows
+        mask = self._visible_rows(reader, stripe)
+        keep = None if mask is None or mask.all() else pa.array(mask)
+        live = rows if keep is None else keep.true_count
+        if selection.predicate is None or not live:
+            return {}, keep
+        names = [name for name in selection.filter_columns if name not in self._partition]
+        columns = reader.values(stripe, names, keep)
+        passing = self._passing_positions(columns, live)
+        if len(passing) < live:
+            columns = {name: values.take(passing) for name, values in columns.items()}
+            chosen = np.zeros(rows, bool)
+            positions = np.arange(rows) if mask is None else np.flatnonzero(mask)
+            chosen[positions[passing.to_numpy()]] = True
+            keep = pa.array(chosen)
+        return columns, keep
+
     def _filter_batch(self, stored: Any) -> Any:
-        """Return the rows of a batch of stored columns that pass the filter."""
+        """Return a batch of the rows that the filter selects from a batch of stored columns."""
         columns = {name: stored.column(index) for index, name in enumerate(stored.schema.names)}
         count = stored.num_rows
         if self.selection.predicate is not None:
@@ -194,13 +200,15 @@ class _PartitionReader:
         return self._output_batch(columns, count, None)
 
     def _passing_positions(self, columns: dict[str, Any], count: int) -> Any:
-        """Return the positions, among ``count`` rows, of those that pass the filter."""
+        """Return the positions of the rows that the filter selects, among ``count`` rows."""
         arrays = [
             columns[name] if name in columns else pa.repeat(self._partition[name], count)
-            for name in self.selection.filtered
+            for name in self.selection.filter_columns
         ]
         positions = pa.array(np.arange(count))
-        batch = pa.RecordBatch.from_arrays([*arrays, positions], names=[*self.selection.filtered, _POSITION])
+        batch = pa.RecordBatch.from_arrays(
+            [*arrays, positions], names=[*self.selection.filter_columns, _POSITION]
+        )
         try:
             return batch.filter(self.selection.predicate).column(len(arrays))
         except pa.ArrowInvalid as error:
@@ -216,28 +224,26 @@ class _PartitionReader:
                 arrays.append(pa.repeat(self._partition[field.name], count))
             else:
                 arrays.append(columns[field.name] if count else pa.nulls(0, field.type))
-        if not arrays:  # only the number of rows matters
-            return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
+        if not arrays:
+            return batch_without_columns(count)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    # deleted rows, and rows of write ids that are not valid
+    # live rows: of valid write ids, and not deleted
 
-    def _visible_rows(self, file: OrcRows, stripe: int) -> Any:
-        """Return a mask of the rows that are visible in the snapshot; None for all."""
+    def _visible_rows(self, reader: OrcReader, stripe: int) -> Any:
+        """Return a mask of the live rows; None for all."""
+        valid = self._valid_rows(reader, stripe) if reader.file.partly_valid else None
         if self._newest is not None:
-            return self._newest.live(
-                file, stripe, self._valid_rows(file, stripe) if file.file.partly_valid else None
-            )
-        mask = self._valid_rows(file, stripe) if file.file.partly_valid else None
-        deleted = self._deleted_rows(file, stripe) if self._deletes is not None else None
+            return self._newest.live_rows(reader, stripe, valid)
+        deleted = self._deleted_rows(reader, stripe) if self._deletes is not None else None
         if deleted is None:
-            return mask
-        return ~deleted if mask is None else mask & ~deleted
+            return valid
+        return ~deleted if valid is None else valid & ~deleted
 
-    def _valid_rows(self, file: OrcRows, stripe: int) -> Any:
+    def _valid_rows(self, reader: OrcReader, stripe: int) -> Any:
         own, current = (
             are_valid(self.snapshot.write_ids, column.cast(pa.int64()).fill_null(-1))
-            for column in file.columns_of_events(stripe, [KEY[0], CURRENT])
+            for column in reader.acid_columns(stripe, [KEY[0], CURRENT])
         )
         return pc.and_(own, current).to_numpy(zero_copy_only=False)
 
@@ -250,35 +256,34 @@ class _PartitionReader:
         return DeleteKeys.of([events.select([*KEY]) for events in tables])
 
     def _read_events(self, file: EventFile) -> Any:
-        """Return keys and current write ids of a file's valid delete events, as a table."""
         return read_events(self.context.fs, file, self.snapshot.write_ids)
 
-    def _deleted_rows(self, file: OrcRows, stripe: int) -> Any:
-        """Return a mask of deleted rows; None if no row is deleted."""
+    def _deleted_rows(self, reader: OrcReader, stripe: int) -> Any:
+        """Return a mask of deleted rows; None if no row is deleted.
+
+        If all rows have one write id and bucket property, only the row ids are compared.
+        """
         deletes = self._deletes
         assert deletes is not None  # noqa: S101 - the caller has checked it
-        ranges = file.key_ranges(stripe)
+        ranges = reader.key_ranges(stripe)
         write_id, bucket, row_id = ranges.write_id, ranges.bucket, ranges.row_id
         if write_id is None or bucket is None or write_id[0] != write_id[1] or bucket[0] != bucket[1]:
-            return deletes.match(Keys.of(file.keys(stripe)))
+            return deletes.match(Keys.of(reader.keys(stripe)))
         deleted = deletes.row_ids(write_id[0], bucket[0])
         if row_id is not None:
-            begin, end = (
-                np.searchsorted(deleted, row_id[0]),
-                np.searchsorted(deleted, row_id[1], side="right"),
-            )
-            deleted = deleted[begin:end]
+            end = np.searchsorted(deleted, row_id[1], side="right")
+            deleted = deleted[np.searchsorted(deleted, row_id[0]) : end]
         if not len(deleted):
             return None
-        if file.file.original is not None and row_id is not None:
-            mask = np.zeros(file.tail.stripes[stripe].rows, bool)
+        if reader.file.original is not None and row_id is not None:  # its row ids are consecutive
+            mask = np.zeros(reader.tail.stripes[stripe].rows, bool)
             mask[deleted - row_id[0]] = True
             return mask
-        return deleted_among(file.row_ids(stripe), deleted)
+        return deleted_among(reader.row_ids(stripe), deleted)
 
 
 def map_in_order(work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], threads: int) -> Iterator[Any]:
-    """Yield the results of ``work`` in the order of the tasks, of which at most ``threads`` run or wait to be taken."""
+    """Yield the results of ``work`` in the order of the tasks; at most ``threads`` tasks are ahead of the caller."""
     if threads < 2:  # noqa: PLR2004 - the calling thread
         yield from (work(*task) for task in tasks)
         return

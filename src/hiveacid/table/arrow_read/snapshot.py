@@ -1,4 +1,4 @@
-"""Files of a table that a read transaction sees, without the partitions that the filter excludes."""
+"""Files that a read has to open: those of the snapshot, without partitions that the filter excludes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from hiveacid.transactions.transaction import Transaction
 class RowFile:
     """A file with rows. ``length``: the bytes that may be read.
 
-    ``acid``: it has the columns of ACID events. ``partly_valid``: each row's own write id decides whether the row is
-    visible. ``original``: row ids of an original file, which does not store them. ``statement``: statement id of its
-    directory. ``growing``: its writer may still append to it.
+    ``acid``: it has the columns of ACID events. ``partly_valid``: the write id of each row decides whether the row is
+    visible (row-level validity). ``original``: the row ids of an original file, which does not store them. ``statement``:
+    the statement id of its directory. ``growing``: its writer may still append to it.
     """
 
     path: str
@@ -49,10 +49,7 @@ class RowFile:
 
 @dataclass(frozen=True)
 class EventFile:
-    """A file of delete events. ``partly_valid``: each event's own write id decides whether the event counts.
-
-    ``statement``: statement id of its directory.
-    """
+    """A file of delete events. ``partly_valid`` and ``statement`` as in `RowFile`."""
 
     path: str
     length: int
@@ -62,9 +59,9 @@ class EventFile:
 
 @dataclass(frozen=True)
 class PartitionFiles:
-    """Files of a partition, or of a table without partitions. ``values``: a scalar for each partition column.
+    """Files of a partition, or of a table without partitions: with rows, and with delete events.
 
-    ``rows``: files with rows. ``events``: files with delete events.
+    ``values``: an Arrow scalar for each partition column.
     """
 
     values: tuple[Any, ...]
@@ -91,9 +88,9 @@ def take_snapshot(
     as_of: PointInTime | None = None,
     predicate: Any = None,
 ) -> Snapshot:
-    """List the files of a table at a transaction's snapshot, or at a point in the past.
+    """List the files of a table in a transaction's snapshot, or at a point in the past (``as_of``).
 
-    ``partitions``: those that the transaction sees; by default those of the catalog.
+    ``partitions``: those that the transaction sees; None for those of the catalog. ``predicate``: the filter.
     Raises NotEnoughHistoryError, FormatError, StorageError, UnsupportedFeatureError.
     """
     write_ids = write_ids_of(context, table, txn, as_of)
@@ -156,7 +153,7 @@ def _files(fs: FileSystem, table: TableDefinition, location: Location) -> Partit
 def event_files(fs: FileSystem, location: Location) -> tuple[EventFile, ...]:
     """Return a location's files of delete events, without empty ones. Raises BadFileError, StorageError."""
     return tuple(
-        EventFile(path, length, directory.validity is not RangeShare.ALL, _statement(directory))
+        EventFile(path, length, directory.validity is not RangeShare.ALL, _statement_id(directory))
         for directory in location.state.delete_deltas
         for file in directory.acid_files
         if (path := f"{location.root}/{file.path}") and (length := _length(fs, location, file))
@@ -177,7 +174,7 @@ def row_files(fs: FileSystem, location: Location) -> tuple[RowFile, ...]:
                         length,
                         acid=True,
                         partly_valid=directory.validity is not RangeShare.ALL,
-                        statement=_statement(directory),
+                        statement=_statement_id(directory),
                         growing=file.flush_length_path is not None,
                     )
                 )
@@ -187,7 +184,7 @@ def row_files(fs: FileSystem, location: Location) -> tuple[RowFile, ...]:
     return tuple(rows)
 
 
-def _statement(directory: AcidDirectory) -> int:
+def _statement_id(directory: AcidDirectory) -> int:
     name = directory.name
     return (name.statement_id or 0) if isinstance(name, DeltaName) else 0
 

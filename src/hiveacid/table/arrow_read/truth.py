@@ -1,4 +1,4 @@
-"""Three-valued logic of conditions as expressions of Arrow."""
+"""SQL's three-valued logic as pairs of Arrow expressions."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ NEVER, ALWAYS = pc.scalar(False), pc.scalar(True)  # noqa: FBT003 - values
 
 @dataclass(frozen=True)
 class Truth:
-    """Two expressions: one is true where a condition is true, the other where it is false. Both are false at NULL."""
+    """Two expressions: one selects rows where a condition is true, the other rows where it is false; none selects NULL."""
 
     true: Any
     false: Any
 
     def __invert__(self) -> Truth:
-        """Return the truth of the opposite condition."""
+        """Return the truth of NOT the condition."""
         return Truth(self.false, self.true)
 
 
 UNKNOWN, ANYTHING = Truth(NEVER, NEVER), Truth(ALWAYS, ALWAYS)
-"""Truth of NULL; and of a condition whose value is not known yet, so that no row is excluded."""
+"""UNKNOWN: the truth of NULL. ANYTHING: of a condition that is not computed yet, and so must not exclude a row."""
 
 
 def all_of(parts: Sequence[Truth]) -> Truth:
@@ -40,7 +40,7 @@ def any_of(parts: Sequence[Truth]) -> Truth:
 
 
 def _joined(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
-    """Join expressions as a balanced tree, so that thousands of them are not nested as deeply."""
+    """Join expressions as a balanced tree: Arrow evaluates them by recursion, which thousands would nest too deeply."""
     while len(parts) > 1:
         pairs = [parts[index : index + 2] for index in range(0, len(parts), 2)]
         parts = [reduce(join, pair) for pair in pairs]
@@ -48,9 +48,9 @@ def _joined(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
 
 
 def membership(column: Any, values: Any) -> Truth:
-    """Return whether a column is IN values: a chunked array, which may have nulls."""
+    """Return the truth of ``column IN (values)``. ``values``: a chunked array, which may have nulls."""
     if not len(values):
-        return Truth(NEVER, ALWAYS)  # also for NULL
+        return Truth(NEVER, ALWAYS)  # NULL IN () is false, too
     distinct = values.unique().drop_null()
     found = column.isin(distinct)
     return Truth(found, NEVER if values.null_count else ~found & column.is_valid())

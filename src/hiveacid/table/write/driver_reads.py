@@ -95,7 +95,7 @@ def snapshot_for_driver(
 
 
 def _filtered(selection: Selection, condition: Condition) -> Selection:
-    return replace(selection, predicate=condition.predicate, filtered=condition.columns)
+    return replace(selection, predicate=condition.predicate, filter_columns=condition.columns)
 
 
 def _count(context: Context, snapshot: Snapshot, selection: Selection) -> int:
