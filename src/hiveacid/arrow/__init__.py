@@ -1,8 +1,8 @@
 """Tables without Spark or Java: reads by Arrow, appends by the streaming writer.
 
-`warehouse` opens a warehouse, and `table` has the methods of its tables. A read takes a read transaction from the leases
-of the connection, or shares one; `table.arrow_read` reads the rows.
+`warehouse` opens a warehouse, and `table` has the methods of its tables. A read takes a read transaction from the
+connection's read leases, or shares one of them; `table.arrow_read` reads the rows.
 
-A filter is an expression of pyarrow. `table.arrow_read.conditions` makes one from SQL text, `polars_source` from a Polars
-predicate; `dataset` receives one from DuckDB. The filter is applied to every row; pruning only avoids reading.
+A filter is an expression of pyarrow. `table.arrow_read.conditions` makes it from SQL text, and `polars_source` from a
+Polars predicate; DuckDB passes one to `dataset`. The filter is applied to every row, so pruning only has to save reads.
 """

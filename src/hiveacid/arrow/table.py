@@ -167,16 +167,16 @@ class ArrowTable:
         limit: int | None = None,
         row_ids: bool = False,
     ) -> Any:
-        """Return a reader of batches. ``threads``: see `read_batches`; with a limit, one."""
+        """Return a reader of batches. ``threads`` as in `read_batches`; a read with a limit has one thread."""
         if batch_size < 1:
             raise ConfigError(f"batch_size={batch_size!r}: it must be at least 1")
-        most = _limit(limit)
+        max_rows = _checked_limit(limit)
 
         def rows() -> Iterator[Any]:
             with self._reading(columns, where, as_of, row_ids=row_ids) as (snapshot, selection):
                 yield selection.schema(snapshot)
-                batches = self._batches(snapshot, selection, threads if most is None else 1)
-                for batch in _limited(batches, most):
+                batches = self._batches(snapshot, selection, threads if max_rows is None else 1)
+                for batch in _limited(batches, max_rows):
                     for start in range(0, batch.num_rows, batch_size):
                         yield batch.slice(start, batch_size)
 
@@ -206,7 +206,9 @@ class ArrowTable:
         except Exception:
             complete = True
             raise
-        finally:  # at garbage collection any lock may be held: the heartbeat's next sweep ends the transaction
+        finally:
+            # A generator that is garbage-collected is not complete. Its thread may hold any lock then, so the heartbeat
+            # ends the transaction at its next sweep.
             if complete and not context.closed:
                 leases.sweep()
 
@@ -282,7 +284,7 @@ def _condition(table: TableDefinition, where: Any) -> Condition | None:
     raise ConfigError(f"where={where!r}: a condition in SQL or an expression of pyarrow is needed")
 
 
-def _limit(limit: int | None) -> int | None:
+def _checked_limit(limit: int | None) -> int | None:
     if limit is not None and (not hasattr(limit, "__index__") or limit < 0):
         raise ConfigError(f"limit={limit!r}: it must be a whole number, 0 or more")
     return limit

@@ -1,4 +1,4 @@
-"""Columns that a condition may name, and its conjuncts over single columns, as Spark itself parses and analyses the text.
+"""Conjuncts of a condition as Spark parses and analyses them, and the columns that a condition may name.
 
 Spark analyses the text against an empty frame of the table's columns, and Python reads the analysed tree. Conjuncts
 that are not understood are left out. Callers may therefore use the result only to read less, never to select rows.
@@ -65,7 +65,7 @@ class Conjunct:
     """One of the conditions joined by AND.
 
     ``text``: as the user wrote it; put it into parentheses before joining it with others. ``columns``: the top-level
-    columns that it refers to. ``comparison``: set if the condition is one.
+    columns that it refers to. ``comparison``: set if it is a comparison of one column with constants.
     """
 
     text: str

@@ -91,7 +91,7 @@ _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 def _prune_in_python(
     table: TableDefinition, partitions: Sequence[Partition], usable: Sequence[Conjunct]
 ) -> list[int] | None:
-    """Return the indexes of the matching partitions; None if only Spark can decide."""
+    """Return the indexes of the partitions that may match; None if only Spark can decide."""
     kept: Sequence[int] = range(len(partitions))
     for conjunct in usable:
         if conjunct.comparison is None:
@@ -113,15 +113,15 @@ class _AmbiguousText(Exception):  # noqa: N818 - not an error: Spark is asked in
 
 
 def _matcher(comparison: Comparison, hive: str) -> Callable[[str | None], bool] | None:
-    reading = _PARSERS.get(hive)
-    if reading is None or not all(_is_comparable(value, hive) for value in comparison.values):
+    parse = _PARSERS.get(hive)
+    if parse is None or not all(_is_comparable(value, hive) for value in comparison.values):
         return None
     values = [_sort_value(value) for value in comparison.values]
 
     def test(text: str | None) -> bool:
         if text is None or text == DEFAULT_PARTITION:
             return comparison.operator is Operator.IS_NULL
-        return _matches(comparison.operator, _sort_value(reading(text, hive)), values)
+        return _matches(comparison.operator, _sort_value(parse(text, hive)), values)
 
     return test
 

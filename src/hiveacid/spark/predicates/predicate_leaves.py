@@ -74,13 +74,13 @@ def is_safe_column_name(column: str) -> bool:
 def predicate_leaf(comparison: Comparison, hive: str) -> PredicateLeaf | None:
     """Return the predicate leaf of a comparison with a column of a Hive type; None if ORC must not skip by it."""
     kind = parse_type(hive)
-    widen = _LEAF_BUILDERS.get(kind.name) if isinstance(kind, Primitive) else None
-    if widen is None:
+    entry = _LEAF_BUILDERS.get(kind.name) if isinstance(kind, Primitive) else None
+    if entry is None:
         return None
-    type_name, interval_of = widen
+    type_name, build = entry
     if comparison.operator in {Operator.IS_NULL, Operator.IS_NOT_NULL}:
         return PredicateLeaf(comparison.column, type_name, null=comparison.operator is Operator.IS_NULL)
-    return interval_of(comparison, type_name)
+    return build(comparison, type_name)
 
 
 def _intervals_of(comparison: Comparison) -> list[Interval]:

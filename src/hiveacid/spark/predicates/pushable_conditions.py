@@ -59,7 +59,7 @@ _MIRRORED = {
 
 
 class ComparisonReader:
-    """Reader of one analysed condition."""
+    """Reader of one condition that Spark has analysed."""
 
     def __init__(self, schema: T.StructType) -> None:
         self._fields = {field.name.lower(): field for field in schema.fields}
@@ -104,9 +104,9 @@ class ComparisonReader:
         if field is None:
             field, right = self._column(right), left
             operator = _MIRRORED.get(operator, operator)
-        value = literals.UNKNOWN if field is None else literals.constant_value(right)
         if field is None:
             return None
+        value = literals.constant_value(right)
         if isinstance(value, literals.NoValue):
             is_null = value is literals.NULL and operator is Operator.NULL_SAFE_EQUAL
             return Comparison(field.name, Operator.IS_NULL, (), field.dataType) if is_null else None
@@ -114,10 +114,10 @@ class ComparisonReader:
 
     def _in(self, tree: Any) -> Comparison | None:
         field = self._column(tree.value())
-        values = (
-            [literals.constant_value(item) for item in scala_items(tree.list())] if field is not None else []
-        )
-        if field is None or literals.UNKNOWN in values:
+        if field is None:
+            return None
+        values = [literals.constant_value(item) for item in scala_items(tree.list())]
+        if literals.UNKNOWN in values:
             return None
         present = tuple(value for value in values if not isinstance(value, literals.NoValue))
         return Comparison(field.name, Operator.IN, present, field.dataType)

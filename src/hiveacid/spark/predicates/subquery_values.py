@@ -21,8 +21,8 @@ _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 def subquery_of(facts: SparkFacts, table: TableDefinition, where: str, alias: str) -> DataFrame | None:
     """Return the subquery of a condition's only ``column IN (SELECT …)``.
 
-    None if there are other subqueries, if the subquery names the table's columns, or if Spark would convert one of the
-    sides, except whole numbers to wider ones. Raises StatementError, CatalogError.
+    None if there are other subqueries, if the subquery refers to the table's columns, or if Spark would cast one of the
+    sides, except an integer column to a wider type. Raises StatementError, CatalogError.
     """
     columns = (*table.columns, *table.partition_columns)
     with translate_errors():
@@ -41,7 +41,7 @@ def subquery_of(facts: SparkFacts, table: TableDefinition, where: str, alias: st
 
 
 def _is_column(value: Any) -> bool:
-    """Tell whether an expression is a column, or a column of whole numbers widened."""
+    """Tell whether an expression is a column, or an integer column cast to another integer type."""
     if value.nodeName() == "Cast" and {_type(value), _type(value.child())} <= _WHOLE:
         value = value.child()
     return bool(value.nodeName() == "AttributeReference")

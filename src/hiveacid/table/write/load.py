@@ -45,7 +45,8 @@ from hiveacid.table.write.output_directories import existing_names, known_partit
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
-_HEADS = {
+# First bytes of files; hiveacid does not load the formats without a kind.
+_MAGIC_BYTES = {
     b"PAR1": FileKind.PARQUET,
     b"ORC": FileKind.ORC,
     b"Obj\x01": FileKind.AVRO,
@@ -75,17 +76,17 @@ def load(
     sources = find_sources(context.fs, absolute(path))
     kind = supported_file_kind(table)
     summaries = {file.path: _check_format(context, table, file, kind) for file in sources.files}
-    inserts = sources.nested or table.bucketing is not None or len(static) < len(table.partition_columns)
-    # each file becomes a bucket of its own, and a row id has room for no more buckets
-    most = 1 if context.single_bucket(table) else MAX_BUCKET + 1
-    inserts = inserts or (table.kind is TableKind.FULL_ACID and len(sources.files) > most)
-    if not options.local and not inserts:
+    reads_rows = sources.nested or table.bucketing is not None or len(static) < len(table.partition_columns)
+    # Each file becomes a bucket of its own; a row id has room for no more buckets.
+    max_files = 1 if context.single_bucket(table) else MAX_BUCKET + 1
+    reads_rows = reads_rows or (table.kind is TableKind.FULL_ACID and len(sources.files) > max_files)
+    if not options.local and not reads_rows:
         _require_movable(context, sources.files)
     lock = insert.insert_lock(context, table, static, overwrite=options.overwrite)
     changed_tables = () if table.kind is TableKind.PLAIN else (name,)
     with context.transactions.scope(context.settings, joined, Start((lock,), changed_tables)) as txn:
         table = context.require(name)
-        if inserts or limits_rows(context, table):
+        if reads_rows or limits_rows(context, table):
             return _insert(context, table, sources.files, static, options, txn)
         if table.kind is TableKind.FULL_ACID or kind is FileKind.ORC:
             _require_columns(context, table, summaries)
@@ -95,12 +96,17 @@ def load(
 def _check_format(
     context: Context, table: TableDefinition, file: SourceFile, kind: FileKind
 ) -> FileSummary | None:
-    """Return an ORC file's summary; refuse a file of another format, and one with ACID events."""
+    """Return the summary of an ORC file, None for other formats.
+
+    Raises FileFormatMismatchError for a file of another format than the table's, AcidFileLoadError for one with ACID events.
+    """
     if not file.size:
         return None
     head = context.fs.read_bytes(file.path, 0, 4)
-    looks = next((of for sign, of in _HEADS.items() if head.startswith(sign)), FileKind.TEXTFILE)
-    if looks is not kind:
+    actual_kind = next(
+        (value for magic, value in _MAGIC_BYTES.items() if head.startswith(magic)), FileKind.TEXTFILE
+    )
+    if actual_kind is not kind:
         raise errors.FileFormatMismatchError(
             f"{file.path} does not match the file format of the destination table {table.name} ({kind})"
         )
@@ -109,7 +115,7 @@ def _check_format(
     try:
         summary = summarize(read_tail(context.fs, file.path, file.size))
     except errors.BadFileError as error:
-        raise errors.FileFormatMismatchError(f"{file.path} is no whole ORC file: {error}") from error
+        raise errors.FileFormatMismatchError(f"{file.path} is not a complete ORC file: {error}") from error
     if summary.is_acid:
         raise errors.AcidFileLoadError(
             f"{file.path} was created by an ACID write: it cannot be loaded into another table; INSERT … SELECT from "
@@ -134,8 +140,8 @@ def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
     for other in all_tables(context):
         if other.kind is TableKind.PLAIN:
             continue
-        home = real_path(other.location).rstrip("/") + "/"
-        if any(real_path(file.path).startswith(home) for file in files):
+        location = real_path(other.location).rstrip("/") + "/"
+        if any(real_path(file.path).startswith(location) for file in files):
             raise errors.InvalidPathError(
                 f"{files[0].path} belongs to the table {other.name}: INSERT … SELECT from it"
             )
@@ -158,7 +164,7 @@ def _insert(
     options: LoadOptions,
     txn: Transaction,
 ) -> WriteReport:
-    """Read the files like those of a plain table, with dynamic partition columns last, and insert their rows."""
+    """Read the files as those of a plain table whose last columns are the dynamic partition columns; insert the rows."""
     dynamic = tuple(c for c in table.partition_columns if c.name not in static)
     root = _common_root(files)
     plain = replace(

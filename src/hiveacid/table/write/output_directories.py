@@ -37,18 +37,18 @@ def staging(context: Context, table: TableDefinition, txn: Transaction) -> Itera
 def known_partitions(
     context: Context, table: TableDefinition, txn: Transaction
 ) -> dict[PartitionValues, Partition]:
-    """Return the partitions that rows may be written to, by value.
+    """Return the existing partitions by value.
 
-    A partition of a table that was adopted from another engine may have another name than hiveacid gives to its value. New
-    rows would go to a different partition. Such a partition raises UnsupportedFeatureError.
+    A table adopted from another engine may have a partition with another name than hiveacid gives to its value. New rows
+    of this value would go to a second partition. Such a partition therefore raises UnsupportedFeatureError.
     """
     partitions = {partition.values: partition for partition in partitions_of(context, table, txn) or ()}
     for values in partitions:
         for value, column in zip(values, table.partition_columns, strict=True):
             if value is not None and not is_canonical(value, column.type):
                 raise UnsupportedFeatureError(
-                    f"{table.name} has a partition {column.name}={value}, but writes {column.type} values otherwise: "
-                    "it can be read, not changed; insert its rows into a new table"
+                    f"{table.name} has a partition {column.name}={value}, a name that hiveacid would not give to a value of "
+                    f"type {column.type}: it can be read, but not written; insert its rows into a new table"
                 )
     return partitions
 
@@ -153,7 +153,7 @@ def change_statement_ids(txn: Transaction, level: LayoutLevel, *, mixed: bool) -
 def written_partitions(
     table: TableDefinition, published: PublishedFiles, operations: dict[StagedKind, Operation]
 ) -> list[Written]:
-    """Return the written partitions with their operations and by how many rows they grew, for the store."""
+    """Return the written partitions with the operation and the change of the number of rows, for the store."""
     row_counts: dict[tuple[PartitionValues, Operation], int] = defaultdict(int)
     for (kind, values), rows in published.rows.items():
         row_counts[values, operations[kind]] += -rows if kind.is_delete else rows
