@@ -1,4 +1,4 @@
-"""Replacement of the rows that a condition selects by new rows, in one job and one commit."""
+"""Overwrite by condition: delete the rows that a condition selects and insert new ones, in one job and one commit."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from hiveacid.transactions.transaction import Transaction
 def replace_rows(
     context: Context, name: TableName, rows: DataFrame, where: Expression, joined: Transaction | None
 ) -> WriteReport:
-    """Delete the rows that ``where`` selects and insert ``rows``, by name. ``where`` does not restrict the new rows.
+    """Delete the rows that ``where`` selects and insert ``rows``, whose columns are matched by name.
 
-    It excludes other writers. Otherwise two concurrent calls whose conditions select no row would both keep their new
-    rows.
+    New rows need not fulfil ``where``. The statement locks out other writers: otherwise two concurrent calls whose
+    conditions select no row would not conflict, and both would insert their rows.
 
     Raises SchemaMismatchError, NoSuchTableError, InsertOnlyError, WriteConflictError.
     """
