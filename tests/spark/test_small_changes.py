@@ -293,6 +293,22 @@ def test_times_and_days_are_compared_in_the_time_zone_of_the_session(
     assert report.deleted == 1
 
 
+@pytest.mark.parametrize(("value", "text"), [("TIMESTAMP'1582-10-10 00:00:00'", "41"), ("NULL", "ff41")])
+def test_times_and_texts_that_arrow_cannot_write_are_as_by_a_job(
+    acid: AcidSession, value: str, text: str
+) -> None:
+    """October 1582 lacks ten days in Spark's files; a text of other bytes than UTF-8 cannot be cut by Arrow."""
+    results = []
+    for name, limit in (("small", "64mb"), ("jobs", "0")):
+        acid.sql(
+            f"CREATE TABLE {name} (at TIMESTAMP, short VARCHAR(3)) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+        )
+        acid.sql(f"INSERT INTO {name} SELECT NULL, CAST(X'{text}' AS STRING)")
+        results.append(outcome(acid, limit, f"UPDATE {name} SET at = {value}"))
+    assert results[0] == results[1]
+    assert state(acid, "small") == state(acid, "jobs")
+
+
 @pytest.mark.usefixtures("ansi_off")
 @pytest.mark.parametrize("where", ["k IN ('01')", "NOT k = '99999999999'", "NOT k < '99999999999'"])
 def test_without_ansi_numbers_and_texts_are_compared_as_by_a_job(no_jobs: AcidSession, where: str) -> None:

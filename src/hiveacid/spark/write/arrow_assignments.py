@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as T
 
-from hiveacid.core.model import TableDefinition
-from hiveacid.errors import NoSuchColumnError
+from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.schema.types import parse_type
+from hiveacid.errors import NoSuchColumnError, UnsupportedFeatureError
+from hiveacid.orc.stored_values import to_stored_values
 from hiveacid.spark.formats.driver_frames import PASSED, is_passed, schema_of
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, shows_columns
 from hiveacid.spark.parser.lexer import mentions, tokenize
@@ -24,6 +27,8 @@ from hiveacid.spark.write.changed_rows import assigned_values
 COMPUTED = PASSED | {"char", "timestamp"}
 """Types of columns that may be set."""
 _INDEX = "__hiveacid_index"
+# Microseconds of 1582-10-15. Spark moves earlier times that its calendar does not have, such as 1582-10-10.
+_GREGORIAN = -12_219_292_800_000_000
 
 
 def compute_assignments(
@@ -31,7 +36,8 @@ def compute_assignments(
 ) -> Any:
     """Return the new values as an Arrow table, in the order of the rows.
 
-    ``rows``: an Arrow table of all columns. ``alias``: the name by which expressions call the table. Raises Spark's errors.
+    ``rows``: an Arrow table of all columns. ``alias``: the name by which expressions call the table. Raises Spark's errors,
+    and UnsupportedFeatureError or ArrowException for rows that Arrow would write otherwise than Spark.
     """
     types = {column.name: column.type for column in table.columns}
     text = " ".join(str(value) for value in assignments.values()).lower()
@@ -53,7 +59,21 @@ def compute_assignments(
         for name, value in values.items()
     ]
     computed: Any = selected(valued, [_INDEX, *new])  # its analysis finds the errors of expressions
-    return computed.toArrow().sort_by(_INDEX) if rows.num_rows else rows
+    if not rows.num_rows:
+        return rows
+    result = computed.toArrow().sort_by(_INDEX)
+    for column in table.columns:
+        _require_writable(column, (result if column.name in assignments else rows).column(column.name))
+    return result
+
+
+def _require_writable(column: Column, values: Any) -> None:
+    """Raise UnsupportedFeatureError for times that Spark may move, ArrowException for texts whose bytes Arrow cannot cut."""
+    kind = parse_type(column.type)
+    for chunk in values.chunks:
+        to_stored_values(chunk, kind)
+    if pa.types.is_timestamp(values.type) and (pc.min(values.cast(pa.int64())).as_py() or 0) < _GREGORIAN:
+        raise UnsupportedFeatureError(f"{column.name} has a time before 1582-10-15")
 
 
 def may_be_named(column: str, text: str) -> bool:
