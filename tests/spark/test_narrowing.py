@@ -271,3 +271,109 @@ def test_names_of_columns_may_be_texts_and_variables(acid: AcidSession, spark: S
     report = acid.table("t").merge(source, "t.id = s.id").when_matched_delete(condition).execute()
     spark.conf.unset("hiveacid.test.column")
     assert (report.deleted, rows(acid, "SELECT id FROM t WHERE id = 7")) == (1, [])
+
+
+@pytest.fixture
+def job_writes(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that gets an entry for each MERGE whose changed rows a job writes."""
+    calls: list[object] = []
+    by_spark = merge.stage_by_spark
+
+    def stage_by_spark(*arguments: Any, **options: Any) -> Any:
+        inner = by_spark(*arguments, **options)
+
+        def stage(*staged: Any) -> Any:
+            calls.append(staged)
+            return inner(*staged)
+
+        return stage
+
+    monkeypatch.setattr(merge, "stage_by_spark", stage_by_spark)
+    return calls
+
+
+VALUES = (
+    "SELECT CAST(id AS BIGINT) k, concat('v', id, 'é') v, CAST(id AS VARCHAR(3)) w, CAST(id AS CHAR(4)) c, "
+    "CAST(id AS DECIMAL(9,2)) / 4 m, DATE'1969-12-30' + CAST(id AS INT) d, id % 3 = 0 b, id / 7D f, "
+    "TIMESTAMP'2026-03-29 01:59:59.5' + make_interval(0, 0, 0, 0, CAST(id AS INT)) at, CAST('x' AS BINARY) y, "
+    "nullif(CAST(id % 4 AS INT), 3) p"
+)
+COLUMNS = "k BIGINT, v STRING, w VARCHAR(3), c CHAR(4), m DECIMAL(9,2), d DATE, b BOOLEAN, f DOUBLE, at TIMESTAMP, y BINARY"
+SET = ", ".join(f"{name} = s.{name}" for name in ("v", "w", "c", "m", "d", "b", "f", "at", "y"))
+
+
+@pytest.mark.parametrize("level", ["hive3", "hive4"])
+@pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p INT)", "CLUSTERED BY (k) INTO 3 BUCKETS", "both"])
+def test_the_driver_writes_the_rows_of_a_job(
+    acid: AcidSession, spark: SparkSession, job_writes: list[object], layout: str, level: str
+) -> None:
+    """Deleted, updated and inserted rows, NULLs, new partitions and the NULL partition, buckets, and no change at all."""
+    by = "PARTITIONED BY (p INT) CLUSTERED BY (k) INTO 3 BUCKETS" if layout == "both" else layout
+    columns = COLUMNS if "PARTITIONED" in by else f"{COLUMNS}, p INT"
+    spark.sql(f"{VALUES} FROM range(300)").createOrReplaceTempView("old")
+    spark.sql(
+        f"{VALUES} FROM (SELECT if(id % 7 = 0, NULL, 200 + id * 2) id FROM range(120))"
+    ).createOrReplaceTempView("s")
+    written, outcome = [], []
+    for table, limit in (("t", "64mb"), ("u", "0")):
+        acid.sql(
+            f"CREATE TABLE {table} ({columns}) {by} STORED AS ORC "
+            f"TBLPROPERTIES ('transactional'='true', 'hiveacid.layout.level'='{level}')"
+        )
+        acid.sql(f"INSERT INTO {table} SELECT * FROM old")
+        acid.sql(f"SET hiveacid.small.changes.max.bytes={limit}")
+        for source in ("s", "(SELECT * FROM s WHERE k < 0)"):
+            outcome += acid.sql(
+                f"MERGE INTO {table} t USING {source} s ON t.k = s.k WHEN MATCHED AND s.k % 6 = 0 THEN DELETE "
+                f"WHEN MATCHED AND s.k % 6 < 4 THEN UPDATE SET {SET} "
+                "WHEN NOT MATCHED THEN INSERT *"
+            ).collect()
+            written.append(len(job_writes))
+    assert written == [0, 0, 1, 2]
+    assert outcome[:2] == outcome[2:]
+    assert rows(acid, "SELECT * FROM t EXCEPT ALL SELECT * FROM u") == []
+    assert rows(acid, "SELECT count(*) FROM t") == rows(acid, "SELECT count(*) FROM u") != [(300,)]
+    assert rows(acid, "SELECT max(n) FROM (SELECT count(*) n FROM t GROUP BY p, ROW__ID)") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("source", "by_job"),
+    [
+        ("SELECT id k, 'new' v, TIMESTAMP'1970-01-01 00:00:00' at FROM range(3)", False),
+        ("SELECT nullif(id, id % 2) k, 'new' v, NULL at FROM range(3)", False),
+        ("SELECT 5L k, 'new' v, NULL at FROM range(1) UNION ALL SELECT id, 'old', NULL FROM range(6)", True),
+        ("SELECT id k, 'new' v, TIMESTAMP'1969-12-31 23:59:58.5' at FROM range(3)", True),
+        ("SELECT id k, 'new' v, TIMESTAMP'1582-10-04 00:00:00' at FROM range(3)", True),
+        ("SELECT id k, CAST(X'C328' AS STRING) v, NULL at FROM range(3)", True),
+    ],
+)
+def test_which_changed_rows_a_job_writes(
+    acid: AcidSession, job_writes: list[object], source: str, *, by_job: bool
+) -> None:
+    """Times and texts that Arrow would write in another way, and keys that could match a row twice."""
+    acid.sql(
+        "CREATE TABLE t (k BIGINT, v VARCHAR(9), at TIMESTAMP) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql("INSERT INTO t SELECT id, 'old', NULL FROM range(5)")
+    acid.sql(
+        f"MERGE INTO t USING ({source}) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v, at = s.at "
+        "WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert bool(job_writes) is by_job
+    assert rows(acid, "SELECT count(*) FROM t WHERE k < 5") == [(5,)]
+
+
+def test_large_sources_and_many_files_are_written_by_jobs(
+    acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, job_writes: list[object]
+) -> None:
+    acid.sql(CREATE)
+    acid.sql(FILL)
+    spark.sql("SELECT id, 'new' v, CAST(id % 4 AS INT) p FROM range(0, 8)").createOrReplaceTempView("s")
+    for name, limit in (("_MAX_FILES", 3), ("_MAX_COMPUTED_BYTES", 1)):
+        acid.sql(UPSERT)
+        assert job_writes == []
+        monkeypatch.setattr(merge_matches, name, limit)
+        acid.sql(UPSERT.replace("s.v = 'gone'", "s.id = 2"))
+        assert len(job_writes) == 1
+        job_writes.clear()
+        monkeypatch.setattr(merge_matches, name, 1 << 30)

@@ -54,3 +54,11 @@ def estimated_bytes(frame: DataFrame) -> int:
     """Return Spark's estimate of a frame's bytes, which is too large rather than too small."""
     statistics: Any = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001
     return int(str(statistics.sizeInBytes()))
+
+
+def computed_bytes(facts: SparkFacts, frame: DataFrame) -> int:
+    """Return the bytes of a frame of `localCheckpoint` in memory and on disk, as far as jobs have computed it."""
+    checkpoint: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+    own = checkpoint.rdd().id()
+    stored: Any = facts.spark.sparkContext._jsc.sc().getRDDStorageInfo()  # noqa: SLF001
+    return sum(int(info.memSize()) + int(info.diskSize()) for info in stored if info.id() == own)

@@ -35,6 +35,7 @@ from hiveacid.spark.write.task_reports import TaskReport, save_frame
 
 KIND, BUCKET = "__k", "__b"
 ACTION = "__hiveacid_action"
+ROW_ID_PARTS = ("writeid", "bucketid", "rowid")
 _SHUFFLE = "__h"
 _EVENT = "__e"  # DELETE, UPDATED or INSERTED: rows of one event, partition and bucket meet in one task
 # A bucket property has room for 4,096 buckets (``BucketCodec``). Tasks whose numbers are 4,096 apart never write one
@@ -227,6 +228,24 @@ def stage_changed_rows(
     keys = [KIND, *partitions, BUCKET]
     ordered = sorted_in_partitions(events, [*keys, "__id.writeid", "__id.bucketid", "__id.rowid"])
     return target.write(_change_columns(target, ordered, keys), directory, keys)
+
+
+def changed_rows_for_arrow(target: StagingTarget, frame: DataFrame) -> DataFrame:
+    """Return changed rows (as for `stage_changed_rows`) in the columns that this process needs to write them by Arrow.
+
+    These are `ACTION`, the parts of the row id, ``partition_key`` and ``value_name`` of each column, and `BUCKET`, that of
+    a new version. A timestamp is the wall clock that the session shows, which is what a file holds.
+    """
+    table = target.table
+    bucket = _checked_bucket(target) if target.has_buckets else "0"
+    columns: list[Expression] = [ACTION, *[f"{ROW_ID}.{part} AS {part}" for part in ROW_ID_PARTS]]
+    columns += [named(partition_text(c), partition_key(i)) for i, c in enumerate(table.partition_columns)]
+    for index, column in enumerate(table.columns):
+        value = quote_name(column.name)
+        value = f"CAST({value} AS TIMESTAMP_NTZ)" if column.type == "timestamp" else value
+        columns.append(f"{value} AS {value_name(index)}")
+    changed = frame.where(f"{ACTION} != {int(Action.NOTHING)}")
+    return selected(changed, [*columns, named(bucket, BUCKET)])
 
 
 def shuffle_tasks(facts: SparkFacts) -> int:

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import parse_type
 from hiveacid.errors import NoSuchColumnError, UnsupportedFeatureError
-from hiveacid.orc.stored_values import to_stored_values
+from hiveacid.orc.stored_values import has_early_fractions, to_stored_values
 from hiveacid.spark.formats.driver_frames import PASSED, is_passed, schema_of
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, shows_columns
 from hiveacid.spark.parser.lexer import mentions, tokenize
@@ -63,15 +63,21 @@ def compute_assignments(
         return rows
     result = computed.toArrow().sort_by(_INDEX)
     for column in table.columns:
-        _require_writable(column, (result if column.name in assignments else rows).column(column.name))
+        require_writable(column, (result if column.name in assignments else rows).column(column.name))
     return result
 
 
-def _require_writable(column: Column, values: Any) -> None:
-    """Raise UnsupportedFeatureError for times that Spark may move, ArrowException for texts whose bytes Arrow cannot cut."""
+def require_writable(column: Column, values: Any) -> None:
+    """Check that Arrow writes the values of a column, a chunked array, as a job would.
+
+    Raises UnsupportedFeatureError for times that Spark may move or Arrow stores wrongly, ArrowException for texts whose
+    bytes Arrow cannot cut.
+    """
     kind = parse_type(column.type)
     for chunk in values.chunks:
         to_stored_values(chunk, kind)
+        if has_early_fractions(chunk, kind):
+            raise UnsupportedFeatureError(f"{column.name} has a time before 1970 with a fraction of a second")
     if pa.types.is_timestamp(values.type) and (pc.min(values.cast(pa.int64())).as_py() or 0) < _GREGORIAN:
         raise UnsupportedFeatureError(f"{column.name} has a time before 1582-10-15")
 

@@ -23,7 +23,12 @@ from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
-from hiveacid.table.write.merge_matches import matching_rows, may_filter_in_driver
+from hiveacid.table.write.merge_matches import (
+    can_write_in_driver,
+    matching_rows,
+    may_filter_in_driver,
+    stage_in_driver,
+)
 from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.update_delete import check_assignments, stage_by_spark, write_changes
 from hiveacid.transactions.transaction import Transaction
@@ -36,11 +41,15 @@ Values = Mapping[str, Expression]
 
 @dataclass(frozen=True)
 class _Sides:
-    """Target and source of the join. ``small``: one task joins and writes them."""
+    """Target and source of the join.
+
+    ``small``: one task joins and writes them. ``in_driver``: Spark joins them, and the driver writes the changed rows.
+    """
 
     target: DataFrame
     source: DataFrame
     small: bool = False
+    in_driver: bool = False
 
 
 def is_exclusive(context: Context, *, inserts: bool) -> bool:
@@ -113,6 +122,8 @@ class Merge(Displayed):
         check = self.context.settings.get(setting_definitions.MERGE_CARDINALITY_CHECK) and matches
         mixed = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in clauses}
         stage = stage_by_spark(self.context, changes, check_cardinality=check, small=sides.small)
+        if sides.in_driver:
+            stage = stage_in_driver(self.context, changes, stage)
         return write_changes(self.context, table, txn, stage, "MERGE", mixed=mixed)
 
     def _sides(self, table: TableDefinition, txn: Transaction, plan: MergePlan) -> _Sides:
@@ -122,7 +133,9 @@ class Merge(Displayed):
             source = computed_once(source)
             matching = matching_rows(context, table, txn, plan, source)
             if matching is not None:
-                return _Sides(matching.target, source, small=matching.joined_rows <= _SMALL)
+                small = matching.joined_rows <= _SMALL
+                in_driver = matching.unique and can_write_in_driver(context, table, source)
+                return _Sides(matching.target, source, small, in_driver)
         snapshot = list_snapshot(context, table, txn)
         rows = snapshot.scan(changing=True)
         if snapshot.size < LARGE or not context.facts.classic or not can_narrow(plan):

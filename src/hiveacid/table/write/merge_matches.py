@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from itertools import islice
 from operator import and_
 from typing import Any
 
@@ -20,13 +21,25 @@ from pyspark.sql import DataFrame
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.orc.stored_values import arrow_type
-from hiveacid.spark.formats.driver_frames import broadcast_rows, empty_frame, estimated_bytes, is_passed
+from hiveacid.spark.formats.driver_frames import (
+    broadcast_rows,
+    computed_bytes,
+    empty_frame,
+    estimated_bytes,
+    is_passed,
+)
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.session.capabilities import ARROW_FRAMES
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.acid_events import StagingTarget, changed_rows_for_arrow, value_name
+from hiveacid.spark.write.arrow_assignments import COMPUTED, require_writable
 from hiveacid.spark.write.changed_rows import MergePlan
 from hiveacid.spark.write.merge_narrowing import can_narrow, equal_columns
+from hiveacid.spark.write.publish import StagedFile
+from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.arrow_read.scan import Selection, output_schema
 from hiveacid.table.context import Context
+from hiveacid.table.write.arrow_staging import merge_events, stage_events
 from hiveacid.table.write.driver_reads import (
     LEFT_TO_SPARK,
     may_read_in_driver,
@@ -34,20 +47,26 @@ from hiveacid.table.write.driver_reads import (
     snapshot_for_driver,
 )
 from hiveacid.table.write.simple_conditions import is_one_of
+from hiveacid.table.write.update_delete import Stage
 from hiveacid.transactions.transaction import Transaction
 
 _MAX_ROWS = 300_000  # of the source, and of matching target rows
-_MAX_SOURCE_BYTES = 256 << 20
+_MAX_SOURCE_BYTES = _MAX_COMPUTED_BYTES = 256 << 20  # estimated, and computed
+_MAX_FILES = 1000  # of changed rows, written one after the other
 _KEYS = frozenset({"int", "bigint", "decimal", "date", "string", "varchar"})
 _NEEDS_SCAN = re.compile("select|input_|block_|row__", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class MatchingRows:
-    """Target rows that the source may match, with the needed columns. ``joined_rows``: of target and source."""
+    """Target rows that the source may match, with the needed columns.
+
+    ``joined_rows``: of target and source. ``unique``: a target row matches one source row at most.
+    """
 
     target: DataFrame
     joined_rows: int
+    unique: bool
 
 
 def may_filter_in_driver(
@@ -125,4 +144,41 @@ def matching_rows(
     rows = pa.concat_tables(
         [output_schema(table, names, row_ids=True).empty_table(), *(part.rows for part in parts)]
     )
-    return MatchingRows(broadcast_rows(context.facts, columns, rows), rows.num_rows + values.num_rows)
+    target = broadcast_rows(context.facts, columns, rows)
+    return MatchingRows(target, rows.num_rows + values.num_rows, _are_unique(values))
+
+
+def _are_unique(keys: Any) -> bool:
+    """Tell whether no two rows of an Arrow table are equal, without those with a NULL, which match nothing."""
+    names = [str(index) for index in range(keys.num_columns)]
+    rows = keys.rename_columns(names).drop_null()
+    return bool(rows.group_by(names).aggregate([]).num_rows == rows.num_rows)
+
+
+def can_write_in_driver(context: Context, table: TableDefinition, source: DataFrame) -> bool:
+    """Tell whether the driver can take the changed rows from Spark and write them; ``source``: computed by a job."""
+    types = all(is_one_of(column.type, COMPUTED) for column in table.columns)
+    return types and computed_bytes(context.facts, source) <= _MAX_COMPUTED_BYTES
+
+
+def stage_in_driver(context: Context, changes: DataFrame, by_spark: Stage) -> Stage:
+    """Return the stage that takes changed rows from Spark, and writes them by Arrow; no target row is there twice.
+
+    ``by_spark``: writes the rows if Arrow cannot, or not into so many files.
+    """
+
+    def stage(target: StagingTarget, directory: str) -> tuple[list[StagedFile], TaskReport]:
+        with translate_errors():
+            frame: Any = changed_rows_for_arrow(target, changes)
+            rows = frame.toArrow()
+        try:
+            for index, column in enumerate(target.table.columns):
+                require_writable(column, rows.column(value_name(index)))
+        except LEFT_TO_SPARK:
+            return by_spark(target, directory)
+        events = list(islice(merge_events(rows, target), _MAX_FILES + 1))
+        if len(events) > _MAX_FILES:
+            return by_spark(target, directory)
+        return stage_events(context, events, target, directory)
+
+    return stage

@@ -11,30 +11,18 @@ may then be larger.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from hiveacid.core.format.bucket_property import BucketProperty, decode
-from hiveacid.core.model import Column, TableDefinition
-from hiveacid.core.schema.types import parse_type
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.virtual_columns import ROW_ID
-from hiveacid.orc.splicing import StripeBlock, file_of
-from hiveacid.orc.stored_values import arrow_schema, has_early_fractions
-from hiveacid.orc.writing import RecordKeys, write_delete_events, write_rows
+from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.session.capabilities import ARROW_FRAMES
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.acid_events import StagedKind, StagingTarget
 from hiveacid.spark.write.arrow_assignments import COMPUTED, compute_assignments
-from hiveacid.spark.write.publish import StagedFile
-from hiveacid.spark.write.task_reports import TaskReport
-from hiveacid.table.arrow_casts import single_batch
 from hiveacid.table.context import Context
-from hiveacid.table.partitions import PartitionValues
 from hiveacid.table.write.constraints import columns_set_to_default, limits_rows
 from hiveacid.table.write.driver_reads import LEFT_TO_SPARK, SelectedRows, select_rows
 from hiveacid.table.write.simple_conditions import is_one_of
@@ -42,7 +30,6 @@ from hiveacid.transactions.transaction import Transaction
 
 # Subqueries may be large, and functions such as input_file_name() are about Spark's scan.
 _NEEDS_SCAN = re.compile("select|input_file", re.IGNORECASE)
-_KEY = ["writeid", "bucketid", "rowid"]
 
 
 def rows_to_delete(
@@ -99,8 +86,8 @@ def _with_new_values(
     selected: Sequence[SelectedRows],
     assignments: Mapping[str, Expression],
     alias: str | None,
-) -> list[SelectedRows] | None:
-    """Return the rows with the values that Spark computes for the assignments; None if Arrow cannot write all values."""
+) -> list[SelectedRows]:
+    """Return the rows with the values that Spark computes for the assignments."""
     schema = arrow_schema((*table.columns, *table.partition_columns))
     rows = pa.concat_tables([schema.empty_table(), *(part.rows.select(schema.names) for part in selected)])
     with translate_errors():
@@ -108,8 +95,6 @@ def _with_new_values(
     for name in assignments:
         column = computed.column(name).cast(schema.field(name).type)
         rows = rows.set_column(schema.get_field_index(name), name, column)
-    if any(_needs_pyorc(column, rows.column(column.name)) for column in table.columns):
-        return None
     updated, begin = [], 0
     for part in selected:
         count = part.rows.num_rows
@@ -117,52 +102,3 @@ def _with_new_values(
         updated.append(SelectedRows(part.partition, new))
         begin += count
     return updated
-
-
-def _needs_pyorc(column: Column, values: Any) -> bool:
-    """Tell whether Arrow would write a value wrongly."""
-    kind = parse_type(column.type)
-    return any(has_early_fractions(chunk, kind) for chunk in values.chunks)
-
-
-def stage_small_change(
-    context: Context, verb: str, parts: Sequence[SelectedRows], target: StagingTarget, directory: str
-) -> tuple[list[StagedFile], TaskReport]:
-    """Write delete events and, of an UPDATE, new rows into a staging directory; the files are in key order.
-
-    A partition has a file of delete events for each bucket, and one file of new rows, in bucket 0.
-    """
-    files: list[StagedFile] = []
-
-    def stage(kind: StagedKind, partition: PartitionValues, bucket: int, block: StripeBlock) -> None:
-        data = file_of(block)
-        path = f"{directory}/{len(files)}"
-        context.fs.write_bytes(path, data)
-        files.append(StagedFile(path, len(data), kind, partition, bucket))
-
-    table, codec, rows = target.table, target.options["compression"], 0
-    for part in parts:
-        keys = pa.Table.from_arrays(part.rows.column(ROW_ID).combine_chunks().flatten(), names=_KEY)
-        for bucket, of_bucket in _by_bucket(keys):
-            events = write_delete_events(of_bucket, table.columns, int(target.write_id), codec)
-            stage(StagedKind.DELETE, part.partition, bucket, events)
-        rows += keys.num_rows
-        if verb == "UPDATE":
-            new = single_batch(part.rows.select([column.name for column in table.columns]))
-            own = BucketProperty(1, 0, target.statements[StagedKind.UPDATED]).encode()
-            record_keys = RecordKeys(int(target.write_id), own, 0)
-            stage(StagedKind.UPDATED, part.partition, 0, write_rows(new, table.columns, record_keys, codec))
-            rows += new.num_rows
-    return files, TaskReport((directory,), rows, len(files))
-
-
-def _by_bucket(keys: Any) -> Iterator[tuple[int, Any]]:
-    """Yield each bucket with its keys in order. Raises BadFileError for a bucket property that is none."""
-    properties = keys.column("bucketid")
-    by_bucket: dict[int, list[int]] = defaultdict(list)
-    for value in properties.unique().to_pylist():
-        by_bucket[decode(value).bucket].append(value)
-    ordered = [(name, "ascending") for name in _KEY]
-    for bucket, values in by_bucket.items():
-        of_bucket = pc.is_in(properties, pa.array(values, properties.type))
-        yield bucket, keys.filter(of_bucket).sort_by(ordered)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -27,11 +26,13 @@ from hiveacid.table.context import Context
 from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
+from hiveacid.table.write.arrow_staging import selected_events, stage_events
 from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
+from hiveacid.table.write.driver_reads import SelectedRows
 from hiveacid.table.write.report import WriteReport
-from hiveacid.table.write.small_changes import rows_to_delete, rows_to_update, stage_small_change
+from hiveacid.table.write.small_changes import rows_to_delete, rows_to_update
 from hiveacid.transactions.transaction import Transaction
 
 # bytes of ORC that one task reads, sorts and writes faster than several tasks with a shuffle
@@ -58,9 +59,7 @@ def update(
         where = None if condition is None else expand_stars(condition, columns)
         few = rows_to_update(context, table, txn, new_values, where, alias)
         if few is not None:
-            return write_changes(
-                context, table, txn, partial(stage_small_change, context, "UPDATE", few), "UPDATE"
-            )
+            return write_changes(context, table, txn, _stage_selected(context, "UPDATE", few), "UPDATE")
         with translate_errors():
             rows, snapshot = _select_rows(context, table, txn, where, alias)
             changes = constrain_changes(
@@ -87,9 +86,7 @@ def delete(
         where = None if condition is None else expand_stars(condition, columns)
         few = rows_to_delete(context, table, txn, where, alias)
         if few is not None:
-            return write_changes(
-                context, table, txn, partial(stage_small_change, context, "DELETE", few), "DELETE"
-            )
+            return write_changes(context, table, txn, _stage_selected(context, "DELETE", few), "DELETE")
         with translate_errors():
             rows, snapshot = _select_rows(context, table, txn, where, alias)
             changes = deleted_rows(table, rows)
@@ -147,6 +144,13 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
 
 Stage = Callable[[StagingTarget, str], tuple[list[StagedFile], TaskReport]]
 """Writes the events of a statement into a staging directory; returns the files, and what their writers report."""
+
+
+def _stage_selected(context: Context, verb: str, parts: Sequence[SelectedRows]) -> Stage:
+    """Return the stage that writes selected rows in this process."""
+    return lambda target, directory: stage_events(
+        context, selected_events(verb, parts, target), target, directory
+    )
 
 
 def stage_by_spark(

@@ -1,0 +1,143 @@
+"""Delete events and new rows that Arrow writes in this process, in the staging directory of UPDATE, DELETE or MERGE.
+
+Spark's write of a few rows takes half a second: a shuffle, a task's set-up, and files that are moved twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.core.format.bucket_property import BucketProperty, decode
+from hiveacid.core.model import DEFAULT_PARTITION
+from hiveacid.core.schema.virtual_columns import ROW_ID
+from hiveacid.orc.splicing import file_of
+from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.orc.writing import RecordKeys, write_delete_events, write_rows
+from hiveacid.spark.write.acid_events import (
+    ACTION,
+    BUCKET,
+    ROW_ID_PARTS,
+    Action,
+    StagedKind,
+    StagingTarget,
+    partition_key,
+    value_name,
+)
+from hiveacid.spark.write.publish import StagedFile
+from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.table.arrow_casts import single_batch
+from hiveacid.table.context import Context
+from hiveacid.table.partitions import PartitionValues
+from hiveacid.table.write.driver_reads import SelectedRows
+
+_KEY_ORDER = [(part, "ascending") for part in ROW_ID_PARTS]
+
+
+@dataclass(frozen=True)
+class EventRows:
+    """Rows of one staged file. ``rows``: an Arrow table of row ids in key order (`StagedKind.is_delete`) or of values."""
+
+    kind: StagedKind
+    partition: PartitionValues
+    bucket: int
+    rows: Any
+
+
+def stage_events(
+    context: Context, events: Iterable[EventRows], target: StagingTarget, directory: str
+) -> tuple[list[StagedFile], TaskReport]:
+    """Write each file of events into a staging directory."""
+    files: list[StagedFile] = []
+    table, codec, rows = target.table, target.options["compression"], 0
+    for event in events:
+        if event.kind.is_delete:
+            block = write_delete_events(event.rows, table.columns, int(target.write_id), codec)
+        else:
+            own = BucketProperty(1, event.bucket, target.statements[event.kind]).encode()
+            keys = RecordKeys(int(target.write_id), own, 0)
+            block = write_rows(single_batch(event.rows), table.columns, keys, codec)
+        data, path = file_of(block), f"{directory}/{len(files)}"
+        context.fs.write_bytes(path, data)
+        files.append(StagedFile(path, len(data), event.kind, event.partition, event.bucket))
+        rows += event.rows.num_rows
+    return files, TaskReport((directory,), rows, len(files))
+
+
+def selected_events(verb: str, parts: Sequence[SelectedRows], target: StagingTarget) -> Iterator[EventRows]:
+    """Yield the events of a DELETE or UPDATE; the rows of an UPDATE have their new values, and go to bucket 0."""
+    for part in parts:
+        keys = part.rows.column(ROW_ID).combine_chunks().flatten()
+        yield from _delete_events(
+            StagedKind.DELETE, part.partition, pa.Table.from_arrays(keys, names=ROW_ID_PARTS)
+        )
+        if verb == "UPDATE":
+            new = part.rows.select([column.name for column in target.table.columns])
+            yield EventRows(StagedKind.UPDATED, part.partition, 0, new)
+
+
+def merge_events(changes: Any, target: StagingTarget) -> Iterator[EventRows]:
+    """Yield the events of a MERGE. ``changes``: rows of `changed_rows_for_arrow`, in which no row id appears twice."""
+    schema = arrow_schema(target.table.columns)
+    partition_keys = [partition_key(index) for index in range(len(target.table.partition_columns))]
+    ordered = changes.sort_by(_KEY_ORDER)
+    for kind, actions in _actions_of_kinds(target).items():
+        of_kind = ordered.filter(pc.is_in(ordered.column(ACTION), pa.array(map(int, actions), pa.int32())))
+        if kind.is_delete:
+            for texts, rows in _groups(of_kind, partition_keys):
+                yield from _delete_events(kind, _partition(texts), rows.select(ROW_ID_PARTS))
+            continue
+        for (*texts, bucket), rows in _groups(of_kind, [*partition_keys, BUCKET]):
+            new = rows.select([value_name(index) for index in range(len(schema))])
+            yield EventRows(kind, _partition(texts), bucket, new.rename_columns(schema.names).cast(schema))
+
+
+def _partition(texts: Sequence[str]) -> PartitionValues:
+    return tuple(None if text == DEFAULT_PARTITION else text for text in texts)
+
+
+def _actions_of_kinds(target: StagingTarget) -> dict[StagedKind, list[Action]]:
+    if target.shares_files:
+        return {
+            StagedKind.DELETE: [Action.DELETE],
+            StagedKind.REPLACED: [Action.UPDATE],
+            StagedKind.INSERTED: [Action.UPDATE, Action.INSERT],
+        }
+    return {
+        StagedKind.DELETE: [Action.DELETE, Action.UPDATE],
+        StagedKind.UPDATED: [Action.UPDATE],
+        StagedKind.INSERTED: [Action.INSERT],
+    }
+
+
+def _delete_events(kind: StagedKind, partition: PartitionValues, keys: Any) -> Iterator[EventRows]:
+    """Yield the delete events of each bucket. Raises BadFileError for a bucket property that is none."""
+    properties = keys.column("bucketid")
+    by_bucket: dict[int, list[int]] = defaultdict(list)
+    for value in properties.unique().to_pylist():
+        by_bucket[decode(value).bucket].append(value)
+    for bucket, values in by_bucket.items():
+        of_bucket = pc.is_in(properties, pa.array(values, properties.type))
+        yield EventRows(kind, partition, bucket, keys.filter(of_bucket).sort_by(_KEY_ORDER))
+
+
+def _groups(rows: Any, keys: Sequence[str]) -> Iterator[tuple[list[Any], Any]]:
+    """Yield the values of the key columns, which are never null, and the rows that have them, in their order."""
+    if not rows.num_rows:
+        return
+    codes = np.zeros(rows.num_rows, np.int64)
+    for key in keys:
+        encoded = rows.column(key).combine_chunks().dictionary_encode()
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
+        codes = np.unique(codes, return_inverse=True)[1]  # small again, so that many keys don't overflow
+    order = np.argsort(codes, kind="stable")
+    begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for begin, end in zip(begins, [*begins[1:], len(order)], strict=True):
+        group = rows.take(order[begin:end])
+        yield [group.column(key)[0].as_py() for key in keys], group
