@@ -73,10 +73,9 @@ def stage_events(
 def selected_events(verb: str, parts: Sequence[SelectedRows], target: StagingTarget) -> Iterator[EventRows]:
     """Yield the events of a DELETE or UPDATE; the rows of an UPDATE have their new values, and go to bucket 0."""
     for part in parts:
-        keys = part.rows.column(ROW_ID).combine_chunks().flatten()
-        yield from _delete_events(
-            StagedKind.DELETE, part.partition, pa.Table.from_arrays(keys, names=ROW_ID_PARTS)
-        )
+        parts_of_ids = part.rows.column(ROW_ID).combine_chunks().flatten()
+        keys = pa.Table.from_arrays(parts_of_ids, names=ROW_ID_PARTS).sort_by(_KEY_ORDER)
+        yield from _delete_events(StagedKind.DELETE, part.partition, keys)
         if verb == "UPDATE":
             new = part.rows.select([column.name for column in target.table.columns])
             yield EventRows(StagedKind.UPDATED, part.partition, 0, new)
@@ -117,14 +116,14 @@ def _actions_of_kinds(target: StagingTarget) -> dict[StagedKind, list[Action]]:
 
 
 def _delete_events(kind: StagedKind, partition: PartitionValues, keys: Any) -> Iterator[EventRows]:
-    """Yield the delete events of each bucket. Raises BadFileError for a bucket property that is none."""
+    """Yield the delete events of each bucket; ``keys`` are in order. Raises BadFileError for an invalid bucket property."""
     properties = keys.column("bucketid")
     by_bucket: dict[int, list[int]] = defaultdict(list)
     for value in properties.unique().to_pylist():
         by_bucket[decode(value).bucket].append(value)
     for bucket, values in by_bucket.items():
         of_bucket = pc.is_in(properties, pa.array(values, properties.type))
-        yield EventRows(kind, partition, bucket, keys.filter(of_bucket).sort_by(_KEY_ORDER))
+        yield EventRows(kind, partition, bucket, keys.filter(of_bucket))
 
 
 def _groups(rows: Any, keys: Sequence[str]) -> Iterator[tuple[list[Any], Any]]:
