@@ -13,7 +13,7 @@ from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
 from hiveacid.table.read import scan
-from hiveacid.table.write import merge, merge_matches
+from hiveacid.table.write import merge, merge_in_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -160,12 +160,12 @@ def test_large_sources_and_many_matches_are_left_to_jobs(
 ) -> None:
     acid.sql("CREATE TABLE t (id BIGINT, v STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     acid.sql("INSERT INTO t SELECT id % 50, 'old' FROM range(100)")
-    monkeypatch.setattr(merge_matches, "_MAX_ROWS", 5)
+    monkeypatch.setattr(merge_in_driver, "_MAX_ROWS", 5)
     for keys, scanned in ((spark.range(2), 0), (spark.range(4), 1), (spark.range(6), 1)):
         report = acid.table("t").merge(keys, on="t.id = s.id").when_matched_update({"v": "'new'"}).execute()
         assert (report.updated, len(scans)) == (2 * keys.count(), scanned)
         scans.clear()
-    monkeypatch.setattr(merge_matches, "_MAX_SOURCE_BYTES", 15)
+    monkeypatch.setattr(merge_in_driver, "_MAX_SOURCE_BYTES", 15)
     acid.table("t").merge(spark.range(2), on="t.id = s.id").when_matched_delete().execute()
     assert len(scans) == 1
 
@@ -372,8 +372,8 @@ def test_large_sources_and_many_files_are_written_by_jobs(
     for name, limit in (("_MAX_FILES", 3), ("_MAX_COMPUTED_BYTES", 1)):
         acid.sql(UPSERT)
         assert job_writes == []
-        monkeypatch.setattr(merge_matches, name, limit)
+        monkeypatch.setattr(merge_in_driver, name, limit)
         acid.sql(UPSERT.replace("s.v = 'gone'", "s.id = 2"))
         assert len(job_writes) == 1
         job_writes.clear()
-        monkeypatch.setattr(merge_matches, name, 1 << 30)
+        monkeypatch.setattr(merge_in_driver, name, 1 << 30)

@@ -111,6 +111,12 @@ def has_primitive(hive: HiveType, names: Collection[str]) -> bool:
     return any(isinstance(part, Primitive) and part.name in names for part in nested_types(hive))
 
 
+def is_primitive(text: str, names: Collection[str]) -> bool:
+    """Tell whether the text of a type is one of the named primitive types, with any arguments."""
+    hive = parse_type(text)
+    return isinstance(hive, Primitive) and hive.name in names
+
+
 _PLAIN = {
     "boolean": "boolean",
     "tinyint": "tinyint",

@@ -1,4 +1,4 @@
-"""Frames of rows that the driver holds in Arrow's memory, and estimates of what a frame would take there."""
+"""DataFrames of Arrow rows in the driver's memory, and the estimated size of other DataFrames."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column
-from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.session.capabilities import SparkFacts
 
-_PASSED = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
-PASSED = _PASSED | {"string", "varchar", "boolean", "date", "binary"}
-"""Types whose values stay the same on the way to Spark and back; times, char and nested types are not among them."""
+ROUND_TRIP_TYPES = frozenset(
+    {"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"}
+    | {"string", "varchar", "boolean", "date", "binary"}
+)
+"""Types whose values stay the same from Arrow to Spark and back; timestamps, char and nested types may not."""
 _ROW_ID = T.StructType(
     [
         T.StructField("writeid", T.LongType()),
@@ -27,31 +28,25 @@ _ROW_ID = T.StructType(
 )
 
 
-def is_passed(hive: str) -> bool:
-    """Tell whether values of a type stay the same on the way to Spark and back."""
-    kind = parse_type(hive)
-    return isinstance(kind, Primitive) and kind.name in PASSED
-
-
 def schema_of(columns: Sequence[Column]) -> T.StructType:
-    """Return the schema of some columns of a table."""
+    """Return Spark's schema of columns of a table."""
     return T.StructType([T.StructField(column.name, column_type(column)) for column in columns])
 
 
 def empty_frame(facts: SparkFacts, columns: Sequence[Column]) -> DataFrame:
-    """Return a frame that has columns and no rows, to analyse expressions with."""
+    """Return a frame without rows, in which Spark can analyse expressions over the columns."""
     return facts.spark.createDataFrame([], schema_of(columns))
 
 
 def broadcast_rows(facts: SparkFacts, columns: Sequence[Column], rows: Any) -> DataFrame:
-    """Return a frame of ``rows``, an Arrow table of ``ROW__ID`` and the columns, that a join sends to all tasks."""
+    """Return a frame that a join broadcasts. ``rows``: an Arrow table of ``ROW__ID`` and the columns."""
     schema = T.StructType([T.StructField(ROW_ID, _ROW_ID), *schema_of(columns).fields])
     frame: Any = facts.spark.createDataFrame(rows, schema)
     return F.broadcast(frame)
 
 
 def estimated_bytes(frame: DataFrame) -> int:
-    """Return Spark's estimate of a frame's bytes, which is too large rather than too small."""
+    """Return Spark's estimate of a frame's bytes, which is rather too large than too small."""
     statistics: Any = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001
     return int(str(statistics.sizeInBytes()))
 

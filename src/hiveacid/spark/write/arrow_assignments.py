@@ -15,16 +15,16 @@ import pyarrow.compute as pc
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column, TableDefinition
-from hiveacid.core.schema.types import parse_type
+from hiveacid.core.schema.types import is_primitive, parse_type
 from hiveacid.errors import NoSuchColumnError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import has_early_fractions, to_stored_values
-from hiveacid.spark.formats.driver_frames import PASSED, is_passed, schema_of
+from hiveacid.spark.formats.driver_frames import ROUND_TRIP_TYPES, schema_of
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, shows_columns
 from hiveacid.spark.parser.lexer import mentions, tokenize
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.changed_rows import assigned_values
 
-COMPUTED = PASSED | {"char", "timestamp"}
+COMPUTED = ROUND_TRIP_TYPES | {"char", "timestamp"}
 """Types of columns that may be set."""
 _INDEX = "__hiveacid_index"
 # Microseconds of 1582-10-15. Spark moves earlier times that its calendar does not have, such as 1582-10-10.
@@ -42,11 +42,12 @@ def compute_assignments(
     types = {column.name: column.type for column in table.columns}
     text = " ".join(str(value) for value in assignments.values()).lower()
     columns = (*table.columns, *table.partition_columns)
+    round_trip = {column.name for column in columns if is_primitive(column.type, ROUND_TRIP_TYPES)}
     # Without the column, its name could be that of a variable, or of a function such as ``user``.
-    missing = mentions(tokenize(text), [column.name for column in columns if not is_passed(column.type)])
+    missing = mentions(tokenize(text), [column.name for column in columns if column.name not in round_trip])
     if missing or not all(map(shows_columns, assignments.values())):
         raise NoSuchColumnError(f"the new values may need others than those passed to Spark: {text}")
-    passed = [column for column in columns if is_passed(column.type) and may_be_named(column.name, text)]
+    passed = [column for column in columns if column.name in round_trip and may_be_named(column.name, text)]
     numbered = rows.select([column.name for column in passed]).append_column(
         _INDEX, pa.array(np.arange(rows.num_rows))
     )

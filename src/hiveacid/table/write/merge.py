@@ -23,7 +23,7 @@ from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
-from hiveacid.table.write.merge_matches import (
+from hiveacid.table.write.merge_in_driver import (
     can_write_in_driver,
     matching_rows,
     may_filter_in_driver,

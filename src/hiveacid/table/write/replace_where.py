@@ -11,13 +11,12 @@ from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import ACTION, Action
 from hiveacid.spark.write.changed_rows import deleted_rows
-from hiveacid.spark.write.column_casts import filter_rows, fit_columns
+from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.table.context import Context
-from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import constrain_changes
 from hiveacid.table.write.report import WriteReport
-from hiveacid.table.write.update_delete import stage_by_spark, write_changes
+from hiveacid.table.write.update_delete import select_by_spark, stage_by_spark, write_changes
 from hiveacid.transactions.transaction import Transaction
 
 
@@ -34,9 +33,8 @@ def replace_rows(
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         with translate_errors():
-            hint = where if isinstance(where, str) else None
-            snapshot = list_snapshot(context, table, txn, where=hint)
-            deletes = deleted_rows(table, filter_rows(snapshot.scan(changing=True), where, table.name.name))
+            old_rows, _ = select_by_spark(context, table, txn, where, None)
+            deletes = deleted_rows(table, old_rows)
             fitted = fit_columns(table, rows, {}, None, by_name=True)
             row_id_type = deletes.schema[ROW_ID].dataType.simpleString()
             leading = [f"{int(Action.INSERT)} AS {ACTION}", f"CAST(NULL AS {row_id_type}) AS {ROW_ID}"]

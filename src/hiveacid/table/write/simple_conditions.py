@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.core.schema.types import Primitive, is_primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.predicates.subquery_values import subquery_of
@@ -115,18 +115,12 @@ def _selects_as_spark(facts: SparkFacts, table: TableDefinition, where: str, con
     types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
     if not all(_is_exact(types[name]) for name in condition.columns):
         return False
-    if "'" in where and not all(is_one_of(types[name], _TEXTS) for name in condition.columns):
+    if "'" in where and not all(is_primitive(types[name], _TEXTS) for name in condition.columns):
         # Without ANSI mode Spark compares some numbers and dates with a text as texts, or with NULL if the text does not fit.
         ansi = str(facts.spark.conf.get("spark.sql.ansi.enabled"))
         if ansi.lower() != "true":
             return False
     return not _PMOD.search(where) or facts.means_builtin_pmod()
-
-
-def is_one_of(hive: str, names: frozenset[str]) -> bool:
-    """Tell whether a type is a primitive one of some names."""
-    kind = parse_type(hive)
-    return isinstance(kind, Primitive) and kind.name in names
 
 
 def _is_exact(text: str) -> bool:

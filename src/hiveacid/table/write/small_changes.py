@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from hiveacid.core.model import TableDefinition
+from hiveacid.core.schema.types import is_primitive
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.spark.formats.expressions import Expression
@@ -25,7 +26,6 @@ from hiveacid.spark.write.arrow_assignments import COMPUTED, compute_assignments
 from hiveacid.table.context import Context
 from hiveacid.table.write.constraints import columns_set_to_default, limits_rows
 from hiveacid.table.write.driver_reads import LEFT_TO_SPARK, SelectedRows, select_rows
-from hiveacid.table.write.simple_conditions import is_one_of
 from hiveacid.transactions.transaction import Transaction
 
 # Subqueries may be large, and functions such as input_file_name() are about Spark's scan.
@@ -74,7 +74,7 @@ def _can_take_new_values(
         context.facts.version >= ARROW_FRAMES
         and table.bucketing is None
         and all(isinstance(value, str) and not _NEEDS_SCAN.search(value) for value in assignments.values())
-        and all(is_one_of(types[name], COMPUTED) for name in assignments)
+        and all(is_primitive(types[name], COMPUTED) for name in assignments)
         and not columns_set_to_default(assignments)
         and not limits_rows(context, table)
     )

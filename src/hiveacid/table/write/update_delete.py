@@ -1,4 +1,4 @@
-"""UPDATE and DELETE, and the code shared with MERGE: lock, write in one job, publish, record, retry after a conflict."""
+"""UPDATE and DELETE, and the steps they share with MERGE: stage delete events and new rows, publish and record them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.small_changes import rows_to_delete, rows_to_update
 from hiveacid.transactions.transaction import Transaction
 
-# bytes of ORC that one task reads, sorts and writes faster than several tasks with a shuffle
-_SMALL = 4 << 20
+# Bytes of ORC that one task reads, sorts and writes faster than several tasks with a shuffle.
+_MAX_BYTES_OF_ONE_TASK = 4 << 20
 
 
 def update(
@@ -47,25 +47,26 @@ def update(
     joined: Transaction | None,
     alias: str | None = None,
 ) -> WriteReport:
-    """Set columns of the rows that ``condition`` selects (all without one).
+    """Set columns of the rows that ``condition`` selects; None selects all rows.
 
-    Raises NoSuchColumnError, PartitionColumnUpdateError, BucketColumnUpdateError, SchemaMismatchError.
+    ``joined``: the open transaction that the statement becomes a part of, if any. Raises NoSuchColumnError,
+    PartitionColumnUpdateError, BucketColumnUpdateError, SchemaMismatchError.
     """
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         columns = {alias or table.name.name: table.column_names}
-        checked = check_assignments(table, assignments)
-        new_values = {column: expand_stars(value, columns) for column, value in checked.items()}
+        values = check_assignments(table, assignments)
+        new_values = {column: expand_stars(value, columns) for column, value in values.items()}
         where = None if condition is None else expand_stars(condition, columns)
-        few = rows_to_update(context, table, txn, new_values, where, alias)
-        if few is not None:
-            return write_changes(context, table, txn, _stage_selected(context, "UPDATE", few), "UPDATE")
+        few_rows = rows_to_update(context, table, txn, new_values, where, alias)
+        if few_rows is not None:
+            return write_changes(context, table, txn, _stage_selected(context, "UPDATE", few_rows), "UPDATE")
         with translate_errors():
-            rows, snapshot = _select_rows(context, table, txn, where, alias)
+            rows, snapshot = select_by_spark(context, table, txn, where, alias)
             changes = constrain_changes(
                 context, table, updated_rows(table, rows, new_values), columns_set_to_default(new_values)
             )
-        small = snapshot.size <= _SMALL and not _may_have_subquery(where, *new_values.values())
+        small = _fits_one_task(snapshot, where, *new_values.values())
         stage = stage_by_spark(context, changes, size=snapshot.largest_location, small=small)
         return write_changes(context, table, txn, stage, "UPDATE")
 
@@ -79,43 +80,46 @@ def delete(
     joined: Transaction | None,
     alias: str | None = None,
 ) -> WriteReport:
-    """Delete the rows that ``condition`` selects (all without one)."""
+    """Delete the rows that ``condition`` selects; None selects all rows. ``joined`` as in `update`."""
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         columns = {alias or table.name.name: table.column_names}
         where = None if condition is None else expand_stars(condition, columns)
-        few = rows_to_delete(context, table, txn, where, alias)
-        if few is not None:
-            return write_changes(context, table, txn, _stage_selected(context, "DELETE", few), "DELETE")
+        few_rows = rows_to_delete(context, table, txn, where, alias)
+        if few_rows is not None:
+            return write_changes(context, table, txn, _stage_selected(context, "DELETE", few_rows), "DELETE")
         with translate_errors():
-            rows, snapshot = _select_rows(context, table, txn, where, alias)
+            rows, snapshot = select_by_spark(context, table, txn, where, alias)
             changes = deleted_rows(table, rows)
-        small = snapshot.size <= _SMALL and not _may_have_subquery(where)
-        return write_changes(context, table, txn, stage_by_spark(context, changes, small=small), "DELETE")
+        stage = stage_by_spark(context, changes, small=_fits_one_task(snapshot, where))
+        return write_changes(context, table, txn, stage, "DELETE")
 
     return run_with_retry(context, name, "DELETE", joined, run)
 
 
-def _select_rows(
+def select_by_spark(
     context: Context, table: TableDefinition, txn: Transaction, where: Expression | None, alias: str | None
 ) -> tuple[DataFrame, TableSnapshot]:
-    """Return the rows that a condition selects, and the snapshot with the files to read for them."""
+    """Return a scan of the rows that a condition selects, and its snapshot."""
     hint = where if isinstance(where, str) else None
     snapshot = list_snapshot(context, table, txn, where=hint, alias=alias)
     frame = snapshot.scan(changing=True)
     return filter_rows(frame, where, alias or table.name.name), snapshot
 
 
-def _may_have_subquery(*expressions: Expression | None) -> bool:
-    """Tell whether expressions may contain a subquery, which could read other tables of any size."""
-    return any(
-        expression is not None and not (isinstance(expression, str) and "select" not in expression.lower())
+def _fits_one_task(snapshot: TableSnapshot, *expressions: Expression | None) -> bool:
+    """Tell whether one task is enough: little to read, and no subquery, which may read other tables of any size."""
+    return snapshot.size <= _MAX_BYTES_OF_ONE_TASK and all(
+        expression is None or (isinstance(expression, str) and "select" not in expression.lower())
         for expression in expressions
     )
 
 
 def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
-    """Return assignments by lower-case column; refuse unknown columns and those that Hive refuses (10292, 10302)."""
+    """Return assignments by lower-case column name.
+
+    Raises NoSuchColumnError, and PartitionColumnUpdateError and BucketColumnUpdateError as Hive does (10292, 10302).
+    """
     if not assignments:
         raise errors.ConfigError("UPDATE sets no column")
     argument: object = assignments
@@ -161,9 +165,10 @@ def stage_by_spark(
     size: int | None = None,
     small: bool = False,
 ) -> Stage:
-    """Return the stage that writes changed rows in one job of Spark.
+    """Return a `Stage` that writes changed rows in one Spark job.
 
-    ``size``: of an UPDATE, bytes of the largest location with changed rows. ``small``: one task is enough.
+    ``check_cardinality``: fail if a target row of a MERGE has several matches. ``size``: for an UPDATE, the bytes of the
+    largest partition with changed rows. ``small``: one task is enough.
     """
 
     def stage(target: StagingTarget, directory: str) -> tuple[list[StagedFile], TaskReport]:
@@ -195,9 +200,9 @@ def write_changes(
     *,
     mixed: bool = False,
 ) -> WriteReport:
-    """Stage and publish delete events and new rows; the caller commits. ``verb``: for the table's history.
+    """Stage and publish delete events and new rows; the caller commits.
 
-    ``mixed``: some rows may be updated and others inserted.
+    ``verb``: the statement, for the table's history. ``mixed``: a MERGE that may both update and insert rows.
     """
     write_id = txn.write_id(table.name)
     statements = output_directories.change_statement_ids(txn, context.layout_level(table), mixed=mixed)
@@ -232,7 +237,7 @@ def write_changes(
         files=output_directories.new_files(table, published),
     )
     # An updated row is staged as DELETE and UPDATED, or as REPLACED (its delete event) and INSERTED (its new version).
-    # It counts only as updated. The rows of REPLACED are therefore taken off INSERTED, those of UPDATED off DELETE.
+    # The report counts such a row as updated only, neither as inserted nor as deleted.
     report = WriteReport(
         inserted=published.total(StagedKind.INSERTED) - replaced,
         updated=updated,

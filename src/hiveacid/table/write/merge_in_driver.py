@@ -1,7 +1,7 @@
-"""Target rows that the source of a MERGE may match, read by Arrow, so that no job scans the target.
+"""A MERGE of few rows, for which no job scans the target, and none writes the changed rows if keys are unique.
 
-The source is computed once. Its keys filter the target in the driver; Spark joins the remaining rows with the source, and
-decides on matches and clauses.
+The source is computed once. Its keys select target rows, which Arrow reads in the driver. Spark joins them with the
+source, and decides on matches and clauses; Arrow writes the changed rows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 
 from hiveacid.core.model import Column, TableDefinition
-from hiveacid.core.schema.types import parse_type, quote_name
+from hiveacid.core.schema.types import is_primitive, parse_type, quote_name
 from hiveacid.orc.stored_values import arrow_type
 from hiveacid.spark.formats.driver_frames import (
+    ROUND_TRIP_TYPES,
     broadcast_rows,
     computed_bytes,
     empty_frame,
     estimated_bytes,
-    is_passed,
 )
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.session.capabilities import ARROW_FRAMES
@@ -46,7 +46,6 @@ from hiveacid.table.write.driver_reads import (
     read_selected,
     snapshot_for_driver,
 )
-from hiveacid.table.write.simple_conditions import is_one_of
 from hiveacid.table.write.update_delete import Stage
 from hiveacid.transactions.transaction import Transaction
 
@@ -83,7 +82,7 @@ def may_filter_in_driver(
             and may_read_in_driver(context)
             and can_narrow(plan)
             and not any(_NEEDS_SCAN.search(str(expression)) for expression in plan.expressions())
-            and all(is_passed(column.type) for column in _needed_columns(table, plan))
+            and all(is_primitive(column.type, ROUND_TRIP_TYPES) for column in _needed_columns(table, plan))
             and estimated_bytes(source) <= _MAX_SOURCE_BYTES
         )
     except LEFT_TO_SPARK:
@@ -117,7 +116,7 @@ def matching_rows(
     columns = _needed_columns(table, plan)
     empty = empty_frame(context.facts, columns)
     types = {column.name: column.type for column in columns}
-    pairs = [p for p in equal_columns(plan, empty, source) if is_one_of(types.get(p.target, ""), _KEYS)]
+    pairs = [p for p in equal_columns(plan, empty, source) if is_primitive(types.get(p.target, ""), _KEYS)]
     if not pairs:
         return None
     keys: Any = source.select(*[quote_name(pair.source) for pair in pairs]).limit(_MAX_ROWS + 1)
@@ -157,7 +156,7 @@ def _are_unique(keys: Any) -> bool:
 
 def can_write_in_driver(context: Context, table: TableDefinition, source: DataFrame) -> bool:
     """Tell whether the driver can take the changed rows from Spark and write them; ``source``: computed by a job."""
-    types = all(is_one_of(column.type, COMPUTED) for column in table.columns)
+    types = all(is_primitive(column.type, COMPUTED) for column in table.columns)
     return types and computed_bytes(context.facts, source) <= _MAX_COMPUTED_BYTES
 
 
