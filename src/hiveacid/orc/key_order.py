@@ -1,11 +1,13 @@
-"""Check that the rows of a staged file are in key order, by reading its three key columns.
+"""Order of rows by their record keys: of a staged file, which is checked, and of rows in Arrow's memory.
 
-The check compares all rows as Arrow vectors, one stripe at a time. It is cheap: of dozens of columns it reads only
-these three small ones.
+The check of a file compares all rows as Arrow vectors, one stripe at a time. It is cheap: of dozens of columns it reads
+only the three small ones of the key.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -16,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.orc
 
 from hiveacid.core.compaction.disjoint_files import Key
+from hiveacid.core.format.bucket_property import decode
 from hiveacid.errors import BadFileError
 from hiveacid.orc.file_range import FileRange
 from hiveacid.ports.file_system import FileSystem
@@ -58,16 +61,40 @@ def _stripe_run(file: Any, number: int) -> KeyRun | None:
     rows = batch.num_rows
     if not rows or any(column.null_count for column in columns):
         return None
-    before = [column.slice(0, rows - 1) for column in columns]
-    after = [column.slice(1) for column in columns]
-    pairs = list(zip(before, after, strict=True))
+    if not _is_ascending(columns):
+        return None
+    first, last = (tuple(column[row].as_py() for column in columns) for row in (0, rows - 1))
+    return KeyRun(rows, first, last, frozenset(pc.unique(columns[1]).to_pylist()))
+
+
+def _is_ascending(columns: Sequence[Any]) -> bool:
+    """Tell whether keys, given as columns of their parts, are strictly ascending."""
+    pairs = [(column.slice(0, len(column) - 1), column.slice(1)) for column in columns]
     # (a1, b1, c1) < (a2, b2, c2), built from the last key part to the first
     ascending = reduce(
         lambda rest, pair: pc.or_(pc.less(*pair), pc.and_(pc.equal(*pair), rest)),
         reversed(pairs[:-1]),
         pc.less(*pairs[-1]),
     )
-    if not pc.all(ascending, min_count=0).as_py():
-        return None
-    first, last = (tuple(column[row].as_py() for column in columns) for row in (0, rows - 1))
-    return KeyRun(rows, first, last, frozenset(pc.unique(columns[1]).to_pylist()))
+    return bool(pc.all(ascending, min_count=0).as_py())
+
+
+def in_key_order(rows: Any, key: Sequence[str]) -> Any:
+    """Return an Arrow table sorted by its key columns."""
+    columns = [rows.column(name).combine_chunks() for name in key]
+    if not rows.num_rows or _is_ascending(columns):
+        return rows
+    return rows.sort_by([(name, "ascending") for name in key])
+
+
+def split_by_bucket(rows: Any, column: str) -> Iterator[tuple[int, Any]]:
+    """Yield each bucket and its rows, in their order, from an Arrow table with a column of bucket properties.
+
+    Raises BadFileError for an invalid bucket property.
+    """
+    properties = rows.column(column)
+    by_bucket: dict[int, list[int]] = defaultdict(list)
+    for value in properties.unique().to_pylist():
+        by_bucket[decode(value).bucket].append(value)
+    for bucket, values in by_bucket.items():
+        yield bucket, rows.filter(pc.is_in(properties, pa.array(values, properties.type)))

@@ -50,24 +50,35 @@ def write_rows(
     ``keys``: record keys of the rows of an ACID file; None for a file without ACID columns. Raises
     UnsupportedFeatureError for values that only pyorc can write, if it is not installed.
     """
+    return _write_values(batch, columns, [] if keys is None else _key_columns(keys, batch.num_rows), codec)
+
+
+def write_rows_with_ids(batch: Any, columns: Sequence[Column], ids: Any, codec: str) -> StripeBlock:
+    """Write rows that keep their ids, as `write_rows` does.
+
+    ``ids``: write id, bucket property, row id and current write id, as a table in key order.
+    """
+    rows = batch.num_rows
+    operation, row = pa.repeat(pa.scalar(_INSERT, pa.int32()), rows), pa.repeat(pa.scalar(True), rows)  # noqa: FBT003 - the value itself
+    return _write_values(batch, columns, [operation, *ids.columns, row], codec)
+
+
+def _write_values(batch: Any, columns: Sequence[Column], fixed: Sequence[Any], codec: str) -> StripeBlock:
     types = [parse_type(column.type) for column in columns]
     values = [to_stored_values(array, of) for array, of in zip(batch.columns, types, strict=True)]
-    fixed = [] if keys is None else _key_columns(keys, batch.num_rows)
     names = [*ACID_FIELDS[: len(fixed)], *(f"c{index}" for index in range(len(values)))]
     table = pa.table([*fixed, *values], names=names)
     odd = any(has_early_fractions(array, of) for array, of in zip(values, types, strict=True))
     return read_stripes(_by_pyorc(table, types, codec) if odd else _by_arrow(table, codec))
 
 
-def write_delete_events(keys: Any, columns: Sequence[Column], write_id: int, codec: str) -> StripeBlock:
+def write_delete_events(ids: Any, columns: Sequence[Column], codec: str) -> StripeBlock:
     """Write delete events as a flat file and return its stripes.
 
-    ``keys``: write id, bucket property and row id of the deleted rows, as a table in key order. ``write_id``: of the
-    deleting transaction.
+    ``ids``: write id, bucket property and row id of the deleted rows, and the deleting write id, as a table in key order.
     """
-    rows = keys.num_rows
-    of_event = [pa.repeat(pa.scalar(_DELETE, pa.int32()), rows), *keys.columns]
-    of_event += [pa.repeat(pa.scalar(write_id, pa.int64()), rows), pa.nulls(rows, pa.bool_())]
+    rows = ids.num_rows
+    of_event = [pa.repeat(pa.scalar(_DELETE, pa.int32()), rows), *ids.columns, pa.nulls(rows, pa.bool_())]
     values = [pa.nulls(rows, arrow_type(parse_type(column.type))) for column in columns]
     names = [*ACID_FIELDS, *(f"c{index}" for index in range(len(values)))]
     return read_stripes(_by_arrow(pa.table([*of_event, *values], names=names), codec))

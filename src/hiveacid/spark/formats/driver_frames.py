@@ -51,6 +51,15 @@ def estimated_bytes(frame: DataFrame) -> int:
     return int(str(statistics.sizeInBytes()))
 
 
+def listed_rows(frame: DataFrame) -> int | None:
+    """Return the number of rows if they stand in the statement (VALUES, or a SELECT without FROM), else None."""
+    plan: Any = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
+    if str(plan.nodeName()) == "LocalRelation":
+        return int(plan.data().size())
+    is_row = str(plan.nodeName()) == "Project" and str(plan.child().nodeName()) == "OneRowRelation"
+    return 1 if is_row else None
+
+
 def computed_bytes(facts: SparkFacts, frame: DataFrame) -> int:
     """Return the bytes of a frame of `localCheckpoint` in memory and on disk, as far as jobs have computed it."""
     checkpoint: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001

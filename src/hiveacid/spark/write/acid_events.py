@@ -248,6 +248,13 @@ def changed_rows_for_arrow(target: StagingTarget, frame: DataFrame) -> DataFrame
     return selected(changed, [*columns, named(bucket, BUCKET)])
 
 
+def new_rows_for_arrow(target: StagingTarget, frame: DataFrame) -> DataFrame:
+    """Return new rows in the columns of `changed_rows_for_arrow`. ``frame``: the table's columns under their names."""
+    no_id = ", ".join(f"'{part}', CAST(NULL AS BIGINT)" for part in ROW_ID_PARTS)
+    leading = [f"{int(Action.INSERT)} AS {ACTION}", f"named_struct({no_id}) AS {ROW_ID}"]
+    return changed_rows_for_arrow(target, selected(frame, [*leading, "*"]))
+
+
 def shuffle_tasks(facts: SparkFacts) -> int:
     """Return the most tasks that a shuffle of this session makes."""
     return max(int(facts.spark.conf.get(name, None) or 1) for name in _SHUFFLE_TASKS)

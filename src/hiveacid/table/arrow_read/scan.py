@@ -42,7 +42,8 @@ class Selection:
     """Columns and rows to read.
 
     ``columns``: in the order of the result. ``predicate``: the filter, an expression over ``filter_columns``. ``row_ids``:
-    add the column ``ROW__ID`` in front. ``changing``: the caller changes the rows. Update events of ACID v1 and stripes
+    add the column ``ROW__ID`` in front. ``current``: add the write id of each row's version at the end, named `CURRENT`; only
+    for ACID files. ``changing``: the caller changes the rows. Update events of ACID v1 and stripes
     with too many rows for one process then raise UnsupportedFeatureError.
     """
 
@@ -50,11 +51,13 @@ class Selection:
     predicate: Any = None
     filter_columns: tuple[str, ...] = ()
     row_ids: bool = False
+    current: bool = False
     changing: bool = False
 
     def schema(self, snapshot: Snapshot) -> Any:
         """Return the schema of the batches."""
-        return output_schema(snapshot.table, self.columns, row_ids=self.row_ids)
+        schema = output_schema(snapshot.table, self.columns, row_ids=self.row_ids)
+        return schema.append(pa.field(CURRENT, pa.int64())) if self.current else schema
 
 
 def output_schema(table: Any, columns: Sequence[str], *, row_ids: bool) -> Any:
@@ -164,6 +167,9 @@ class _PartitionReader:
         tasks = [(stripe, part, keep) for part in parts if part]
         for values in map_in_order(reader.values, tasks, min(self._column_threads, len(tasks))):
             columns |= values
+        if self.selection.current:
+            (current,) = reader.acid_columns(stripe, [CURRENT])
+            columns[CURRENT] = current if keep is None else current.filter(keep)
         ids = None
         if self.selection.row_ids:
             keys = reader.keys(stripe)

@@ -39,6 +39,8 @@ from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_row
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.locations import Location
 from hiveacid.storage.staging import delete_staging, staging_name
+from hiveacid.table.compaction import in_driver
+from hiveacid.table.compaction.in_driver import Staged
 from hiveacid.table.compaction.presorted import stage_in_order
 from hiveacid.table.compaction.report import DataVolume
 from hiveacid.table.context import Context
@@ -256,15 +258,23 @@ def _write_rows(job: RewriteTask, output: str) -> publish.PublishedFiles:
     with translate_errors():
         staged = None
         if full_acid and plan.kind is not CompactionKind.REBALANCE:
-            footers = read_footers(job.context, table, [location], job.txn)
-            staging = f"{directory}-in-order"
-            staged = stage_in_order(job.context, job.target, location, plan.write_ids, footers, staging)
+            staged = _stage_without_sorting(job, location, directory)
         if staged is None:
             staged = _stage_by_shuffle(job, location, directory)
     published = _publish(job, *staged, f"{directory}-none", output, acid_events.StagedKind.INSERTED)
     if plan.metadata:
         job.context.fs.write_bytes(f"{output}/{METADATA_FILE}", plan.metadata.encode())
     return published
+
+
+def _stage_without_sorting(job: RewriteTask, location: Location, directory: str) -> Staged | None:
+    """Stage the rows of few or presorted files; None if all rows have to be sorted by a job."""
+    write_ids = job.plan.write_ids
+    staged = in_driver.stage_rows(job.context, job.target, location, write_ids, directory)
+    if staged is not None:
+        return staged
+    footers = read_footers(job.context, job.table, [location], job.txn)
+    return stage_in_order(job.context, job.target, location, write_ids, footers, f"{directory}-in-order")
 
 
 def _input_location(job: RewriteTask) -> Location:
@@ -301,9 +311,14 @@ def _rebalanced(job: RewriteTask, frame: DataFrame, directory: str) -> DataFrame
     return renumber_rows(context.facts, job.table, runs, buckets, reordered=bool(order))
 
 
+def _event_location(job: RewriteTask) -> Location:
+    """Return the location with the delete events only."""
+    return replace(job.location, state=AcidState(None, (), job.plan.delete_deltas, ()))
+
+
 def _valid_delete_events(job: RewriteTask) -> DataFrame:
     """Return the delete events of a minor compaction that committed transactions wrote."""
-    location = replace(job.location, state=AcidState(None, (), job.plan.delete_deltas, ()))
+    location = _event_location(job)
     footers = read_footers(job.context, job.table, [location], job.txn)
     source = ScanSource(job.context.facts, job.context.fs, job.table, job.plan.write_ids, footers.files)
     return scan_deletes(source, [location])
@@ -312,10 +327,13 @@ def _valid_delete_events(job: RewriteTask) -> DataFrame:
 def _write_events(job: RewriteTask, output: str) -> publish.PublishedFiles:
     job.context.facts.require_plain_names()
     directory = job.staging(output)
-    with translate_errors():
-        reported = acid_events.stage_delete_events(job.target, _valid_delete_events(job), directory)
-    files = publish.list_staged_files(job.context.fs, directory, acid_events.StagedKind.DELETE, reported)
-    return _publish(job, files, reported, f"{directory}-none", output, acid_events.StagedKind.DELETE)
+    kind, plan = acid_events.StagedKind.DELETE, job.plan
+    staged = in_driver.stage_events(job.context, job.target, _event_location(job), plan.write_ids, directory)
+    if staged is None:
+        with translate_errors():
+            reported = acid_events.stage_delete_events(job.target, _valid_delete_events(job), directory)
+        staged = publish.list_staged_files(job.context.fs, directory, kind, reported), reported
+    return _publish(job, *staged, f"{directory}-none", output, kind)
 
 
 def _publish(

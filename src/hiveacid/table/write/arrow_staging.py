@@ -5,18 +5,20 @@ Spark's write of a few rows takes half a second: a shuffle, a task's set-up, and
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.core.format.bucket_property import BucketProperty, decode
-from hiveacid.core.model import DEFAULT_PARTITION
+from hiveacid.core.format.bucket_property import BucketProperty
+from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
+from hiveacid.core.schema.types import is_primitive
 from hiveacid.core.schema.virtual_columns import ROW_ID
+from hiveacid.orc.key_order import in_key_order, split_by_bucket
 from hiveacid.orc.splicing import file_of
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.writing import RecordKeys, write_delete_events, write_rows
@@ -30,14 +32,18 @@ from hiveacid.spark.write.acid_events import (
     partition_key,
     value_name,
 )
+from hiveacid.spark.write.arrow_assignments import COMPUTED, require_writable
 from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.arrow_casts import single_batch
+from hiveacid.table.arrow_read.orc_file import CURRENT
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues
-from hiveacid.table.write.driver_reads import SelectedRows
+from hiveacid.table.write.driver_reads import LEFT_TO_SPARK, SelectedRows
 
-_KEY_ORDER = [(part, "ascending") for part in ROW_ID_PARTS]
+Stage = Callable[[StagingTarget, str], tuple[list[StagedFile], TaskReport]]
+"""Writes the events of a statement into a staging directory; returns the files, and what their writers report."""
+_MAX_FILES = 1000  # written one after the other
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,9 @@ def stage_events(
     table, codec, rows = target.table, target.options["compression"], 0
     for event in events:
         if event.kind.is_delete:
-            block = write_delete_events(event.rows, table.columns, int(target.write_id), codec)
+            deleting = pa.repeat(pa.scalar(int(target.write_id), pa.int64()), event.rows.num_rows)
+            ids = event.rows.append_column(CURRENT, pa.chunked_array([deleting]))
+            block = write_delete_events(ids, table.columns, codec)
         else:
             own = BucketProperty(1, event.bucket, target.statements[event.kind]).encode()
             keys = RecordKeys(int(target.write_id), own, 0)
@@ -70,11 +78,32 @@ def stage_events(
     return files, TaskReport((directory,), rows, len(files))
 
 
+def stage_computed_rows(
+    context: Context, rows: Any, target: StagingTarget, directory: str
+) -> tuple[list[StagedFile], TaskReport] | None:
+    """Write rows that Spark computed (`changed_rows_for_arrow`); None if Arrow cannot, or not into so many files.
+
+    No row id may appear twice.
+    """
+    try:
+        for index, column in enumerate(target.table.columns):
+            require_writable(column, rows.column(value_name(index)))
+    except LEFT_TO_SPARK:
+        return None
+    events = list(islice(merge_events(rows, target), _MAX_FILES + 1))
+    return stage_events(context, events, target, directory) if len(events) <= _MAX_FILES else None
+
+
+def can_write(table: TableDefinition) -> bool:
+    """Tell whether the types of all columns are ones that this process can take from Spark and write."""
+    return all(is_primitive(column.type, COMPUTED) for column in table.columns)
+
+
 def selected_events(verb: str, parts: Sequence[SelectedRows], target: StagingTarget) -> Iterator[EventRows]:
     """Yield the events of a DELETE or UPDATE; the rows of an UPDATE have their new values, and go to bucket 0."""
     for part in parts:
         parts_of_ids = part.rows.column(ROW_ID).combine_chunks().flatten()
-        keys = pa.Table.from_arrays(parts_of_ids, names=ROW_ID_PARTS).sort_by(_KEY_ORDER)
+        keys = in_key_order(pa.Table.from_arrays(parts_of_ids, names=ROW_ID_PARTS), ROW_ID_PARTS)
         yield from _delete_events(StagedKind.DELETE, part.partition, keys)
         if verb == "UPDATE":
             new = part.rows.select([column.name for column in target.table.columns])
@@ -82,10 +111,10 @@ def selected_events(verb: str, parts: Sequence[SelectedRows], target: StagingTar
 
 
 def merge_events(changes: Any, target: StagingTarget) -> Iterator[EventRows]:
-    """Yield the events of a MERGE. ``changes``: rows of `changed_rows_for_arrow`, in which no row id appears twice."""
+    """Yield the events of a MERGE or INSERT. ``changes``: as in `stage_computed_rows`."""
     schema = arrow_schema(target.table.columns)
     partition_keys = [partition_key(index) for index in range(len(target.table.partition_columns))]
-    ordered = changes.sort_by(_KEY_ORDER)
+    ordered = in_key_order(changes, ROW_ID_PARTS)
     for kind, actions in _actions_of_kinds(target).items():
         of_kind = ordered.filter(pc.is_in(ordered.column(ACTION), pa.array(map(int, actions), pa.int32())))
         if kind.is_delete:
@@ -117,13 +146,8 @@ def _actions_of_kinds(target: StagingTarget) -> dict[StagedKind, list[Action]]:
 
 def _delete_events(kind: StagedKind, partition: PartitionValues, keys: Any) -> Iterator[EventRows]:
     """Yield the delete events of each bucket; ``keys`` are in order. Raises BadFileError for an invalid bucket property."""
-    properties = keys.column("bucketid")
-    by_bucket: dict[int, list[int]] = defaultdict(list)
-    for value in properties.unique().to_pylist():
-        by_bucket[decode(value).bucket].append(value)
-    for bucket, values in by_bucket.items():
-        of_bucket = pc.is_in(properties, pa.array(values, properties.type))
-        yield EventRows(kind, partition, bucket, keys.filter(of_bucket))
+    for bucket, rows in split_by_bucket(keys, "bucketid"):
+        yield EventRows(kind, partition, bucket, rows)
 
 
 def _groups(rows: Any, keys: Sequence[str]) -> Iterator[tuple[list[Any], Any]]:

@@ -25,7 +25,9 @@ from hiveacid.table.file_options import writer_options
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write import output_directories
+from hiveacid.table.write.arrow_staging import Stage
 from hiveacid.table.write.constraints import constrain_insert
+from hiveacid.table.write.insert_in_driver import stage_list
 from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
@@ -189,8 +191,14 @@ def write_rows(
         file_size=context.settings.get(setting_definitions.WRITE_FILE_SIZE),
     )
     with output_directories.staging(context, table, txn) as directory, translate_errors():
-        reported = stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)
-        files = publish.list_staged_files(context.fs, directory, StagedKind.INSERTED, reported)
+        stage = stage_list(
+            context,
+            table,
+            rows,
+            _stage_by_spark(context, rows, dynamic=dynamic, small=options.small),
+            dynamic=dynamic,
+        )
+        files, reported = stage(target, directory)
         counted = (
             None
             if publish.footers_have_row_counts(table)
@@ -203,6 +211,14 @@ def write_rows(
         published = _publish_empty(outputs, target, fixed)
     inserted = published.total(StagedKind.INSERTED) if counted is None else counted
     return record_written(outputs, published, inserted, options.verb)
+
+
+def _stage_by_spark(context: Context, rows: DataFrame, *, dynamic: bool, small: bool) -> Stage:
+    def stage(target: StagingTarget, directory: str) -> tuple[list[publish.StagedFile], TaskReport]:
+        reported = stage_insert(target, rows, directory, dynamic=dynamic, small=small)
+        return publish.list_staged_files(context.fs, directory, StagedKind.INSERTED, reported), reported
+
+    return stage
 
 
 def new_output_directories(

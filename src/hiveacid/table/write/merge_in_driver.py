@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from itertools import islice
 from operator import and_
 from typing import Any
 
@@ -31,27 +30,24 @@ from hiveacid.spark.formats.driver_frames import (
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.session.capabilities import ARROW_FRAMES
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.acid_events import StagingTarget, changed_rows_for_arrow, value_name
-from hiveacid.spark.write.arrow_assignments import COMPUTED, require_writable
+from hiveacid.spark.write.acid_events import StagingTarget, changed_rows_for_arrow
 from hiveacid.spark.write.changed_rows import MergePlan
 from hiveacid.spark.write.merge_narrowing import can_narrow, equal_columns
 from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.arrow_read.scan import Selection, output_schema
 from hiveacid.table.context import Context
-from hiveacid.table.write.arrow_staging import merge_events, stage_events
+from hiveacid.table.write.arrow_staging import Stage, can_write, stage_computed_rows
 from hiveacid.table.write.driver_reads import (
     LEFT_TO_SPARK,
     may_read_in_driver,
     read_selected,
     snapshot_for_driver,
 )
-from hiveacid.table.write.update_delete import Stage
 from hiveacid.transactions.transaction import Transaction
 
 _MAX_ROWS = 300_000  # of the source, and of matching target rows
 _MAX_SOURCE_BYTES = _MAX_COMPUTED_BYTES = 256 << 20  # estimated, and computed
-_MAX_FILES = 1000  # of changed rows, written one after the other
 _KEYS = frozenset({"int", "bigint", "decimal", "date", "string", "varchar"})
 _NEEDS_SCAN = re.compile("select|input_|block_|row__", re.IGNORECASE)
 
@@ -156,8 +152,7 @@ def _are_unique(keys: Any) -> bool:
 
 def can_write_in_driver(context: Context, table: TableDefinition, source: DataFrame) -> bool:
     """Tell whether the driver can take the changed rows from Spark and write them; ``source``: computed by a job."""
-    types = all(is_primitive(column.type, COMPUTED) for column in table.columns)
-    return types and computed_bytes(context.facts, source) <= _MAX_COMPUTED_BYTES
+    return can_write(table) and computed_bytes(context.facts, source) <= _MAX_COMPUTED_BYTES
 
 
 def stage_in_driver(context: Context, changes: DataFrame, by_spark: Stage) -> Stage:
@@ -170,14 +165,6 @@ def stage_in_driver(context: Context, changes: DataFrame, by_spark: Stage) -> St
         with translate_errors():
             frame: Any = changed_rows_for_arrow(target, changes)
             rows = frame.toArrow()
-        try:
-            for index, column in enumerate(target.table.columns):
-                require_writable(column, rows.column(value_name(index)))
-        except LEFT_TO_SPARK:
-            return by_spark(target, directory)
-        events = list(islice(merge_events(rows, target), _MAX_FILES + 1))
-        if len(events) > _MAX_FILES:
-            return by_spark(target, directory)
-        return stage_events(context, events, target, directory)
+        return stage_computed_rows(context, rows, target, directory) or by_spark(target, directory)
 
     return stage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -26,7 +26,7 @@ from hiveacid.table.context import Context
 from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
-from hiveacid.table.write.arrow_staging import selected_events, stage_events
+from hiveacid.table.write.arrow_staging import Stage, selected_events, stage_events
 from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
@@ -144,10 +144,6 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
                 f"{column} is a bucketing column of {table.name}: delete the row and insert it again"
             )
     return values_by_column
-
-
-Stage = Callable[[StagingTarget, str], tuple[list[StagedFile], TaskReport]]
-"""Writes the events of a statement into a staging directory; returns the files, and what their writers report."""
 
 
 def _stage_selected(context: Context, verb: str, parts: Sequence[SelectedRows]) -> Stage:

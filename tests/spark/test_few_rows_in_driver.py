@@ -1,0 +1,271 @@
+"""INSERT of listed rows and compaction of small locations, which Arrow writes: the same files as by jobs of Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hiveacid import errors
+from hiveacid.spark.write import acid_events
+from hiveacid.table.compaction import in_driver
+from hiveacid.table.write import insert, insert_in_driver
+from support.corpus.sort_merge_reader import read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid import AcidSession
+
+LIMIT = "hiveacid.small.changes.max.bytes"
+SAME = ("64mb", "64mb")
+COLUMNS = (
+    "k INT, tiny TINYINT, big BIGINT, amount DECIMAL(9,2), wide DECIMAL(38,10), ratio DOUBLE, part FLOAT, name STRING, "
+    "short VARCHAR(5), code CHAR(4), day DATE, moment TIMESTAMP, ok BOOLEAN, raw BINARY"
+)
+ROWS = [
+    (
+        "1, 1, 1000000007, 0.25, 0.1428571428, double('NaN'), 0.125, 'n1', 's1', 'c', DATE'1970-01-02', "
+        "TIMESTAMP'2026-01-01 10:00:00.000123', true, X'00FF'"
+    ),
+    (
+        "-2147483648, -128, -9223372036854775808, -9999999.99, -9999999999999999999999999999.9999999999, -0.0, "
+        "float('-Infinity'), '', 'ünï', 'ab  ', DATE'0001-01-01', TIMESTAMP'1583-01-01 00:00:00', false, X''"
+    ),
+    "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL",
+    "3, 3, 3, 3, 3, 3, 3, 'a=b/c', 'x    ', 'dddd', DATE'9999-12-31', TIMESTAMP'9999-12-31 23:59:59.999999', NULL, X'41'",
+]
+PROPERTIES = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'hiveacid.layout.level'='{}')"
+
+
+@pytest.fixture
+def insert_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the table of each INSERT whose rows a job writes."""
+    tables: list[str] = []
+    original = acid_events.stage_insert
+
+    def stage_insert(target: acid_events.StagingTarget, *arguments: Any, **options: Any) -> Any:
+        tables.append(target.table.name.name)
+        return original(target, *arguments, **options)
+
+    monkeypatch.setattr(insert, "stage_insert", stage_insert)
+    return tables
+
+
+@pytest.fixture
+def compaction_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets an entry for each compaction whose rows or events a job writes."""
+    calls: list[str] = []
+    for name in ("stage_rows_with_ids", "stage_in_read_order", "stage_delete_events"):
+        original = getattr(acid_events, name)
+
+        def call(*arguments: Any, name: str = name, original: Any = original, **options: Any) -> Any:
+            calls.append(name)
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(acid_events, name, call)
+    return calls
+
+
+def files(acid: AcidSession, table: str, column: str | None = None) -> dict[str, list[Any]]:
+    """Return one or all columns of all ORC files of a table, each file's rows in its order, by path below the table."""
+    root = Path(acid.table(table).definition.location)
+    found = {}
+    for path in sorted(root.rglob("bucket_*")):
+        name = str(path.relative_to(root))
+        stored = acid.context.facts.spark.read.orc(str(path)).collect()
+        found[name.partition("_v")[0] + name[name.rfind("/") :]] = [
+            str(row[column] if column else row) for row in stored
+        ]
+    return found
+
+
+def create(acid: AcidSession, by: str = "", level: str = "hive4") -> None:
+    """Create the same table twice, for the driver and for jobs."""
+    for table in ("driver", "jobs"):
+        acid.sql(f"CREATE TABLE {table} ({COLUMNS}) {by} {PROPERTIES.format(level)}")
+
+
+def on_both(acid: AcidSession, *statements: str, limits: tuple[str, str] = ("64mb", "0")) -> list[Any]:
+    """Run statements on both tables and return each one's outcomes."""
+    outcomes: list[Any] = []
+    for table, limit in zip(("driver", "jobs"), limits, strict=True):
+        acid.sql(f"SET {LIMIT} = {limit}")
+        outcomes.append([])
+        for text in statements:
+            try:
+                report = acid.sql(text.replace("{t}", table)).collect()
+                outcomes[-1].append([tuple(row) for row in report])
+            except errors.HiveAcidError as error:
+                outcomes[-1].append(type(error).__name__)
+    return outcomes
+
+
+@pytest.mark.parametrize("level", ["hive3", "hive4"])
+@pytest.mark.parametrize("buckets", ["", "CLUSTERED BY (k, name) INTO 3 BUCKETS"])
+def test_listed_rows_of_every_type_are_those_of_a_job(
+    acid: AcidSession, insert_jobs: list[str], buckets: str, level: str
+) -> None:
+    create(acid, buckets, level)
+    values = ", ".join(f"({row})" for row in ROWS)
+    outcomes = on_both(
+        acid,
+        f"INSERT INTO {{t}} VALUES {values}",
+        "INSERT INTO {t} (name, k) VALUES ('only', 7), (NULL, 8)",
+        f"INSERT INTO {{t}} SELECT {ROWS[0]}",
+        "INSERT INTO {t} (short) VALUES ('too long a text')",
+        "INSERT INTO {t} (k) VALUES ('x')",
+        "INSERT INTO {t} (k) SELECT 5 WHERE false",
+    )
+    assert outcomes[0] == outcomes[1]
+    assert set(insert_jobs) == {"jobs"}
+    found = files(acid, "driver", "row")
+    assert found == files(acid, "jobs", "row")
+    assert len(found) >= 4
+    for ids in files(acid, "driver", "rowId").values():
+        assert ids == [str(number) for number in range(len(ids))]
+
+
+def test_partitions_of_listed_rows_are_those_of_a_job(acid: AcidSession, insert_jobs: list[str]) -> None:
+    create(acid, "PARTITIONED BY (p INT, q STRING)")
+    row = ROWS[0]
+    outcomes = on_both(
+        acid,
+        f"INSERT INTO {{t}} VALUES ({row}, 1, 'a=b/c'), ({row}, NULL, NULL), ({ROWS[1]}, 1, ''), ({row}, 1, 'a=b/c')",
+        f"INSERT INTO {{t}} PARTITION (p = '01', q) VALUES ({row}, 'ü')",
+        f"INSERT INTO {{t}} PARTITION (p = '02', q = 'x') VALUES ({row}), ({ROWS[2]})",
+        f"INSERT OVERWRITE TABLE {{t}} PARTITION (p = 1, q) VALUES ({row}, 'ü')",
+        f"INSERT OVERWRITE TABLE {{t}} PARTITION (p = 2, q = 'x') SELECT {row} WHERE false",
+    )
+    assert outcomes[0] == outcomes[1]
+    assert insert_jobs == ["jobs"] * 5
+    assert files(acid, "driver", "row") == files(acid, "jobs", "row")
+    assert acid.sql("SELECT count(*), count(p), count(q) FROM driver").collect() == [(5, 4, 3)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "SELECT {row} FROM range(1)",
+        "VALUES ({row}), ({row})",  # more than the limit of this test
+        "SELECT 1, 1, 1, 1, 1, 1, 1, '1', '1', '1', DATE'2020-01-01', TIMESTAMP'1960-05-05 05:05:05.5', true, X'41'",
+        "SELECT 1, 1, 1, 1, 1, 1, 1, '1', '1', '1', DATE'2020-01-01', TIMESTAMP'1500-05-05 05:05:05', true, X'41'",
+    ],
+)
+def test_other_rows_are_written_by_a_job(
+    acid: AcidSession, insert_jobs: list[str], monkeypatch: pytest.MonkeyPatch, values: str
+) -> None:
+    monkeypatch.setattr(insert_in_driver, "_MAX_ROWS", 1)
+    create(acid)
+    outcomes = on_both(acid, f"INSERT INTO {{t}} {values.format(row=ROWS[0])}")
+    assert outcomes[0] == outcomes[1]
+    assert insert_jobs == ["driver", "jobs"]
+    assert files(acid, "driver", "row") == files(acid, "jobs", "row")
+
+
+def test_nested_values_are_written_by_a_job(acid: AcidSession, insert_jobs: list[str]) -> None:
+    acid.sql(f"CREATE TABLE t (k INT, list ARRAY<INT>) {PROPERTIES.format('hive4')}")
+    acid.sql("INSERT INTO t VALUES (1, array(1, NULL)), (2, NULL)")
+    assert insert_jobs == ["t"]
+    assert sorted(map(tuple, acid.sql("SELECT * FROM t").collect())) == [(1, [1, None]), (2, None)]
+
+
+@pytest.fixture
+def history(spark: SparkSession) -> list[str]:
+    """Return statements that leave inserted, updated, deleted and aborted rows in several deltas."""
+    spark.sql(
+        "SELECT CAST(id AS INT) k, CAST(id % 9 AS TINYINT) tiny, id * 1000000007 big, CAST(id / 4 AS DECIMAL(9,2)) amount, "
+        "CAST(id / 7 AS DECIMAL(38,10)) wide, if(id = 3, double('NaN'), id / 3) ratio, float(id) / 8 part, "
+        "if(id % 4 = 0, NULL, concat('n', id % 7)) name, substr(concat('s', id), 1, 5) short, concat('c', id % 3) code, "
+        "date_add(DATE'1601-12-31', CAST(id * 30 AS INT)) day, timestamp_seconds(id * 86400 * 200) moment, "
+        "if(id % 6 = 0, NULL, id % 2 = 0) ok, CAST(concat('b', id) AS BINARY) raw FROM range(0, 200, 1, 3)"
+    ).createOrReplaceTempView("filling")
+    return [
+        "INSERT INTO {t} SELECT * FROM filling",
+        "INSERT INTO {t} SELECT * FROM filling WHERE k < 40",
+        "UPDATE {t} SET name = 'new', amount = amount + 1 WHERE k % 5 = 1",
+        "DELETE FROM {t} WHERE k % 3 = 0",
+        f"INSERT INTO {{t}} VALUES ({ROWS[0]}), ({ROWS[2]})",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["minor", "major"])
+@pytest.mark.parametrize("level", ["hive3", "hive4"])
+@pytest.mark.parametrize("buckets", ["", "CLUSTERED BY (k) INTO 3 BUCKETS"])
+def test_a_compaction_writes_the_files_of_a_job(
+    acid: AcidSession, history: list[str], compaction_jobs: list[str], kind: str, level: str, buckets: str
+) -> None:
+    create(acid, buckets, level)
+    outcomes = on_both(acid, *history, limits=SAME)
+    assert outcomes[0] == outcomes[1]
+    for step in range(2):
+        reports = {}
+        for table, limit in (("driver", "64mb"), ("jobs", "0")):
+            compaction_jobs.clear()
+            acid.sql(f"SET {LIMIT} = {limit}")
+            (report,) = acid.table(table).compact(kind)
+            assert bool(compaction_jobs) is (table == "jobs")
+            reports[table] = (report.after.rows, report.after.deletes, report.after.files)
+        assert reports["driver"] == reports["jobs"]
+        assert files(acid, "driver") == files(acid, "jobs")
+        if step == 0:
+            more = "DELETE FROM {t} WHERE k % 4 = 0", "UPDATE {t} SET ok = NOT ok WHERE k % 7 = 0"
+            on_both(acid, *more, limits=SAME)
+    lists = acid.context.store.valid_write_ids(
+        acid.context.store.valid_txns(), [acid.table(name).name for name in ("driver", "jobs")]
+    )
+    read = [
+        sorted(map(str, read_table(Path(acid.table(name).definition.location), of.to_string())[""]))
+        for name, of in zip(
+            ("driver", "jobs"), (lists[acid.table(n).name] for n in ("driver", "jobs")), strict=True
+        )
+    ]
+    assert read[0] == read[1]
+
+
+def test_partitions_and_rows_without_any_left(acid: AcidSession, compaction_jobs: list[str]) -> None:
+    create(acid, "PARTITIONED BY (p STRING)")
+    on_both(
+        acid,
+        f"INSERT INTO {{t}} VALUES ({ROWS[0]}, 'a/b'), ({ROWS[3]}, NULL), ({ROWS[1]}, 'gone')",
+        f"INSERT INTO {{t}} VALUES ({ROWS[1]}, 'a/b')",
+        "DELETE FROM {t} WHERE p = 'gone' OR k = 3",
+        limits=SAME,
+    )
+    acid.sql(f"SET {LIMIT} = 64mb")
+    before = files(acid, "driver")
+    acid.table("driver").compact("major")
+    assert compaction_jobs == []
+    acid.sql(f"SET {LIMIT} = 0")
+    acid.table("jobs").compact("major")
+    assert compaction_jobs
+    assert before != files(acid, "driver") == files(acid, "jobs")
+
+
+@pytest.mark.parametrize("limit", ["_MAX_BYTES", "_MAX_ROW_BYTES"])
+def test_larger_locations_are_compacted_by_jobs(
+    acid: AcidSession,
+    history: list[str],
+    compaction_jobs: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+) -> None:
+    create(acid)
+    on_both(acid, *history)
+    acid.sql(f"SET {LIMIT} = 64mb")
+    before = acid.sql("SELECT ROW__ID, * FROM driver ORDER BY ROW__ID").collect()
+    monkeypatch.setattr(in_driver, limit, 100)
+    acid.table("driver").compact("major")
+    assert compaction_jobs
+    assert str(acid.sql("SELECT ROW__ID, * FROM driver ORDER BY ROW__ID").collect()) == str(before)
+
+
+def test_original_files_are_compacted_by_a_job(acid: AcidSession, compaction_jobs: list[str]) -> None:
+    acid.sql("CREATE TABLE old (k BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='false')")
+    acid.sql("INSERT INTO old SELECT id FROM range(0, 5, 1, 1)")
+    acid.sql("ALTER TABLE old SET TBLPROPERTIES ('transactional'='true')")
+    acid.sql("DELETE FROM old WHERE k = 2")
+    acid.table("old").compact("major")
+    assert compaction_jobs
+    assert sorted(row[0] for row in acid.sql("SELECT k FROM old").collect()) == [0, 1, 3, 4]
