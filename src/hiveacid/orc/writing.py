@@ -33,6 +33,11 @@ _BLOCK, _STRIDE, _BATCH = (
 )  # bytes of a compressed block; rows of a row group; rows at a time
 
 
+_DICTIONARY = (
+    0.8  # texts are stored once if at most so large a part of them is distinct: the default of Java's writer
+)
+
+
 @dataclass(frozen=True)
 class RecordKeys:
     """Record keys of consecutive new rows: one write id and bucket property, row ids from ``first`` on."""
@@ -107,6 +112,7 @@ def _by_arrow(table: Any, codec: str) -> bytes:
         compression="uncompressed" if codec == "none" else codec,
         compression_block_size=_BLOCK,
         row_index_stride=_STRIDE,
+        dictionary_key_size_threshold=_DICTIONARY,
     ) as writer:
         writer.write(table)
     data: bytes = sink.getvalue().to_pybytes()
