@@ -43,7 +43,7 @@ def stage_rows(
     context: Context, target: StagingTarget, location: Location, write_ids: ValidWriteIdList, directory: str
 ) -> Staged | None:
     """Stage the live rows of a location, with their ids, below ``directory``; None if a job has to do that."""
-    if not _is_small(context, location):
+    if not _may_stage(context, target, location):
         return None
     table = replace(target.table, partition_columns=())
     try:
@@ -88,7 +88,7 @@ def stage_events(
     context: Context, target: StagingTarget, location: Location, write_ids: ValidWriteIdList, directory: str
 ) -> Staged | None:
     """Stage the delete events of a location that committed transactions wrote; None if a job has to do that."""
-    if not _is_small(context, location):
+    if not _may_stage(context, target, location):
         return None
     files = event_files(context.fs, location)
     events = [read_events(context.fs, file, write_ids).select([*KEY, CURRENT]) for file in files]
@@ -102,12 +102,14 @@ def stage_events(
     )
 
 
-def _is_small(context: Context, location: Location) -> bool:
+def _may_stage(context: Context, target: StagingTarget, location: Location) -> bool:
+    """Tell whether a location is small, and its new files need no options that only Spark's writer takes."""
     state = location.state
     directories = (*state.row_directories, *state.delete_deltas)
     size = sum(file.size for directory in directories for file in directory.files)
     limit = min(_MAX_BYTES, context.settings.get(setting_definitions.SMALL_CHANGES))
-    return context.facts.local and not state.originals and size <= limit
+    plain = target.options.keys() == {"compression"}
+    return context.facts.local and not state.originals and size <= limit and plain
 
 
 def _stage(

@@ -2,8 +2,11 @@
 
 Every statement locks the table, takes a write id, and stages files below the table. It then publishes them under their
 final names (``output_directories``), records the changes in the transaction, and commits. ``conflict_retry`` repeats
-UPDATE and MERGE with a new snapshot after a write conflict. ``small_changes`` carries out an UPDATE or DELETE of few rows without a
-Spark job, and ``merge_in_driver`` filters the target of a MERGE; ``driver_reads`` reads the rows of both. ``conflict_checks`` finds conflicts that the store cannot see.
+UPDATE and MERGE with a new snapshot after a write conflict.
+
+Without a Spark job that scans or writes, ``small_changes`` carries out an UPDATE or DELETE, ``merge_in_driver`` a MERGE, and
+``insert_in_driver`` an INSERT of listed rows; ``driver_reads`` reads, ``arrow_staging`` writes for them. ``conflict_checks``
+finds conflicts that the store cannot see.
 
 Invariants: no file of a statement is visible before its commit. Each statement of a transaction has its own statement
 ids, because a delete event hits only rows of smaller ones.
