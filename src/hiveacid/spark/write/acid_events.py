@@ -328,18 +328,6 @@ def _keyed_events(target: StagingTarget, frame: DataFrame, *keys: str, operation
     )
 
 
-def stage_empty(target: StagingTarget, directory: str) -> TaskReport:
-    """Write one ORC file without rows, which makes an empty base visible to every engine."""
-    names = [("operation", "int"), ("originalTransaction", "bigint"), ("bucket", "int"), ("rowId", "bigint")]
-    names += [("currentTransaction", "bigint"), ("row", "boolean")]
-    nulls = [F.lit(None).cast(kind).alias(name) for name, kind in names]
-    nulls += [
-        F.lit(None).cast(column_type(c)).alias(value_name(i)) for i, c in enumerate(target.table.columns)
-    ]
-    empty = target.facts.spark.range(0).select(*nulls)  # made in the JVM: no Python worker is needed
-    return target.write(empty.coalesce(1), directory, [])
-
-
 def stage_flat(
     target: StagingTarget,
     frame: DataFrame,

@@ -47,6 +47,7 @@ from hiveacid.table.context import Context
 from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import scan_locations
+from hiveacid.table.write.arrow_staging import stage_empty
 from hiveacid.transactions.transaction import Transaction
 
 _ONLY_ONE = "c0"
@@ -357,6 +358,5 @@ def _publish(
     if kind is acid_events.StagedKind.DELETE:
         fs.write_bytes(f"{output}/{ACID_VERSION_FILE}", b"2")
         return published
-    reported = acid_events.stage_empty(job.target, empty)
-    files = publish.list_staged_files(fs, empty, kind, reported)
+    files, reported = stage_empty(job.context, job.target, empty)
     return publish.publish_acid(fs, table, files, lambda *_: output, reported, keep_empty=True)

@@ -78,6 +78,18 @@ def stage_events(
     return files, TaskReport((directory,), rows, len(files))
 
 
+def stage_empty(
+    context: Context, target: StagingTarget, directory: str
+) -> tuple[list[StagedFile], TaskReport]:
+    """Write one file without rows, which makes an empty base visible to every engine."""
+    columns = target.table.columns
+    empty = single_batch(arrow_schema(columns).empty_table())
+    data = file_of(write_rows(empty, columns, RecordKeys(0, 0, 0), target.options["compression"]))
+    path = f"{directory}/0"
+    context.fs.write_bytes(path, data)
+    return [StagedFile(path, len(data), StagedKind.INSERTED, (), 0)], TaskReport((directory,), 0, 1)
+
+
 def stage_computed_rows(
     context: Context, rows: Any, target: StagingTarget, directory: str
 ) -> tuple[list[StagedFile], TaskReport] | None:

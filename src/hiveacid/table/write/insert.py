@@ -16,7 +16,7 @@ from hiveacid.ports.transactions import Operation, Start, Written
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import publish
-from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_empty, stage_insert
+from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_insert
 from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.cleaning.removal import delete_plain_files, require_listable
@@ -25,7 +25,7 @@ from hiveacid.table.file_options import writer_options
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write import output_directories
-from hiveacid.table.write.arrow_staging import Stage
+from hiveacid.table.write.arrow_staging import Stage, stage_empty
 from hiveacid.table.write.constraints import constrain_insert
 from hiveacid.table.write.insert_in_driver import stage_list
 from hiveacid.table.write.insert_lock_type import insert_lock_type
@@ -309,8 +309,7 @@ def _publish_empty(
         fs.make_directory(base)
         return publish.PublishedFiles({(StagedKind.INSERTED, ()): 0}, (base,))
     with output_directories.staging(outputs.context, table, outputs.txn) as directory:
-        reported = stage_empty(target, directory)
-        files = publish.list_staged_files(fs, directory, StagedKind.INSERTED, reported)
+        files, reported = stage_empty(outputs.context, target, directory)
         return publish.publish_acid(fs, table, files, lambda *_: base, reported, keep_empty=True)
 
 
