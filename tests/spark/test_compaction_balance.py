@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def table(acid: AcidSession) -> AcidSession:
-    """Make a table of two buckets, with delete events for both in two directories."""
+    """Make a table of two buckets, with delete events for both in two directories, which jobs compact."""
     acid.sql(
         "CREATE TABLE t (id INT) CLUSTERED BY (id) INTO 2 BUCKETS STORED AS ORC TBLPROPERTIES ('transactional'='true')"
     )
@@ -32,6 +32,7 @@ def table(acid: AcidSession) -> AcidSession:
     acid.sql("INSERT INTO t SELECT CAST(id AS INT) FROM range(10, 20)")
     acid.sql("DELETE FROM t WHERE id < 4")
     acid.sql("DELETE FROM t WHERE id IN (7, 8)")
+    acid.sql("SET hiveacid.small.changes.max.bytes = 0")
     return acid
 
 

@@ -160,16 +160,19 @@ def require_in_order(acid: AcidSession, root: Path) -> None:
         assert sum(stripe.rows for stripe in tail.stripes) == tail.number_of_rows == len(found)
 
 
+@pytest.mark.parametrize("limit", ["0", "64mb"])  # by a job, in the driver
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_files_are_in_order_whatever_was_read(
-    acid: AcidSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, kind: str
+    acid: AcidSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, kind: str, limit: str
 ) -> None:
     files, valid, how = TABLES[name]
+    how = how if limit == "0" else None
     caplog.set_level(logging.INFO, "hiveacid.table.compaction.presorted")
     level = "hive3" if kind == "minor" else "hive4"
     root = put(tmp_path / name, files)
     acid.adopt(CREATE.format(name, level), str(root), f"default.{name}:{valid}")
     acid.set(setting_definitions.UNSORTED_FILE_SIZE.name, "1")
+    acid.set(setting_definitions.SMALL_CHANGES.name, limit)
     table = acid.table(name)
     before = read_table(root, f"default.{name}:{valid}")
     seen = sorted(table.scan(row_ids=True).to_df().collect())

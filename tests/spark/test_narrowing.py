@@ -13,7 +13,7 @@ from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
 from hiveacid.table.read import scan
-from hiveacid.table.write import merge, merge_in_driver
+from hiveacid.table.write import arrow_staging, merge, merge_in_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -369,11 +369,13 @@ def test_large_sources_and_many_files_are_written_by_jobs(
     acid.sql(CREATE)
     acid.sql(FILL)
     spark.sql("SELECT id, 'new' v, CAST(id % 4 AS INT) p FROM range(0, 8)").createOrReplaceTempView("s")
-    for name, limit in (("_MAX_FILES", 3), ("_MAX_COMPUTED_BYTES", 1)):
+    limits: list[tuple[Any, str, int]]
+    limits = [(arrow_staging, "_MAX_FILES", 3), (merge_in_driver, "_MAX_COMPUTED_BYTES", 1)]
+    for module, name, limit in limits:
         acid.sql(UPSERT)
         assert job_writes == []
-        monkeypatch.setattr(merge_in_driver, name, limit)
+        monkeypatch.setattr(module, name, limit)
         acid.sql(UPSERT.replace("s.v = 'gone'", "s.id = 2"))
         assert len(job_writes) == 1
         job_writes.clear()
-        monkeypatch.setattr(merge_in_driver, name, 1 << 30)
+        monkeypatch.setattr(module, name, 1 << 30)

@@ -52,7 +52,7 @@ def estimated_bytes(frame: DataFrame) -> int:
 
 
 def listed_rows(frame: DataFrame) -> int | None:
-    """Return the number of rows if they stand in the statement (VALUES, or a SELECT without FROM), else None."""
+    """Return the number of rows if the statement lists them (VALUES, or a SELECT without FROM), else None."""
     plan: Any = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
     if str(plan.nodeName()) == "LocalRelation":
         return int(plan.data().size())

@@ -109,6 +109,7 @@ def _may_stage(context: Context, target: StagingTarget, location: Location) -> b
     size = sum(file.size for directory in directories for file in directory.files)
     limit = min(_MAX_BYTES, context.settings.get(setting_definitions.SMALL_CHANGES))
     plain = target.options.keys() == {"compression"}
+    context.facts.require_plain_names()
     return context.facts.local and not state.originals and size <= limit and plain
 
 

@@ -38,7 +38,7 @@ from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.arrow_casts import single_batch
 from hiveacid.table.arrow_read.orc_file import CURRENT
 from hiveacid.table.context import Context
-from hiveacid.table.partitions import PartitionValues
+from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.driver_reads import LEFT_TO_SPARK, SelectedRows
 
 Stage = Callable[[StagingTarget, str], tuple[list[StagedFile], TaskReport]]
@@ -71,7 +71,9 @@ def stage_events(
             own = BucketProperty(1, event.bucket, target.statements[event.kind]).encode()
             keys = RecordKeys(int(target.write_id), own, 0)
             block = write_rows(single_batch(event.rows), table.columns, keys, codec)
-        data, path = file_of(block), f"{directory}/{len(files)}"
+        # A partition name that is too long for the file system fails here, before anything has its final place.
+        folder = f"{directory}/{partition_name(table, event.partition)}" if event.partition else directory
+        data, path = file_of(block), f"{folder}/{len(files)}"
         context.fs.write_bytes(path, data)
         files.append(StagedFile(path, len(data), event.kind, event.partition, event.bucket))
         rows += event.rows.num_rows

@@ -23,7 +23,7 @@ _MAX_ROWS = 10_000
 def stage_list(
     context: Context, table: TableDefinition, rows: DataFrame, by_spark: Stage, *, dynamic: bool
 ) -> Stage:
-    """Return the stage that writes rows by Arrow if they stand in the statement, as in VALUES, else by ``by_spark``.
+    """Return the stage that writes rows by Arrow if the statement lists them, as in VALUES, else by ``by_spark``.
 
     ``rows``: the table's columns, with partition columns if ``dynamic``.
     """
