@@ -1,4 +1,4 @@
-"""INSERT of listed rows and compaction of small locations, which Arrow writes: the same files as by jobs of Spark."""
+"""INSERT of listed rows and compaction of small locations: Arrow writes the same files as a Spark job."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def compaction_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def files(acid: AcidSession, table: str, column: str | None = None) -> dict[str, list[Any]]:
-    """Return one or all columns of all ORC files of a table, each file's rows in its order, by path below the table."""
+    """Return the rows of each ORC file of a table, in the file's order, by path without the visibility txn id.
+
+    ``column``: the only column to return.
+    """
     root = Path(acid.table(table).definition.location)
     found = {}
     for path in sorted(root.rglob("bucket_*")):
@@ -81,14 +84,14 @@ def files(acid: AcidSession, table: str, column: str | None = None) -> dict[str,
     return found
 
 
-def create(acid: AcidSession, by: str = "", level: str = "hive4") -> None:
-    """Create the same table twice, for the driver and for jobs."""
+def create(acid: AcidSession, layout: str = "", level: str = "hive4") -> None:
+    """Create two equal tables, ``driver`` and ``jobs``. ``layout``: a clause for partitions or buckets."""
     for table in ("driver", "jobs"):
-        acid.sql(f"CREATE TABLE {table} ({COLUMNS}) {by} {PROPERTIES.format(level)}")
+        acid.sql(f"CREATE TABLE {table} ({COLUMNS}) {layout} {PROPERTIES.format(level)}")
 
 
 def on_both(acid: AcidSession, *statements: str, limits: tuple[str, str] = ("64mb", "0")) -> list[Any]:
-    """Run statements on both tables and return each one's outcomes."""
+    """Run statements on both tables, each with its limit in `LIMIT`; return reports or error names by table."""
     outcomes: list[Any] = []
     for table, limit in zip(("driver", "jobs"), limits, strict=True):
         acid.sql(f"SET {LIMIT} = {limit}")
@@ -212,19 +215,18 @@ def test_a_compaction_writes_the_files_of_a_job(
         if step == 0:
             more = "DELETE FROM {t} WHERE k % 4 = 0", "UPDATE {t} SET ok = NOT ok WHERE k % 7 = 0"
             on_both(acid, *more, limits=SAME)
-    lists = acid.context.store.valid_write_ids(
-        acid.context.store.valid_txns(), [acid.table(name).name for name in ("driver", "jobs")]
-    )
+    store, tables = acid.context.store, [acid.table(name) for name in ("driver", "jobs")]
+    write_ids = store.valid_write_ids(store.valid_txns(), [table.name for table in tables])
     read = [
-        sorted(map(str, read_table(Path(acid.table(name).definition.location), of.to_string())[""]))
-        for name, of in zip(
-            ("driver", "jobs"), (lists[acid.table(n).name] for n in ("driver", "jobs")), strict=True
-        )
+        sorted(map(str, read_table(Path(table.definition.location), write_ids[table.name].to_string())[""]))
+        for table in tables
     ]
     assert read[0] == read[1]
 
 
-def test_partitions_and_rows_without_any_left(acid: AcidSession, compaction_jobs: list[str]) -> None:
+def test_partitions_are_compacted_even_if_one_has_no_row_left(
+    acid: AcidSession, compaction_jobs: list[str]
+) -> None:
     create(acid, "PARTITIONED BY (p STRING)")
     on_both(
         acid,

@@ -38,7 +38,7 @@ UPSERT = (
 def narrowed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let every target be filtered in the driver, be filtered by a job as a large one, or be joined at once."""
     if request.param != "in the driver":
-        monkeypatch.setattr(merge, "may_filter_in_driver", lambda *_: False)
+        monkeypatch.setattr(merge, "may_read_target_in_driver", lambda *_: False)
     monkeypatch.setattr(merge, "LARGE", 0 if request.param == "by a job" else 1 << 60)
     return str(request.param)
 
@@ -369,9 +369,10 @@ def test_large_sources_and_many_files_are_written_by_jobs(
     acid.sql(CREATE)
     acid.sql(FILL)
     spark.sql("SELECT id, 'new' v, CAST(id % 4 AS INT) p FROM range(0, 8)").createOrReplaceTempView("s")
-    limits: list[tuple[Any, str, int]]
-    limits = [(arrow_staging, "_MAX_FILES", 3), (merge_in_driver, "_MAX_COMPUTED_BYTES", 1)]
-    for module, name, limit in limits:
+    for module, name, limit in (
+        (arrow_staging, "_MAX_FILES", 3),
+        (merge_in_driver, "_MAX_COMPUTED_BYTES", 1),
+    ):
         acid.sql(UPSERT)
         assert job_writes == []
         monkeypatch.setattr(module, name, limit)

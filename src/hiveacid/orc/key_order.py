@@ -1,4 +1,4 @@
-"""Order of rows by their record keys: of a staged file, which is checked, and of rows in Arrow's memory.
+"""Key order of ACID rows: check it in a staged file, and sort and split Arrow tables by it.
 
 The check of a file compares all rows as Arrow vectors, one stripe at a time. It is cheap: of dozens of columns it reads
 only the three small ones of the key.
@@ -28,7 +28,7 @@ _KEY = ["originalTransaction", "bucket", "rowId"]
 
 @dataclass(frozen=True)
 class KeyRun:
-    """Rows in strictly ascending key order; ``buckets``: all bucket properties."""
+    """Rows in strictly ascending key order. ``rows``: their number; ``buckets``: their bucket properties."""
 
     rows: int
     first: Key
@@ -59,9 +59,7 @@ def _stripe_run(file: Any, number: int) -> KeyRun | None:
     batch = file.read_stripe(number, columns=_KEY)
     columns = [batch.column(name) for name in _KEY]
     rows = batch.num_rows
-    if not rows or any(column.null_count for column in columns):
-        return None
-    if not _is_ascending(columns):
+    if not rows or any(column.null_count for column in columns) or not _is_ascending(columns):
         return None
     first, last = (tuple(column[row].as_py() for column in columns) for row in (0, rows - 1))
     return KeyRun(rows, first, last, frozenset(pc.unique(columns[1]).to_pylist()))
@@ -79,7 +77,7 @@ def _is_ascending(columns: Sequence[Any]) -> bool:
     return bool(pc.all(ascending, min_count=0).as_py())
 
 
-def in_key_order(rows: Any, key: Sequence[str]) -> Any:
+def sort_by_key(rows: Any, key: Sequence[str]) -> Any:
     """Return an Arrow table sorted by its key columns."""
     columns = [rows.column(name).combine_chunks() for name in key]
     if not rows.num_rows or _is_ascending(columns):
@@ -88,7 +86,7 @@ def in_key_order(rows: Any, key: Sequence[str]) -> Any:
 
 
 def split_by_bucket(rows: Any, column: str) -> Iterator[tuple[int, Any]]:
-    """Yield each bucket and its rows, in their order, from an Arrow table with a column of bucket properties.
+    """Yield each bucket number and its rows, whose order stays. ``column``: name of the column of bucket properties.
 
     Raises BadFileError for an invalid bucket property.
     """

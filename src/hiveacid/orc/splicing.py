@@ -164,8 +164,8 @@ def place_stripes(piece: StripeBlock, offset: int) -> PlacedStripes:
     return PlacedStripes(offset, piece.start, piece.tail)
 
 
-def file_of(piece: StripeBlock) -> bytes:
-    """Return a whole ORC file of the stripes of one piece, with the mark of the calendar."""
+def orc_file_bytes(piece: StripeBlock) -> bytes:
+    """Return the bytes of an ORC file with the stripes of one piece; its footer names the calendar."""
     body = HEADER + piece.body
     _, tail = merged_tail([place_stripes(piece, len(HEADER))], len(body), "an ORC file in memory")
     return body + tail

@@ -26,16 +26,11 @@ CODECS = ("none", "zlib", "snappy", "lz4")
 """Codecs that Hive 3.1 and Hive 4 read (``orc.compress``); only Hive 4 reads ZSTD."""
 
 _INSERT, _DELETE = 0, 2
-_BLOCK, _STRIDE, _BATCH = (
-    65536,
-    10_000,
-    8192,
-)  # bytes of a compressed block; rows of a row group; rows at a time
-
-
-_DICTIONARY = (
-    0.8  # texts are stored once if at most so large a part of them is distinct: the default of Java's writer
-)
+_BLOCK = 65536  # bytes of a compressed block
+_STRIDE = 10_000  # rows of a row group
+_BATCH = 8192  # rows that Arrow writes at a time
+# Largest share of distinct texts for which each is stored once, in a dictionary: the default of Java's writer.
+_DICTIONARY = 0.8
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,8 @@ def write_rows(
     ``keys``: record keys of the rows of an ACID file; None for a file without ACID columns. Raises
     UnsupportedFeatureError for values that only pyorc can write, if it is not installed.
     """
-    return _write_values(batch, columns, [] if keys is None else _key_columns(keys, batch.num_rows), codec)
+    fixed = [] if keys is None else _insert_fields(_consecutive_ids(keys, batch.num_rows), batch.num_rows)
+    return _write_values(batch, columns, fixed, codec)
 
 
 def write_rows_with_ids(batch: Any, columns: Sequence[Column], ids: Any, codec: str) -> StripeBlock:
@@ -63,16 +59,13 @@ def write_rows_with_ids(batch: Any, columns: Sequence[Column], ids: Any, codec: 
 
     ``ids``: write id, bucket property, row id and current write id, as a table in key order.
     """
-    rows = batch.num_rows
-    operation, row = pa.repeat(pa.scalar(_INSERT, pa.int32()), rows), pa.repeat(pa.scalar(True), rows)  # noqa: FBT003 - the value itself
-    return _write_values(batch, columns, [operation, *ids.columns, row], codec)
+    return _write_values(batch, columns, _insert_fields(ids.columns, batch.num_rows), codec)
 
 
 def _write_values(batch: Any, columns: Sequence[Column], fixed: Sequence[Any], codec: str) -> StripeBlock:
     types = [parse_type(column.type) for column in columns]
     values = [to_stored_values(array, of) for array, of in zip(batch.columns, types, strict=True)]
-    names = [*ACID_FIELDS[: len(fixed)], *(f"c{index}" for index in range(len(values)))]
-    table = pa.table([*fixed, *values], names=names)
+    table = _flat_table(fixed, values)
     odd = any(has_early_fractions(array, of) for array, of in zip(values, types, strict=True))
     return read_stripes(_by_pyorc(table, types, codec) if odd else _by_arrow(table, codec))
 
@@ -85,23 +78,25 @@ def write_delete_events(ids: Any, columns: Sequence[Column], codec: str) -> Stri
     rows = ids.num_rows
     of_event = [pa.repeat(pa.scalar(_DELETE, pa.int32()), rows), *ids.columns, pa.nulls(rows, pa.bool_())]
     values = [pa.nulls(rows, arrow_type(parse_type(column.type))) for column in columns]
-    names = [*ACID_FIELDS, *(f"c{index}" for index in range(len(values)))]
-    return read_stripes(_by_arrow(pa.table([*of_event, *values], names=names), codec))
+    return read_stripes(_by_arrow(_flat_table(of_event, values), codec))
 
 
-def _key_columns(keys: RecordKeys, rows: int) -> list[Any]:
-    def same(value: int, of: Any) -> Any:
-        return pa.repeat(pa.scalar(value, of), rows)
+def _flat_table(fixed: Sequence[Any], values: Sequence[Any]) -> Any:
+    names = [*ACID_FIELDS[: len(fixed)], *(f"c{index}" for index in range(len(values)))]
+    return pa.table([*fixed, *values], names=names)
 
-    write_ids = same(keys.write_id, pa.int64())
-    return [
-        same(_INSERT, pa.int32()),
-        write_ids,
-        same(keys.bucket, pa.int32()),
-        pc.cumulative_sum(same(1, pa.int64()), start=keys.first - 1),
-        write_ids,
-        pa.repeat(pa.scalar(True), rows),  # noqa: FBT003 - the value itself
-    ]
+
+def _insert_fields(ids: Sequence[Any], rows: int) -> list[Any]:
+    """Return the ACID columns of rows, from their write ids, bucket properties, row ids and current write ids."""
+    operation = pa.repeat(pa.scalar(_INSERT, pa.int32()), rows)
+    return [operation, *ids, pa.repeat(pa.scalar(True), rows)]  # noqa: FBT003 - the value itself
+
+
+def _consecutive_ids(keys: RecordKeys, rows: int) -> list[Any]:
+    write_ids = pa.repeat(pa.scalar(keys.write_id, pa.int64()), rows)
+    buckets = pa.repeat(pa.scalar(keys.bucket, pa.int32()), rows)
+    row_ids = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=keys.first - 1)
+    return [write_ids, buckets, row_ids, write_ids]
 
 
 def _by_arrow(table: Any, codec: str) -> bytes:

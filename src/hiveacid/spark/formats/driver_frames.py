@@ -1,4 +1,4 @@
-"""DataFrames of Arrow rows in the driver's memory, and the estimated size of other DataFrames."""
+"""DataFrames of Arrow rows in the driver's memory, and sizes of other DataFrames that Spark knows without a job."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def estimated_bytes(frame: DataFrame) -> int:
     return int(str(statistics.sizeInBytes()))
 
 
-def listed_rows(frame: DataFrame) -> int | None:
-    """Return the number of rows if the statement lists them (VALUES, or a SELECT without FROM), else None."""
+def count_listed_rows(frame: DataFrame) -> int | None:
+    """Return the number of rows of VALUES or of a SELECT without FROM; None for a frame that reads data."""
     plan: Any = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
     if str(plan.nodeName()) == "LocalRelation":
         return int(plan.data().size())
@@ -61,8 +61,8 @@ def listed_rows(frame: DataFrame) -> int | None:
 
 
 def computed_bytes(facts: SparkFacts, frame: DataFrame) -> int:
-    """Return the bytes of a frame of `localCheckpoint` in memory and on disk, as far as jobs have computed it."""
+    """Return the bytes, in memory and on disk, of a frame of `localCheckpoint` that jobs have computed so far."""
     checkpoint: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
-    own = checkpoint.rdd().id()
+    rdd_id = checkpoint.rdd().id()
     stored: Any = facts.spark.sparkContext._jsc.sc().getRDDStorageInfo()  # noqa: SLF001
-    return sum(int(info.memSize()) + int(info.diskSize()) for info in stored if info.id() == own)
+    return sum(int(info.memSize()) + int(info.diskSize()) for info in stored if info.id() == rdd_id)

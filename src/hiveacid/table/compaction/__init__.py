@@ -2,7 +2,7 @@
 
 ``compact`` queues jobs for a user and runs them in this process if no worker service does. ``job`` runs one claimed job
 in a transaction of its own: plan (``core.compaction.plan``), write, publish, commit. ``write`` writes rows and delete
-events with Spark; ``in_driver`` does so for a small location with Arrow. ``presorted`` copies files whose rows are in key
+events with Spark, or for a small location with Arrow (``in_driver``). ``presorted`` copies files whose rows are in key
 order without sorting them. ``report`` is the result.
 
 Invariants: a job reads only write ids that have ended. Before the commit it compares the numbers of rows and delete

@@ -1,7 +1,7 @@
-"""Compaction of a small location in this process: Arrow reads the rows or events, and writes a file for each bucket.
+"""Compaction of a small location in the driver: Arrow reads the rows or events, and writes a file for each bucket.
 
 A Spark job takes half a second for a few rows, and streams leave many partitions with few rows. Only with a local
-master: a cluster compacts many partitions at a time, more than one process can.
+master: a cluster compacts more partitions at a time than the driver can.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import pyarrow as pa
 from hiveacid.config import setting_definitions
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.schema.virtual_columns import ROW_ID
-from hiveacid.orc.key_order import in_key_order, split_by_bucket
-from hiveacid.orc.splicing import StripeBlock, file_of
+from hiveacid.orc.key_order import sort_by_key, split_by_bucket
+from hiveacid.orc.splicing import StripeBlock
 from hiveacid.orc.writing import write_delete_events, write_rows_with_ids
-from hiveacid.spark.write.acid_events import ROW_ID_PARTS, StagedKind, StagingTarget
+from hiveacid.spark.write.acid_events import ROW_ID_PARTS, StagedKind, StagingTarget, value_name
 from hiveacid.spark.write.arrow_assignments import require_writable
-from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.locations import Location
 from hiveacid.table.arrow_casts import single_batch
@@ -28,18 +27,16 @@ from hiveacid.table.arrow_read.orc_file import CURRENT, KEY, read_events
 from hiveacid.table.arrow_read.scan import Selection, read_batches
 from hiveacid.table.arrow_read.snapshot import PartitionFiles, Snapshot, event_files, row_files
 from hiveacid.table.context import Context
+from hiveacid.table.write.arrow_staging import Staged, stage_file
 from hiveacid.table.write.driver_reads import LEFT_TO_SPARK
 
 _MAX_BYTES = 16 << 20  # of the files
 _MAX_ROW_BYTES = 128 << 20  # of the rows in Arrow's memory; as much again is needed to sort and to write them
 _IDS = [*ROW_ID_PARTS, CURRENT]
-_ID_TYPES = [pa.int64(), pa.int32(), pa.int64(), pa.int64()]
-
-Staged = tuple[list[StagedFile], TaskReport]
-"""Staged files, and what their writer reports."""
+_ID_SCHEMA = pa.schema(zip(_IDS, [pa.int64(), pa.int32(), pa.int64(), pa.int64()], strict=True))
 
 
-def stage_rows(
+def stage_rows_with_ids(
     context: Context, target: StagingTarget, location: Location, write_ids: ValidWriteIdList, directory: str
 ) -> Staged | None:
     """Stage the live rows of a location, with their ids, below ``directory``; None if a job has to do that."""
@@ -48,7 +45,7 @@ def stage_rows(
     table = replace(target.table, partition_columns=())
     try:
         files = PartitionFiles((), row_files(context.fs, location), event_files(context.fs, location))
-        if not all(file.acid for file in files.rows):  # the rows of others have no ids to keep
+        if not all(file.acid for file in files.rows):  # original files hold no row ids
             return None
         rows = _read_rows(context, Snapshot(table, write_ids, (files,)))
         if rows is None:
@@ -57,18 +54,16 @@ def stage_rows(
             require_writable(column, rows.column(column.name))
     except LEFT_TO_SPARK:
         return None
-    ids = pa.Table.from_arrays(
-        [*rows.column(ROW_ID).combine_chunks().flatten(), rows.column(CURRENT)], names=_IDS
-    )
-    values = rows.select([column.name for column in table.columns])
-    names = [f"\0{index}" for index in range(values.num_columns)]  # no names of ids
-    joined = pa.table([*ids.columns, *values.columns], names=[*_IDS, *names])
+    ids = [*rows.column(ROW_ID).combine_chunks().flatten(), rows.column(CURRENT)]
+    values = rows.select([column.name for column in table.columns]).columns
+    names = [value_name(index) for index in range(len(values))]  # a column may have the name of an id
+    keyed = pa.table([*ids, *values], names=[*_IDS, *names])
 
-    def block(part: Any) -> StripeBlock:
-        batch = single_batch(part.select(names).rename_columns(values.column_names))
+    def write(part: Any) -> StripeBlock:
+        batch = single_batch(part.select(names))
         return write_rows_with_ids(batch, table.columns, part.select(_IDS), target.options["compression"])
 
-    return _stage(context, joined, StagedKind.INSERTED, directory, block)
+    return _stage_by_bucket(context, keyed, StagedKind.INSERTED, directory, write)
 
 
 def _read_rows(context: Context, snapshot: Snapshot) -> Any:
@@ -84,22 +79,22 @@ def _read_rows(context: Context, snapshot: Snapshot) -> Any:
     return pa.Table.from_batches(batches, selection.schema(snapshot))
 
 
-def stage_events(
+def stage_delete_events(
     context: Context, target: StagingTarget, location: Location, write_ids: ValidWriteIdList, directory: str
 ) -> Staged | None:
-    """Stage the delete events of a location that committed transactions wrote; None if a job has to do that."""
+    """Stage the delete events of a location; None if a job has to do that. Leaves out those of aborted transactions."""
     if not _may_stage(context, target, location):
         return None
     files = event_files(context.fs, location)
-    events = [read_events(context.fs, file, write_ids).select([*KEY, CURRENT]) for file in files]
-    schema = pa.schema(zip(_IDS, _ID_TYPES, strict=True))
-    rows = pa.concat_tables(
-        [schema.empty_table(), *(part.rename_columns(_IDS).cast(schema) for part in events)]
+    read = [read_events(context.fs, file, write_ids).select([*KEY, CURRENT]) for file in files]
+    events = pa.concat_tables(
+        [_ID_SCHEMA.empty_table(), *(part.rename_columns(_IDS).cast(_ID_SCHEMA) for part in read)]
     )
-    columns, codec = target.table.columns, target.options["compression"]
-    return _stage(
-        context, rows, StagedKind.DELETE, directory, lambda part: write_delete_events(part, columns, codec)
-    )
+
+    def write(part: Any) -> StripeBlock:
+        return write_delete_events(part, target.table.columns, target.options["compression"])
+
+    return _stage_by_bucket(context, events, StagedKind.DELETE, directory, write)
 
 
 def _may_stage(context: Context, target: StagingTarget, location: Location) -> bool:
@@ -113,13 +108,14 @@ def _may_stage(context: Context, target: StagingTarget, location: Location) -> b
     return context.facts.local and not state.originals and size <= limit and plain
 
 
-def _stage(
-    context: Context, rows: Any, kind: StagedKind, directory: str, block: Callable[[Any], StripeBlock]
+def _stage_by_bucket(
+    context: Context, rows: Any, kind: StagedKind, directory: str, write: Callable[[Any], StripeBlock]
 ) -> Staged:
     """Write a file for each bucket, its rows in key order."""
-    files = []
-    for bucket, part in split_by_bucket(rows, "bucketid"):
-        data, path = file_of(block(in_key_order(part, ROW_ID_PARTS))), f"{directory}/{bucket}"
-        context.fs.write_bytes(path, data)
-        files.append(StagedFile(path, len(data), kind, (), bucket))
+    files = [
+        stage_file(
+            context, write(sort_by_key(part, ROW_ID_PARTS)), f"{directory}/{bucket}", kind, bucket=bucket
+        )
+        for bucket, part in split_by_bucket(rows, "bucketid")
+    ]
     return files, TaskReport((directory,), rows.num_rows, len(files))

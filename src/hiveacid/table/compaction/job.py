@@ -100,7 +100,7 @@ def run_job(
                 context.facts, job_group(job.id), f"{job.request.kind} compaction of {subject}"
             )
         with naming:
-            report = _run(context, job, worker, writing or write.spark_writer())
+            report = _run(context, job, worker, writing or write.file_writer())
     except _RefusedError as refused:
         state = _refuse(context, job, worker, refused)
         return CompactionReport(job.id, job.request.kind, job.request.partition, state, str(refused))

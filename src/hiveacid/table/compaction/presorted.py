@@ -19,12 +19,13 @@ from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, data_directories
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write import acid_events
-from hiveacid.spark.write.publish import StagedFile, list_staged_files
+from hiveacid.spark.write.publish import list_staged_files
 from hiveacid.spark.write.splicing import splice_by_bucket
-from hiveacid.spark.write.task_reports import TaskReport, add_reports
+from hiveacid.spark.write.task_reports import add_reports
 from hiveacid.storage.locations import Location
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers
+from hiveacid.table.write.arrow_staging import Staged
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ def stage_in_order(
     write_ids: ValidWriteIdList,
     footers: Footers,
     directory: str,
-) -> tuple[list[StagedFile], TaskReport] | None:
+) -> Staged | None:
     """Stage the live rows of a location below ``directory`` and return one file for each bucket, in key order.
 
     None if all rows have to be sorted. That is the case if no file is large, if keys overlap or are unknown, if rows

@@ -40,21 +40,20 @@ from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.locations import Location
 from hiveacid.storage.staging import delete_staging, staging_name
 from hiveacid.table.compaction import in_driver
-from hiveacid.table.compaction.in_driver import Staged
 from hiveacid.table.compaction.presorted import stage_in_order
 from hiveacid.table.compaction.report import DataVolume
 from hiveacid.table.context import Context
 from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import scan_locations
-from hiveacid.table.write.arrow_staging import stage_empty
+from hiveacid.table.write.arrow_staging import Staged, stage_empty
 from hiveacid.transactions.transaction import Transaction
 
 _ONLY_ONE = "c0"
 """Staging name: a compaction's transaction has only one staging directory."""
 _THREADS = 16
 _STAGED = "-staged"
-"""Suffix of the directory that Spark writes to, beside the one that becomes the result."""
+"""Suffix of the staging directory of rows or events, beside the directory that becomes the result."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class RewriteTask:
         return f"{self.location.root}/{staging_name(self.txn.txn_id, _ONLY_ONE)}"
 
     def staging(self, output: str) -> str:
-        """Return the directory to which Spark writes the rows or events of ``output``."""
+        """Return the directory in which the rows or events of ``output`` are staged."""
         return f"{self.scratch}/{output.rpartition('/')[2]}{_STAGED}"
 
     @property
@@ -130,7 +129,7 @@ def _rows(context: Context, root: str, files: Sequence[DataFile]) -> int:
         return sum(pool.map(count, files))
 
 
-def spark_writer() -> CompactionWriter:
+def file_writer() -> CompactionWriter:
     """Return the writer that compactions use outside of simulations."""
     return CompactionWriter(_write_rows, _write_events)
 
@@ -259,19 +258,19 @@ def _write_rows(job: RewriteTask, output: str) -> publish.PublishedFiles:
     with translate_errors():
         staged = None
         if full_acid and plan.kind is not CompactionKind.REBALANCE:
-            staged = _stage_without_sorting(job, location, directory)
+            staged = _stage_without_shuffle(job, location, directory)
         if staged is None:
             staged = _stage_by_shuffle(job, location, directory)
-    published = _publish(job, *staged, f"{directory}-none", output, acid_events.StagedKind.INSERTED)
+    published = _publish(job, *staged, output, acid_events.StagedKind.INSERTED)
     if plan.metadata:
         job.context.fs.write_bytes(f"{output}/{METADATA_FILE}", plan.metadata.encode())
     return published
 
 
-def _stage_without_sorting(job: RewriteTask, location: Location, directory: str) -> Staged | None:
-    """Stage the rows of few or presorted files; None if all rows have to be sorted by a job."""
+def _stage_without_shuffle(job: RewriteTask, location: Location, directory: str) -> Staged | None:
+    """Stage rows in the driver, or by copying large files in key order; None if a job has to sort all rows."""
     write_ids = job.plan.write_ids
-    staged = in_driver.stage_rows(job.context, job.target, location, write_ids, directory)
+    staged = in_driver.stage_rows_with_ids(job.context, job.target, location, write_ids, directory)
     if staged is not None:
         return staged
     footers = read_footers(job.context, job.table, [location], job.txn)
@@ -285,9 +284,7 @@ def _input_location(job: RewriteTask) -> Location:
     return replace(job.location, state=AcidState(plan.base, plan.deltas, applied, plan.originals))
 
 
-def _stage_by_shuffle(
-    job: RewriteTask, location: Location, directory: str
-) -> tuple[list[publish.StagedFile], TaskReport]:
+def _stage_by_shuffle(job: RewriteTask, location: Location, directory: str) -> Staged:
     """Stage all rows by a shuffle: sorted, rebalanced, or in any order if rows have no ids."""
     plan, full_acid = job.plan, job.table.kind is TableKind.FULL_ACID
     frame = scan_locations(job.context, job.table, [location], plan.write_ids, job.txn, current=full_acid)
@@ -328,24 +325,23 @@ def _valid_delete_events(job: RewriteTask) -> DataFrame:
 def _write_events(job: RewriteTask, output: str) -> publish.PublishedFiles:
     job.context.facts.require_plain_names()
     directory = job.staging(output)
-    kind, plan = acid_events.StagedKind.DELETE, job.plan
-    staged = in_driver.stage_events(job.context, job.target, _event_location(job), plan.write_ids, directory)
+    kind, location, write_ids = acid_events.StagedKind.DELETE, _event_location(job), job.plan.write_ids
+    staged = in_driver.stage_delete_events(job.context, job.target, location, write_ids, directory)
     if staged is None:
         with translate_errors():
             reported = acid_events.stage_delete_events(job.target, _valid_delete_events(job), directory)
         staged = publish.list_staged_files(job.context.fs, directory, kind, reported), reported
-    return _publish(job, *staged, f"{directory}-none", output, kind)
+    return _publish(job, *staged, output, kind)
 
 
 def _publish(
     job: RewriteTask,
     files: Sequence[publish.StagedFile],
     reported: TaskReport,
-    empty: str,
     output: str,
     kind: acid_events.StagedKind,
 ) -> publish.PublishedFiles:
-    """Move staged files into the result; ``empty``: directory for staging an empty file if there are none."""
+    """Move staged files into the result. Without rows, a file without rows becomes the result."""
     fs, table = job.context.fs, job.table
     if table.kind is TableKind.INSERT_ONLY:
         fs.make_directory(output)
@@ -358,5 +354,5 @@ def _publish(
     if kind is acid_events.StagedKind.DELETE:
         fs.write_bytes(f"{output}/{ACID_VERSION_FILE}", b"2")
         return published
-    files, reported = stage_empty(job.context, job.target, empty)
+    files, reported = stage_empty(job.context, job.target, f"{job.staging(output)}-none")
     return publish.publish_acid(fs, table, files, lambda *_: output, reported, keep_empty=True)

@@ -1,4 +1,4 @@
-"""Delete events and new rows that Arrow writes in this process, in the staging directory of UPDATE, DELETE or MERGE.
+"""Staged files of delete events and new rows that Arrow writes in the driver, without a Spark job.
 
 Spark's write of a few rows takes half a second: a shuffle, a task's set-up, and files that are moved twice.
 """
@@ -18,8 +18,8 @@ from hiveacid.core.format.bucket_property import BucketProperty
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.types import is_primitive
 from hiveacid.core.schema.virtual_columns import ROW_ID
-from hiveacid.orc.key_order import in_key_order, split_by_bucket
-from hiveacid.orc.splicing import file_of
+from hiveacid.orc.key_order import sort_by_key, split_by_bucket
+from hiveacid.orc.splicing import StripeBlock, orc_file_bytes
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.writing import RecordKeys, write_delete_events, write_rows
 from hiveacid.spark.write.acid_events import (
@@ -41,14 +41,19 @@ from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.driver_reads import LEFT_TO_SPARK, SelectedRows
 
-Stage = Callable[[StagingTarget, str], tuple[list[StagedFile], TaskReport]]
-"""Writes the events of a statement into a staging directory; returns the files, and what their writers report."""
+Staged = tuple[list[StagedFile], TaskReport]
+"""Staged files, and the counts that their writers report."""
+Stage = Callable[[StagingTarget, str], Staged]
+"""Function that writes the delete events and new rows of a statement into a staging directory."""
 _MAX_FILES = 1000  # written one after the other
 
 
 @dataclass(frozen=True)
 class EventRows:
-    """Rows of one staged file. ``rows``: an Arrow table of row ids in key order (`StagedKind.is_delete`) or of values."""
+    """Delete events or new rows of one staged file.
+
+    ``rows``: an Arrow table: for delete events (`StagedKind.is_delete`) of row ids in key order, else of column values.
+    """
 
     kind: StagedKind
     partition: PartitionValues
@@ -58,77 +63,84 @@ class EventRows:
 
 def stage_events(
     context: Context, events: Iterable[EventRows], target: StagingTarget, directory: str
-) -> tuple[list[StagedFile], TaskReport]:
-    """Write each file of events into a staging directory."""
+) -> Staged:
+    """Write one file into ``directory`` for each item of ``events``."""
     files: list[StagedFile] = []
-    table, codec, rows = target.table, target.options["compression"], 0
+    columns, codec, rows = target.table.columns, target.options["compression"], 0
     for event in events:
         if event.kind.is_delete:
-            deleting = pa.repeat(pa.scalar(int(target.write_id), pa.int64()), event.rows.num_rows)
-            ids = event.rows.append_column(CURRENT, pa.chunked_array([deleting]))
-            block = write_delete_events(ids, table.columns, codec)
+            write_ids = pa.repeat(pa.scalar(int(target.write_id), pa.int64()), event.rows.num_rows)
+            block = write_delete_events(event.rows.append_column(CURRENT, write_ids), columns, codec)
         else:
-            own = BucketProperty(1, event.bucket, target.statements[event.kind]).encode()
-            keys = RecordKeys(int(target.write_id), own, 0)
-            block = write_rows(single_batch(event.rows), table.columns, keys, codec)
+            bucket_property = BucketProperty(1, event.bucket, target.statements[event.kind]).encode()
+            keys = RecordKeys(int(target.write_id), bucket_property, 0)
+            block = write_rows(single_batch(event.rows), columns, keys, codec)
         # A partition name that is too long for the file system fails here, before anything has its final place.
-        folder = f"{directory}/{partition_name(table, event.partition)}" if event.partition else directory
-        data, path = file_of(block), f"{folder}/{len(files)}"
-        context.fs.write_bytes(path, data)
-        files.append(StagedFile(path, len(data), event.kind, event.partition, event.bucket))
+        folder = f"{directory}/{partition_name(target.table, event.partition)}" if event.partition else directory
+        path = f"{folder}/{len(files)}"
+        files.append(stage_file(context, block, path, event.kind, event.partition, event.bucket))
         rows += event.rows.num_rows
     return files, TaskReport((directory,), rows, len(files))
 
 
-def stage_empty(
-    context: Context, target: StagingTarget, directory: str
-) -> tuple[list[StagedFile], TaskReport]:
+def stage_file(
+    context: Context,
+    block: StripeBlock,
+    path: str,
+    kind: StagedKind,
+    partition: PartitionValues = (),
+    bucket: int = 0,
+) -> StagedFile:
+    """Write the stripes of one flat ORC file to ``path``."""
+    data = orc_file_bytes(block)
+    context.fs.write_bytes(path, data)
+    return StagedFile(path, len(data), kind, partition, bucket)
+
+
+def stage_empty(context: Context, target: StagingTarget, directory: str) -> Staged:
     """Write one file without rows, which makes an empty base visible to every engine."""
     columns = target.table.columns
     empty = single_batch(arrow_schema(columns).empty_table())
-    data = file_of(write_rows(empty, columns, RecordKeys(0, 0, 0), target.options["compression"]))
-    path = f"{directory}/0"
-    context.fs.write_bytes(path, data)
-    return [StagedFile(path, len(data), StagedKind.INSERTED, (), 0)], TaskReport((directory,), 0, 1)
+    block = write_rows(empty, columns, RecordKeys(0, 0, 0), target.options["compression"])
+    file = stage_file(context, block, f"{directory}/0", StagedKind.INSERTED)
+    return [file], TaskReport((directory,), 0, 1)
 
 
-def stage_computed_rows(
-    context: Context, rows: Any, target: StagingTarget, directory: str
-) -> tuple[list[StagedFile], TaskReport] | None:
-    """Write rows that Spark computed (`changed_rows_for_arrow`); None if Arrow cannot, or not into so many files.
+def stage_computed_rows(context: Context, rows: Any, target: StagingTarget, directory: str) -> Staged | None:
+    """Write rows that Spark computed; None if a value cannot be written by Arrow, or more than 1000 files are needed.
 
-    No row id may appear twice.
+    ``rows``: an Arrow table with the columns of `changed_rows_for_arrow`; no row id may appear twice.
     """
     try:
         for index, column in enumerate(target.table.columns):
             require_writable(column, rows.column(value_name(index)))
     except LEFT_TO_SPARK:
         return None
-    events = list(islice(merge_events(rows, target), _MAX_FILES + 1))
+    events = list(islice(changed_row_events(rows, target), _MAX_FILES + 1))
     return stage_events(context, events, target, directory) if len(events) <= _MAX_FILES else None
 
 
 def can_write(table: TableDefinition) -> bool:
-    """Tell whether the types of all columns are ones that this process can take from Spark and write."""
+    """Tell whether the driver can take values of all columns from Spark and write them by Arrow."""
     return all(is_primitive(column.type, COMPUTED) for column in table.columns)
 
 
 def selected_events(verb: str, parts: Sequence[SelectedRows], target: StagingTarget) -> Iterator[EventRows]:
-    """Yield the events of a DELETE or UPDATE; the rows of an UPDATE have their new values, and go to bucket 0."""
+    """Yield the events of a DELETE or UPDATE. ``parts`` of an UPDATE hold the new values, which go to bucket 0."""
     for part in parts:
-        parts_of_ids = part.rows.column(ROW_ID).combine_chunks().flatten()
-        keys = in_key_order(pa.Table.from_arrays(parts_of_ids, names=ROW_ID_PARTS), ROW_ID_PARTS)
+        id_columns = part.rows.column(ROW_ID).combine_chunks().flatten()
+        keys = sort_by_key(pa.Table.from_arrays(id_columns, names=ROW_ID_PARTS), ROW_ID_PARTS)
         yield from _delete_events(StagedKind.DELETE, part.partition, keys)
         if verb == "UPDATE":
             new = part.rows.select([column.name for column in target.table.columns])
             yield EventRows(StagedKind.UPDATED, part.partition, 0, new)
 
 
-def merge_events(changes: Any, target: StagingTarget) -> Iterator[EventRows]:
-    """Yield the events of a MERGE or INSERT. ``changes``: as in `stage_computed_rows`."""
+def changed_row_events(changes: Any, target: StagingTarget) -> Iterator[EventRows]:
+    """Yield the events of a MERGE or INSERT. ``changes``: the rows of `stage_computed_rows`."""
     schema = arrow_schema(target.table.columns)
     partition_keys = [partition_key(index) for index in range(len(target.table.partition_columns))]
-    ordered = in_key_order(changes, ROW_ID_PARTS)
+    ordered = sort_by_key(changes, ROW_ID_PARTS)
     for kind, actions in _actions_of_kinds(target).items():
         of_kind = ordered.filter(pc.is_in(ordered.column(ACTION), pa.array(map(int, actions), pa.int32())))
         if kind.is_delete:
@@ -145,6 +157,7 @@ def _partition(texts: Sequence[str]) -> PartitionValues:
 
 
 def _actions_of_kinds(target: StagingTarget) -> dict[StagedKind, list[Action]]:
+    """Return the actions whose rows make an event of each kind; an UPDATE makes a delete event and a new row."""
     if target.shares_files:
         return {
             StagedKind.DELETE: [Action.DELETE],
@@ -159,13 +172,13 @@ def _actions_of_kinds(target: StagingTarget) -> dict[StagedKind, list[Action]]:
 
 
 def _delete_events(kind: StagedKind, partition: PartitionValues, keys: Any) -> Iterator[EventRows]:
-    """Yield the delete events of each bucket; ``keys`` are in order. Raises BadFileError for an invalid bucket property."""
+    """Yield the delete events of each bucket. ``keys`` are in order. Raises BadFileError as `split_by_bucket`."""
     for bucket, rows in split_by_bucket(keys, "bucketid"):
         yield EventRows(kind, partition, bucket, rows)
 
 
 def _groups(rows: Any, keys: Sequence[str]) -> Iterator[tuple[list[Any], Any]]:
-    """Yield the values of the key columns, which are never null, and the rows that have them, in their order."""
+    """Group rows by key columns, which hold no nulls: yield each key and its rows, whose order stays."""
     if not rows.num_rows:
         return
     codes = np.zeros(rows.num_rows, np.int64)

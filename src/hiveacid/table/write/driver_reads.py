@@ -25,7 +25,7 @@ _MAX_PARTITIONS = 1000
 _MAX_LOCAL_FILES, _MAX_REMOTE_FILES = 500, 8
 _MAX_DELETED, _MAX_UPDATED = 1_000_000, 300_000  # rows
 _MAX_SELECTED_BYTES = 256 << 20  # of the selected rows in Arrow's memory
-# With a local master the driver has all cores, and may read a table 16 times as large as on a cluster.
+# With a local master the driver has all cores, and Arrow decodes ORC faster than Spark: tables may be larger.
 _LOCAL_FACTOR = 16
 LEFT_TO_SPARK = (StatementError, CatalogError, UnsupportedFeatureError, pa.ArrowException)
 """Errors after which the statement runs as a Spark job, which succeeds or raises a more precise error."""
@@ -49,7 +49,7 @@ def select_rows(
 ) -> list[SelectedRows] | None:
     """Return the rows that a condition selects; None if they are too many, or Spark could select other rows.
 
-    ``columns``: to read besides ``ROW__ID``: none for a DELETE, all for an UPDATE. Raises `LEFT_TO_SPARK`.
+    ``columns``: to read besides ``ROW__ID``: none for a DELETE, all for an UPDATE. Raises an error of `LEFT_TO_SPARK`.
     """
     if not (where is None or isinstance(where, str)) or not may_read_in_driver(context):
         return None
@@ -59,10 +59,10 @@ def select_rows(
         if simple is None:
             return None
         selection = _filtered(selection, simple.condition)
-    found = snapshot_for_driver(context, table, txn, selection.predicate)
-    if found is None:
+    listed = snapshot_for_driver(context, table, txn, selection.predicate)
+    if listed is None:
         return None
-    snapshot, size = found
+    snapshot, size = listed
     if simple is not None:
         selection = _filtered(selection, simple.with_values(table, alias))
     # Reading all columns of a large table only to find too many rows would take long: count them first.

@@ -25,9 +25,9 @@ from hiveacid.table.file_options import writer_options
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write import output_directories
-from hiveacid.table.write.arrow_staging import Stage, stage_empty
+from hiveacid.table.write.arrow_staging import Stage, Staged, stage_empty
 from hiveacid.table.write.constraints import constrain_insert
-from hiveacid.table.write.insert_in_driver import stage_list
+from hiveacid.table.write.insert_in_driver import stage_listed_rows
 from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
@@ -179,32 +179,22 @@ def write_rows(
     outputs = new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
     if dynamic and static:
         rows = add_static_partition_columns(table, rows, static)
-    file_options = writer_options(table, context.settings)
-    single = context.single_bucket(table)
     target = StagingTarget(
         context.facts,
         table,
         outputs.write_id,
         outputs.statement_ids,
-        file_options,
-        single,
+        writer_options(table, context.settings),
+        context.single_bucket(table),
         file_size=context.settings.get(setting_definitions.WRITE_FILE_SIZE),
     )
     with output_directories.staging(context, table, txn) as directory, translate_errors():
-        stage = stage_list(
-            context,
-            table,
-            rows,
-            _stage_by_spark(context, rows, dynamic=dynamic, small=options.small),
-            dynamic=dynamic,
-        )
+        by_spark = _stage_by_spark(context, rows, dynamic=dynamic, small=options.small)
+        stage = stage_listed_rows(context, table, rows, by_spark, dynamic=dynamic)
         files, reported = stage(target, directory)
-        counted = (
-            None
-            if publish.footers_have_row_counts(table)
-            else publish.count_rows(context.facts, table, files)
-        )
-        if counted is not None:
+        counted = None
+        if not publish.footers_have_row_counts(table):
+            counted = publish.count_rows(context.facts, table, files)
             reported.require_rows(counted)
         published = _publish(outputs, files, reported, fixed)
     if options.overwrite and not dynamic and table.kind is not TableKind.PLAIN and not published.directories:
@@ -214,7 +204,7 @@ def write_rows(
 
 
 def _stage_by_spark(context: Context, rows: DataFrame, *, dynamic: bool, small: bool) -> Stage:
-    def stage(target: StagingTarget, directory: str) -> tuple[list[publish.StagedFile], TaskReport]:
+    def stage(target: StagingTarget, directory: str) -> Staged:
         reported = stage_insert(target, rows, directory, dynamic=dynamic, small=small)
         return publish.list_staged_files(context.fs, directory, StagedKind.INSERTED, reported), reported
 

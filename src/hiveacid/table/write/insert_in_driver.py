@@ -1,4 +1,4 @@
-"""INSERT of a short list of rows, which Arrow writes in the driver: a Spark job takes longer than the rows do."""
+"""INSERT of rows listed in the statement, written by Arrow in the driver: for few rows a Spark job takes longer."""
 
 from __future__ import annotations
 
@@ -8,36 +8,35 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition, TableKind
-from hiveacid.spark.formats.driver_frames import listed_rows
+from hiveacid.spark.formats.driver_frames import count_listed_rows
 from hiveacid.spark.session.capabilities import ARROW_FRAMES
 from hiveacid.spark.write.acid_events import StagingTarget, new_rows_for_arrow
-from hiveacid.spark.write.publish import StagedFile
-from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.context import Context
-from hiveacid.table.write.arrow_staging import Stage, can_write, stage_computed_rows
+from hiveacid.table.write.arrow_staging import Stage, Staged, can_write, stage_computed_rows
 from hiveacid.table.write.driver_reads import may_read_in_driver
 
 _MAX_ROWS = 10_000
 
 
-def stage_list(
+def stage_listed_rows(
     context: Context, table: TableDefinition, rows: DataFrame, by_spark: Stage, *, dynamic: bool
 ) -> Stage:
-    """Return the stage that writes rows by Arrow if the statement lists them, as in VALUES, else by ``by_spark``.
+    """Return the stage that writes at most 10,000 rows of VALUES by Arrow, and all others by ``by_spark``.
 
-    ``rows``: the table's columns, with partition columns if ``dynamic``.
+    ``rows``: a frame of the table's columns, with partition columns if ``dynamic``.
     """
     if not _may_write_in_driver(context, table):
         return by_spark
-    own = table if dynamic else replace(table, partition_columns=())
+    staged_table = table if dynamic else replace(table, partition_columns=())
 
-    def stage(target: StagingTarget, directory: str) -> tuple[list[StagedFile], TaskReport]:
-        flat = replace(target, table=own)
-        frame: Any = new_rows_for_arrow(flat, rows)
-        count = listed_rows(frame)
+    def stage(target: StagingTarget, directory: str) -> Staged:
+        target_of_rows = replace(target, table=staged_table)
+        frame: Any = new_rows_for_arrow(target_of_rows, rows)
+        count = count_listed_rows(frame)
         if count is None or count > _MAX_ROWS:
             return by_spark(target, directory)
-        return stage_computed_rows(context, frame.toArrow(), flat, directory) or by_spark(target, directory)
+        staged = stage_computed_rows(context, frame.toArrow(), target_of_rows, directory)
+        return staged or by_spark(target, directory)
 
     return stage
 

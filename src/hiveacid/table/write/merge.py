@@ -26,7 +26,7 @@ from hiveacid.table.write.constraints import columns_set_to_default, constrain_c
 from hiveacid.table.write.merge_in_driver import (
     can_write_in_driver,
     matching_rows,
-    may_filter_in_driver,
+    may_read_target_in_driver,
     stage_in_driver,
 )
 from hiveacid.table.write.report import WriteReport
@@ -129,7 +129,7 @@ class Merge(Displayed):
     def _sides(self, table: TableDefinition, txn: Transaction, plan: MergePlan) -> _Sides:
         """Return target and source for the join; a large target is reduced to rows that the source may match."""
         context, source = self.context, self.source
-        if may_filter_in_driver(context, table, plan, source):
+        if may_read_target_in_driver(context, table, plan, source):
             source = computed_once(source)
             matching = matching_rows(context, table, txn, plan, source)
             if matching is not None:

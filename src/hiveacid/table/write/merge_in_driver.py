@@ -1,7 +1,7 @@
-"""A MERGE of few rows, for which no job scans the target, and none writes the changed rows if keys are unique.
+"""MERGE of a small source: the driver reads the matching target rows by Arrow, instead of a job that scans the target.
 
-The source is computed once. Its keys select target rows, which Arrow reads in the driver. Spark joins them with the
-source, and decides on matches and clauses; Arrow writes the changed rows.
+Spark computes the source once. The source's keys select the target rows that Arrow reads. Spark joins both and chooses
+the clause for each row. If the source's keys are unique, Arrow also writes the changed rows.
 """
 
 from __future__ import annotations
@@ -33,11 +33,9 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import StagingTarget, changed_rows_for_arrow
 from hiveacid.spark.write.changed_rows import MergePlan
 from hiveacid.spark.write.merge_narrowing import can_narrow, equal_columns
-from hiveacid.spark.write.publish import StagedFile
-from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.arrow_read.scan import Selection, output_schema
 from hiveacid.table.context import Context
-from hiveacid.table.write.arrow_staging import Stage, can_write, stage_computed_rows
+from hiveacid.table.write.arrow_staging import Stage, Staged, can_write, stage_computed_rows
 from hiveacid.table.write.driver_reads import (
     LEFT_TO_SPARK,
     may_read_in_driver,
@@ -47,8 +45,10 @@ from hiveacid.table.write.driver_reads import (
 from hiveacid.transactions.transaction import Transaction
 
 _MAX_ROWS = 300_000  # of the source, and of matching target rows
-_MAX_SOURCE_BYTES = _MAX_COMPUTED_BYTES = 256 << 20  # estimated, and computed
-_KEYS = frozenset({"int", "bigint", "decimal", "date", "string", "varchar"})
+_MAX_SOURCE_BYTES = 256 << 20  # Spark's estimate for the source
+_MAX_COMPUTED_BYTES = 256 << 20  # of the computed source, if the driver takes the changed rows
+_KEY_TYPES = frozenset({"int", "bigint", "decimal", "date", "string", "varchar"})
+# Subqueries, and functions and virtual columns about the scanned file or row, such as INPUT__FILE__NAME and ROW__ID.
 _NEEDS_SCAN = re.compile("select|input_|block_|row__", re.IGNORECASE)
 
 
@@ -56,7 +56,7 @@ _NEEDS_SCAN = re.compile("select|input_|block_|row__", re.IGNORECASE)
 class MatchingRows:
     """Target rows that the source may match, with the needed columns.
 
-    ``joined_rows``: of target and source. ``unique``: a target row matches one source row at most.
+    ``joined_rows``: number of these and of the source's rows. ``unique``: a target row matches one source row at most.
     """
 
     target: DataFrame
@@ -64,12 +64,12 @@ class MatchingRows:
     unique: bool
 
 
-def may_filter_in_driver(
+def may_read_target_in_driver(
     context: Context, table: TableDefinition, plan: MergePlan, source: DataFrame
 ) -> bool:
-    """Tell whether the driver may read the columns of the target that the statement needs, and the source is not large.
+    """Tell whether the source is small and the driver may read the target's columns that the statement needs.
 
-    Only with a local master: on a cluster an executor that is lost would take its part of the computed source along.
+    Only with a local master: on a cluster, a lost executor takes its part of the computed source along.
     """
     try:
         return (
@@ -92,7 +92,7 @@ def _needed_columns(table: TableDefinition, plan: MergePlan) -> list[Column]:
 
 
 def _target_names(plan: MergePlan) -> Iterator[str]:
-    """Yield the names in the expressions that may be those of the target's columns: all but ``source.name``."""
+    """Yield the names in the expressions that may be columns of the target: all except those after ``source.``."""
     for expression in plan.expressions():
         before = ("", "")
         for token in tokenize(str(expression)):
@@ -107,12 +107,14 @@ def matching_rows(
 ) -> MatchingRows | None:
     """Return the target rows with a key of the source; None if a job has to scan the target.
 
-    ``source``: computed by its first job.
+    ``source``: a frame of `computed_once`; reading its keys computes it.
     """
     columns = _needed_columns(table, plan)
     empty = empty_frame(context.facts, columns)
     types = {column.name: column.type for column in columns}
-    pairs = [p for p in equal_columns(plan, empty, source) if is_primitive(types.get(p.target, ""), _KEYS)]
+    pairs = [
+        p for p in equal_columns(plan, empty, source) if is_primitive(types.get(p.target, ""), _KEY_TYPES)
+    ]
     if not pairs:
         return None
     keys: Any = source.select(*[quote_name(pair.source) for pair in pairs]).limit(_MAX_ROWS + 1)
@@ -130,8 +132,8 @@ def matching_rows(
         names, reduce(and_, members), tuple(pair.target for pair in pairs), row_ids=True, changing=True
     )
     try:
-        found = snapshot_for_driver(context, table, txn, selection.predicate)
-        parts = None if found is None else read_selected(context, found[0], selection, _MAX_ROWS)
+        listed = snapshot_for_driver(context, table, txn, selection.predicate)
+        parts = None if listed is None else read_selected(context, listed[0], selection, _MAX_ROWS)
     except LEFT_TO_SPARK:
         return None
     if parts is None:
@@ -144,24 +146,24 @@ def matching_rows(
 
 
 def _are_unique(keys: Any) -> bool:
-    """Tell whether no two rows of an Arrow table are equal, without those with a NULL, which match nothing."""
+    """Tell whether no two rows of an Arrow table are equal. Rows with a NULL do not count: they match nothing."""
     names = [str(index) for index in range(keys.num_columns)]
     rows = keys.rename_columns(names).drop_null()
     return bool(rows.group_by(names).aggregate([]).num_rows == rows.num_rows)
 
 
 def can_write_in_driver(context: Context, table: TableDefinition, source: DataFrame) -> bool:
-    """Tell whether the driver can take the changed rows from Spark and write them; ``source``: computed by a job."""
+    """Tell whether the driver can take the changed rows from Spark and write them. ``source`` is computed."""
     return can_write(table) and computed_bytes(context.facts, source) <= _MAX_COMPUTED_BYTES
 
 
 def stage_in_driver(context: Context, changes: DataFrame, by_spark: Stage) -> Stage:
-    """Return the stage that takes changed rows from Spark, and writes them by Arrow; no target row is there twice.
+    """Return the stage that takes changed rows from Spark and writes them by Arrow.
 
-    ``by_spark``: writes the rows if Arrow cannot, or not into so many files.
+    ``changes``: one row at most for each target row. ``by_spark``: the stage if `stage_computed_rows` returns None.
     """
 
-    def stage(target: StagingTarget, directory: str) -> tuple[list[StagedFile], TaskReport]:
+    def stage(target: StagingTarget, directory: str) -> Staged:
         with translate_errors():
             frame: Any = changed_rows_for_arrow(target, changes)
             rows = frame.toArrow()

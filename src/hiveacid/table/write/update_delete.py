@@ -20,19 +20,18 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, shuffle_tasks, stage_changed_rows
 from hiveacid.spark.write.changed_rows import deleted_rows, updated_rows
 from hiveacid.spark.write.column_casts import filter_rows
-from hiveacid.spark.write.publish import StagedFile, list_staged_files, publish_acid
-from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.spark.write.publish import list_staged_files, publish_acid
 from hiveacid.table.context import Context
 from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
-from hiveacid.table.write.arrow_staging import Stage, selected_events, stage_events
+from hiveacid.table.write.arrow_staging import Stage, Staged, selected_events, stage_events
 from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.driver_reads import SelectedRows
 from hiveacid.table.write.report import WriteReport
-from hiveacid.table.write.small_changes import rows_to_delete, rows_to_update
+from hiveacid.table.write.update_delete_in_driver import rows_to_delete, rows_to_update
 from hiveacid.transactions.transaction import Transaction
 
 # Bytes of ORC that one task reads, sorts and writes faster than several tasks with a shuffle.
@@ -118,7 +117,8 @@ def _fits_one_task(snapshot: TableSnapshot, *expressions: Expression | None) -> 
 def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
     """Return assignments by lower-case column name.
 
-    Raises NoSuchColumnError, and PartitionColumnUpdateError and BucketColumnUpdateError as Hive does (10292, 10302).
+    Raises ConfigError without assignments, NoSuchColumnError, and PartitionColumnUpdateError and
+    BucketColumnUpdateError as Hive does (10292, 10302).
     """
     if not assignments:
         raise errors.ConfigError("UPDATE sets no column")
@@ -147,7 +147,7 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
 
 
 def _stage_selected(context: Context, verb: str, parts: Sequence[SelectedRows]) -> Stage:
-    """Return the stage that writes selected rows in this process."""
+    """Return the stage that writes the events of selected rows by Arrow."""
     return lambda target, directory: stage_events(
         context, selected_events(verb, parts, target), target, directory
     )
@@ -167,7 +167,7 @@ def stage_by_spark(
     largest partition with changed rows. ``small``: one task is enough.
     """
 
-    def stage(target: StagingTarget, directory: str) -> tuple[list[StagedFile], TaskReport]:
+    def stage(target: StagingTarget, directory: str) -> Staged:
         groups = decide_row_groups(
             size,
             context.settings.get(setting_definitions.WRITE_FILE_SIZE),
@@ -206,8 +206,7 @@ def write_changes(
     outputs = output_directories.OutputDirectories(context, table, txn, partitions, write_id, statements)
     txn.on_abort(outputs.remove)
     options = writer_options(table, context.settings)
-    single = context.single_bucket(table)
-    target = StagingTarget(context.facts, table, write_id, statements, options, single)
+    target = StagingTarget(context.facts, table, write_id, statements, options, context.single_bucket(table))
     with output_directories.staging(context, table, txn) as directory:
         files, reported = stage(target, directory)
         published = publish_acid(context.fs, table, files, outputs.directory, reported)

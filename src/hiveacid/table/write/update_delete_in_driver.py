@@ -1,11 +1,8 @@
-"""UPDATE and DELETE of a few rows, where no Spark job scans or writes: Arrow reads the rows, this process writes the events.
+"""Rows of a small UPDATE or DELETE, which Arrow reads in the driver instead of a Spark job.
 
 A Spark job takes some tenths of a second, however few rows it changes. This path is for small tables, and for
-conditions that Arrow evaluates exactly as Spark does; all other statements are jobs. New values of an UPDATE are always
-Spark's. Columns that it does not set never leave Arrow.
-
-With a local master this process has the processors that jobs would have, and Arrow decodes ORC faster than Spark. Tables
-may then be larger.
+conditions that Arrow evaluates exactly as Spark does; all other statements are jobs. Spark computes the new values of
+an UPDATE. Columns that it does not set never leave Arrow.
 """
 
 from __future__ import annotations
@@ -68,7 +65,7 @@ def rows_to_update(
 def _can_take_new_values(
     context: Context, table: TableDefinition, assignments: Mapping[str, Expression]
 ) -> bool:
-    """Tell whether this process may take the new values from Spark, and write them."""
+    """Tell whether the driver may take the new values from Spark and write them by Arrow."""
     types = {column.name: column.type for column in table.columns}
     return (
         context.facts.version >= ARROW_FRAMES
@@ -87,7 +84,7 @@ def _with_new_values(
     assignments: Mapping[str, Expression],
     alias: str | None,
 ) -> list[SelectedRows]:
-    """Return the rows with the values that Spark computes for the assignments."""
+    """Return the selected rows with the new values that Spark computes."""
     schema = arrow_schema((*table.columns, *table.partition_columns))
     rows = pa.concat_tables([schema.empty_table(), *(part.rows.select(schema.names) for part in selected)])
     with translate_errors():
