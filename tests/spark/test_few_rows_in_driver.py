@@ -271,3 +271,17 @@ def test_original_files_are_compacted_by_a_job(acid: AcidSession, compaction_job
     acid.table("old").compact("major")
     assert compaction_jobs
     assert sorted(row[0] for row in acid.sql("SELECT k FROM old").collect()) == [0, 1, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["minor", "major"])
+def test_texts_that_arrow_cannot_cut_are_compacted_by_a_job(
+    acid: AcidSession, compaction_jobs: list[str], kind: str
+) -> None:
+    acid.sql(f"CREATE TABLE t (k INT, code CHAR(4)) {PROPERTIES.format('hive4')}")
+    acid.sql("INSERT INTO t VALUES (1, CAST(X'FF41' AS STRING)), (2, 'b')")
+    acid.sql("INSERT INTO t VALUES (3, 'c')")
+    acid.sql("UPDATE t SET k = 4 WHERE k = 2")
+    acid.table("t").compact(kind)
+    assert compaction_jobs
+    found = acid.sql("SELECT k, hex(CAST(code AS BINARY)) FROM t ORDER BY k").collect()
+    assert found == [(1, "FF412020"), (3, "63202020"), (4, "62202020")]

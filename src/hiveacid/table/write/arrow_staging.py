@@ -76,7 +76,9 @@ def stage_events(
             keys = RecordKeys(int(target.write_id), bucket_property, 0)
             block = write_rows(single_batch(event.rows), columns, keys, codec)
         # A partition name that is too long for the file system fails here, before anything has its final place.
-        folder = f"{directory}/{partition_name(target.table, event.partition)}" if event.partition else directory
+        folder = (
+            f"{directory}/{partition_name(target.table, event.partition)}" if event.partition else directory
+        )
         path = f"{folder}/{len(files)}"
         files.append(stage_file(context, block, path, event.kind, event.partition, event.bucket))
         rows += event.rows.num_rows

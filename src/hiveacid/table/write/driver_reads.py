@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableDefinition
-from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
+from hiveacid.errors import BadFileError, CatalogError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.conditions import Condition
@@ -27,7 +27,7 @@ _MAX_DELETED, _MAX_UPDATED = 1_000_000, 300_000  # rows
 _MAX_SELECTED_BYTES = 256 << 20  # of the selected rows in Arrow's memory
 # With a local master the driver has all cores, and Arrow decodes ORC faster than Spark: tables may be larger.
 _LOCAL_FACTOR = 16
-LEFT_TO_SPARK = (StatementError, CatalogError, UnsupportedFeatureError, pa.ArrowException)
+LEFT_TO_SPARK = (StatementError, CatalogError, UnsupportedFeatureError, BadFileError, pa.ArrowException)
 """Errors after which the statement runs as a Spark job, which succeeds or raises a more precise error."""
 
 
