@@ -105,8 +105,9 @@ def on_both(acid: AcidSession, *statements: str, limits: tuple[str, str] = ("64m
     return outcomes
 
 
-@pytest.mark.parametrize("level", ["hive3", "hive4"])
-@pytest.mark.parametrize("buckets", ["", "CLUSTERED BY (k, name) INTO 3 BUCKETS"])
+@pytest.mark.parametrize(
+    ("level", "buckets"), [("hive3", ""), ("hive4", "CLUSTERED BY (k, name) INTO 3 BUCKETS")]
+)
 def test_listed_rows_of_every_type_are_those_of_a_job(
     acid: AcidSession, insert_jobs: list[str], buckets: str, level: str
 ) -> None:
@@ -193,9 +194,15 @@ def history(spark: SparkSession) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("kind", ["minor", "major"])
-@pytest.mark.parametrize("level", ["hive3", "hive4"])
-@pytest.mark.parametrize("buckets", ["", "CLUSTERED BY (k) INTO 3 BUCKETS"])
+@pytest.mark.parametrize(
+    ("kind", "level", "buckets"),
+    [
+        ("minor", "hive3", ""),
+        ("minor", "hive4", "CLUSTERED BY (k) INTO 3 BUCKETS"),
+        ("major", "hive3", "CLUSTERED BY (k) INTO 3 BUCKETS"),
+        ("major", "hive4", ""),
+    ],
+)
 def test_a_compaction_writes_the_files_of_a_job(
     acid: AcidSession, history: list[str], compaction_jobs: list[str], kind: str, level: str, buckets: str
 ) -> None:

@@ -112,7 +112,7 @@ def test_random_statements_change_the_same_rows_as_jobs(
         if partitioned
         else CONDITIONS
     )
-    for step in range(30 if ONCE else 80 if ALL else 8):
+    for step in range(15 if ONCE else 80 if ALL else 8):
         where = random.choice(conditions).format(n=random.randrange(80), m=random.randrange(80))
         where = f"{where} AND k > {random.randrange(60)}" if random.random() < 0.4 else where
         values = random.choice(ASSIGNMENTS)
