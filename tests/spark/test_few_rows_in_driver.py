@@ -252,7 +252,7 @@ def test_partitions_are_compacted_even_if_one_has_no_row_left(
     assert before != files(acid, "driver") == files(acid, "jobs")
 
 
-@pytest.mark.parametrize("limit", ["_MAX_BYTES", "_MAX_ROW_BYTES"])
+@pytest.mark.parametrize("limit", ["_MAX_BYTES", "_MAX_ROW_BYTES", "_MAX_VALUES"])
 def test_larger_locations_are_compacted_by_jobs(
     acid: AcidSession,
     history: list[str],
@@ -292,3 +292,26 @@ def test_texts_that_arrow_cannot_cut_are_compacted_by_a_job(
     assert compaction_jobs
     found = acid.sql("SELECT k, hex(CAST(code AS BINARY)) FROM t ORDER BY k").collect()
     assert found == [(1, "FF412020"), (3, "63202020"), (4, "62202020")]
+
+
+def test_days_that_spark_moves_and_partitions_of_other_bytes_are_inserted_by_a_job(
+    acid: AcidSession, insert_jobs: list[str]
+) -> None:
+    for table in ("driver", "jobs"):
+        acid.sql(
+            f"CREATE TABLE {table} (k INT, day DATE) PARTITIONED BY (p STRING) {PROPERTIES.format('hive4')}"
+        )
+    days = ", ".join(
+        f"({n}, DATE'{day}', 'a')" for n, day in enumerate(("1582-10-05", "1582-10-14", "-0001-01-01"))
+    )
+    outcomes = on_both(
+        acid, f"INSERT INTO {{t}} VALUES {days}", "INSERT INTO {t} VALUES (9, NULL, CAST(X'FF' AS STRING))"
+    )
+    assert outcomes[0] == outcomes[1]
+    assert insert_jobs == ["driver", "driver", "jobs", "jobs"]
+    shown = [
+        acid.sql(f"SELECT k, CAST(day AS STRING), hex(p) FROM {table} ORDER BY k").collect()
+        for table in ("driver", "jobs")
+    ]
+    assert shown[0] == shown[1]
+    assert [row[1] for row in shown[0]] == ["1582-10-15", "1582-10-15", "-0001-01-01", None]

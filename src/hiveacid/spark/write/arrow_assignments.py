@@ -29,6 +29,8 @@ COMPUTED = ROUND_TRIP_TYPES | {"char", "timestamp"}
 _INDEX = "__hiveacid_index"
 # Microseconds of 1582-10-15. Spark moves earlier times that its calendar does not have, such as 1582-10-10.
 _GREGORIAN = -12_219_292_800_000_000
+_GAP = (-141_437, -141_427)  # days of 1582-10-05 and 1582-10-15, between which that calendar has none
+_FIRST_DAY = -719_162  # day of 0001-01-01
 
 
 def compute_assignments(
@@ -81,6 +83,11 @@ def require_writable(column: Column, values: Any) -> None:
             raise UnsupportedFeatureError(f"{column.name} has a time before 1970 with a fraction of a second")
     if pa.types.is_timestamp(values.type) and (pc.min(values.cast(pa.int64())).as_py() or 0) < _GREGORIAN:
         raise UnsupportedFeatureError(f"{column.name} has a time before 1582-10-15")
+    if pa.types.is_date32(values.type):
+        days = values.cast(pa.int32())
+        in_gap = pc.and_(pc.greater_equal(days, _GAP[0]), pc.less(days, _GAP[1]))
+        if pc.any(pc.or_(in_gap, pc.less(days, _FIRST_DAY))).as_py():
+            raise UnsupportedFeatureError(f"{column.name} has a day that Spark stores as another one")
 
 
 def may_be_named(column: str, text: str) -> bool:

@@ -6,7 +6,7 @@ master: a cluster compacts more partitions at a time than the driver can.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
 from hiveacid.orc.splicing import StripeBlock
+from hiveacid.orc.tail import read_tail
 from hiveacid.orc.writing import write_delete_events, write_rows_with_ids
 from hiveacid.spark.write.acid_events import ROW_ID_PARTS, StagedKind, StagingTarget, value_name
 from hiveacid.spark.write.arrow_assignments import require_writable
@@ -25,12 +26,22 @@ from hiveacid.storage.locations import Location
 from hiveacid.table.arrow_casts import single_batch
 from hiveacid.table.arrow_read.orc_file import CURRENT, KEY, read_events
 from hiveacid.table.arrow_read.scan import Selection, read_batches
-from hiveacid.table.arrow_read.snapshot import PartitionFiles, Snapshot, event_files, row_files
+from hiveacid.table.arrow_read.snapshot import (
+    EventFile,
+    PartitionFiles,
+    RowFile,
+    Snapshot,
+    event_files,
+    row_files,
+)
 from hiveacid.table.context import Context
 from hiveacid.table.write.arrow_staging import Staged, stage_file
 from hiveacid.table.write.driver_reads import LEFT_TO_SPARK
 
 _MAX_BYTES = 16 << 20  # of the files
+_MAX_VALUES = (
+    20_000_000  # of all columns, NULLs included: they take no bytes in a file, but up to 16 each in memory
+)
 _MAX_ROW_BYTES = 128 << 20  # of the rows in Arrow's memory; as much again is needed to sort and to write them
 _IDS = [*ROW_ID_PARTS, CURRENT]
 _ID_SCHEMA = pa.schema(zip(_IDS, [pa.int64(), pa.int32(), pa.int64(), pa.int64()], strict=True))
@@ -46,6 +57,8 @@ def stage_rows_with_ids(
     try:
         files = PartitionFiles((), row_files(context.fs, location), event_files(context.fs, location))
         if not all(file.acid for file in files.rows):  # original files hold no row ids
+            return None
+        if not _fit_memory(context, target, (*files.rows, *files.events)):
             return None
         rows = _read_rows(context, Snapshot(table, write_ids, (files,)))
         if rows is None:
@@ -86,6 +99,8 @@ def stage_delete_events(
     if not _may_stage(context, target, location):
         return None
     files = event_files(context.fs, location)
+    if not _fit_memory(context, target, files):
+        return None
     read = [read_events(context.fs, file, write_ids).select([*KEY, CURRENT]) for file in files]
     events = pa.concat_tables(
         [_ID_SCHEMA.empty_table(), *(part.rename_columns(_IDS).cast(_ID_SCHEMA) for part in read)]
@@ -106,6 +121,12 @@ def _may_stage(context: Context, target: StagingTarget, location: Location) -> b
     plain = target.options.keys() == {"compression"}
     context.facts.require_plain_names()
     return context.facts.local and not state.originals and size <= limit and plain
+
+
+def _fit_memory(context: Context, target: StagingTarget, files: Sequence[RowFile | EventFile]) -> bool:
+    """Tell by the files' footers whether this process can hold their rows and events."""
+    rows = sum(read_tail(context.fs, file.path, file.length).number_of_rows for file in files)
+    return rows * (len(_IDS) + len(target.table.columns)) <= _MAX_VALUES
 
 
 def _stage_by_bucket(

@@ -116,6 +116,8 @@ def stage_computed_rows(context: Context, rows: Any, target: StagingTarget, dire
     try:
         for index, column in enumerate(target.table.columns):
             require_writable(column, rows.column(value_name(index)))
+        for index in range(len(target.table.partition_columns)):
+            rows.column(partition_key(index)).validate(full=True)  # its bytes are UTF-8
     except LEFT_TO_SPARK:
         return None
     events = list(islice(changed_row_events(rows, target), _MAX_FILES + 1))
