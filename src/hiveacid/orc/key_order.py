@@ -66,7 +66,7 @@ def _stripe_run(file: Any, number: int) -> KeyRun | None:
 
 
 def _is_ascending(columns: Sequence[Any]) -> bool:
-    """Tell whether keys, given as columns of their parts, are strictly ascending."""
+    """Tell whether keys, given as columns of their parts, are strictly ascending; False if one has a null."""
     pairs = [(column.slice(0, len(column) - 1), column.slice(1)) for column in columns]
     # (a1, b1, c1) < (a2, b2, c2), built from the last key part to the first
     ascending = reduce(
@@ -74,7 +74,7 @@ def _is_ascending(columns: Sequence[Any]) -> bool:
         reversed(pairs[:-1]),
         pc.less(*pairs[-1]),
     )
-    return bool(pc.all(ascending, min_count=0).as_py())
+    return bool(pc.all(ascending, skip_nulls=False, min_count=0).as_py())
 
 
 def sort_by_key(rows: Any, key: Sequence[str]) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyorc
 import pytest
 
 from hiveacid.errors import BadFileError
-from hiveacid.orc.key_order import KeyRun, read_keys_if_ascending
+from hiveacid.orc.key_order import KeyRun, read_keys_if_ascending, sort_by_key
 from hiveacid.orc.splicing import HEADER, merged_tail, place_stripes, read_stripes
 from hiveacid.spark.write.acid_events import StagedKind
 from hiveacid.spark.write.publish import StagedFile
@@ -102,3 +103,10 @@ def test_files_that_overlap_or_hold_several_buckets_are_left_as_they_are(tmp_pat
         before = [Path(one.path).read_bytes() for one in (low, other)]
         assert splice_by_bucket(FS, [low, other]) is None, keys
         assert [Path(one.path).read_bytes() for one in (low, other)] == before
+
+
+def test_rows_are_sorted_though_new_rows_without_ids_lie_between_them() -> None:
+    """A MERGE brings changed rows, which have ids, and new ones in any order."""
+    rows = pa.table({"writeid": [5, None, 3], "bucketid": [1, None, 1], "rowid": [0, None, 2]})
+    ordered = sort_by_key(rows, ("writeid", "bucketid", "rowid"))
+    assert ordered.column("writeid").to_pylist() == [3, 5, None]
