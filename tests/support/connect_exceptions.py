@@ -13,6 +13,7 @@ EXCEPTIONS = {
     "spark/test_conditions.py": "conditions are read from Spark's own trees: " + JVM,
     "spark/test_object_store.py": "the server of the tests has no jars of s3a://",
     "spark/test_search_argument.py": "row groups are skipped by Java objects: " + JVM,
+    "spark/test_file_skipping.py": "files are skipped by what Java objects tell: " + JVM,
     "spark/test_relations.py": "Spark's own parser: " + JVM,
     "spark/test_plans.py": "the plans of classic Spark: " + JVM,
     "spark/test_round_trips.py": "counts round trips to it: " + JVM,

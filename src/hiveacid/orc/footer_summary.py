@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from hiveacid.orc.compression_chunks import DEFAULT_BLOCK_SIZE, MAX_BLOCK, Compr
 from hiveacid.orc.lru_cache import LruCache
 from hiveacid.orc.protobuf import WireError, read_fields
 from hiveacid.orc.schema import row_schema
-from hiveacid.orc.statistics import decode_statistics
+from hiveacid.orc.statistics import HIVE_8732, decode_statistics
 from hiveacid.orc.tail import (
     BUCKET,
     FIRST_READ,
@@ -32,17 +33,19 @@ from hiveacid.orc.tail import (
 from hiveacid.ports.file_system import FileSystem
 
 _MAX_SUMMARIES = 200_000  # 0.5 KB each
+_MAX_STATISTICS = 64 << 20  # bytes of memory for the statistics of all columns
 
 FileKey = tuple[str, int, int]
 """Path, size in bytes and modification time in ms (0 if unknown) of a file."""
 
 
 class SummaryCache:
-    """LRU cache of file summaries; equal schemas share one object."""
+    """LRU cache of file summaries; equal schemas share one object. Column statistics have a cache of their own."""
 
     def __init__(self) -> None:
         """Start empty."""
         self._known: LruCache[FileSummary] = LruCache(_MAX_SUMMARIES, _MAX_SUMMARIES)
+        self._statistics: LruCache[tuple[bytes, ...]] = LruCache(_MAX_STATISTICS, _MAX_SUMMARIES)
         self._lock = threading.Lock()
         self._schemas: dict[Struct, Struct] = {}
         self._last: Struct | None = (
@@ -54,8 +57,18 @@ class SummaryCache:
         entry = self._known.get(key) if key[-1] else None
         return None if entry is None else entry[0]
 
+    def statistics(self, key: FileKey) -> tuple[bytes, ...]:
+        """Return a file's column statistics (`FileSummary`); none if they are absent, or if the file may have changed."""
+        entry = self._statistics.get(key) if key[-1] else None
+        return () if entry is None else entry[0]
+
     def put(self, key: FileKey, summary: FileSummary) -> FileSummary:
-        """Add a summary and return it."""
+        """Add a summary and return it, without its column statistics."""
+        statistics = summary.statistics
+        if statistics:
+            summary = summary._replace(statistics=())
+            if key[-1]:
+                self._statistics.put(key, statistics, sum(map(sys.getsizeof, (statistics, *statistics))))
         schema = self._last
         if summary.schema is not schema:  # usually it is: `_columns` returns one object for equal types
             with self._lock:
@@ -91,7 +104,8 @@ class FileSummary(NamedTuple):
     """Number of rows, columns and, for an ACID file, ranges of its key parts (None without statistics).
 
     ``schema``: the table's columns. ``has_events``: the file may hold update or delete events. A delete delta's file holds
-    them; a file of ACID v1 may hold them beside inserts.
+    them; a file of ACID v1 may hold them beside inserts. ``statistics``: of each ORC column, as stored in the footer; empty
+    if they are unusual, or from a writer whose statistics of strings were wrong (before HIVE-8732).
     """
 
     rows: int
@@ -101,6 +115,7 @@ class FileSummary(NamedTuple):
     write_id: Range | None = None
     bucket: Range | None = None
     row_id: Range | None = None
+    statistics: tuple[bytes, ...] = ()
 
     @property
     def keys(self) -> tuple[Key, Key] | None:
@@ -174,7 +189,9 @@ def _range(tail: OrcTail, column: int) -> Range | None:
 def _summarize_end(data: bytes, size: int) -> FileSummary | None:
     """Return the summary from the last bytes of a file; None for whatever is unusual. Raises WireError."""
     end = len(data) - 1 - data[-1]
-    length, codec, block_size = _postscript(data[end:-1]) if end > 0 else (len(data), Compression.NONE, 0)
+    length, codec, block_size, writer = (
+        _postscript(data[end:-1]) if end > 0 else (len(data), Compression.NONE, 0, 0)
+    )
     start = end - length
     if start < 0:
         return None
@@ -211,7 +228,8 @@ def _summarize_end(data: bytes, size: int) -> FileSummary | None:
     bucket, row_id = _integers(keys[BUCKET])[1], _integers(keys[ROW_ID])[1]
     if operation is None or (write_id is not None and write_id.high > LAST_ID):
         return None
-    return FileSummary(rows, schema, True, rows > 0 and operation.high > 0, write_id, bucket, row_id)  # noqa: FBT003
+    usable = tuple(value for value in statistics if isinstance(value, bytes) and writer >= HIVE_8732)
+    return FileSummary(rows, schema, True, rows > 0 and operation.high > 0, write_id, bucket, row_id, usable)  # noqa: FBT003
 
 
 _STRIPES, _TYPES, _ROWS, _STATISTICS, _STRIDE = 3, 4, 6, 7, 8  # of the footer
@@ -233,13 +251,13 @@ def _rows_of_stripes(stripes: Sequence[int | bytes], end: int) -> int | None:
 
 
 @lru_cache(maxsize=1000)
-def _postscript(data: bytes) -> tuple[int, Compression, int]:
-    """Return the footer's length, its codec and the block size. Raises WireError."""
+def _postscript(data: bytes) -> tuple[int, Compression, int, int]:
+    """Return the footer's length, its codec, the block size and the version of the writer. Raises WireError."""
     postscript = parse_postscript(data)
-    length, codec, block_size = map(postscript.integer, (1, 2, 3))
+    length, codec, block_size, writer = map(postscript.integer, (1, 2, 3, 6))
     if (block_size or 0) > MAX_BLOCK or (codec or 0) not in list(Compression):
         raise WireError("a codec or block size that cannot be")
-    return length or 0, Compression(codec or 0), block_size or DEFAULT_BLOCK_SIZE
+    return length or 0, Compression(codec or 0), block_size or DEFAULT_BLOCK_SIZE, writer or 0
 
 
 @lru_cache(maxsize=200)

@@ -10,6 +10,8 @@ from typing import TypeAlias, overload
 from hiveacid.errors import BadFileError
 from hiveacid.orc.protobuf import Message, WireError
 
+HIVE_8732 = 1
+"""The writer version since which statistics of strings are correct."""
 Value: TypeAlias = int | float | str | Decimal | None
 
 

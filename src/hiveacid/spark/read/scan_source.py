@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,8 @@ class ScanSource:
     ``files``: footers of ORC files by absolute path. ``arguments``: returns ORC search-argument options for files of
     a recipe. ``delete_bitmap``: returns the delete bitmap of locations, None where a delete join is needed.
     ``memo``: results that follow from the locations of the scan and ``files`` alone. ``index_ahead``: returns Spark's file
-    index of a group if it was made ahead, else None.
+    index of a group if it was made ahead, else None. ``skipped``: paths of data files that need not be read; ``memo`` follows
+    from them, too.
     """
 
     facts: SparkFacts
@@ -57,6 +58,7 @@ class ScanSource:
     delete_bitmap: Callable[[Sequence[Location]], BitmapLookup | None] = lambda _: None
     memo: PlanMemo = field(default_factory=PlanMemo, compare=False, repr=False)
     index_ahead: Callable[[FileGroup], Any] = lambda _: None
+    skipped: Collection[str] = frozenset()
 
 
 def filter_files(files_of: FilesOf, condition: Callable[[Location, DataFile], bool]) -> FilesOf:
@@ -91,13 +93,13 @@ def data_directories(location: Location) -> Sequence[AcidDirectory]:
 def _files_with_rows(
     source: ScanSource, location: Location, directories: Iterable[AcidDirectory]
 ) -> Iterable[tuple[DataFile, ReadOptions, str | None]]:
-    """Yield the files that have rows, and whether the scan must check the write ids of these."""
+    """Yield the files that have rows and are not skipped, and whether the scan must check the write ids of these."""
     for directory in directories:
         check = directory.validity is not RangeShare.ALL
         for file in directory.acid_files:
             path = f"{location.root}/{file.path}"
             footer = source.files[path]
-            if footer.rows:
+            if footer.rows and path not in source.skipped:
                 original = None if footer.copy is None else spark_path(path)
                 yield file, ReadOptions(check, footer.recipe, original), footer.copy
 

@@ -18,13 +18,11 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from hiveacid.core.schema.types import Primitive, parse_type
-from hiveacid.orc.statistics import ColumnStatistics
+from hiveacid.orc.statistics import HIVE_8732, ColumnStatistics
 from hiveacid.orc.tail import OrcTail
 from hiveacid.table.arrow_read.comparisons import WHOLE
 from hiveacid.table.arrow_read.file_values import FIRST_GREGORIAN
 from hiveacid.table.arrow_read.truth import ALWAYS
-
-_HIVE_8732 = 1  # the writer version since which statistics of strings are correct
 
 
 def possible_fragments(guarantees: Sequence[Any], schema: Any, predicate: Any) -> list[int]:
@@ -105,7 +103,7 @@ def _bound(tail: OrcTail, hive: str, value: Any, data_type: Any) -> Any:
                 return pa.scalar(value, data_type)
             case int() if kind.name == "date" and value >= FIRST_GREGORIAN:
                 return pa.scalar(value, pa.int32()).cast(data_type)
-            case str() if kind.name in ("string", "varchar") and tail.writer_version >= _HIVE_8732:
+            case str() if kind.name in ("string", "varchar") and tail.writer_version >= HIVE_8732:
                 return pa.scalar(value, data_type)
             case Decimal() if kind.name == "decimal" and math.isfinite(value):
                 return pa.scalar(value, data_type)

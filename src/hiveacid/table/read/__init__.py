@@ -4,8 +4,9 @@ A read takes these steps:
 
 1. ``scan.list_snapshot`` lists the partitions and selects the directories that the snapshot sees.
 2. ``footers`` reads each ORC footer once.
-3. ``load_delete_bitmap`` loads delete events as a bitmap where they fit into memory.
-4. ``spark.read`` makes the plan.
+3. ``file_skipping`` leaves out files that hold no row of a condition.
+4. ``load_delete_bitmap`` loads delete events as a bitmap where they fit into memory.
+5. ``spark.read`` makes the plan.
 
 ``time_travel`` turns a write id or a timestamp into a valid write-id list. ``change_feed`` reads the changes that were
 committed between two such lists. ``history`` and ``inventory`` need no Spark.

@@ -20,9 +20,10 @@ from hiveacid.spark.predicates.search_argument import SearchArgument, search_arg
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns
 from hiveacid.spark.session.plan_lifetime import PlanWatch
-from hiveacid.storage.locations import Location
+from hiveacid.storage.locations import Location, PlanMemo
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
+from hiveacid.table.read.file_skipping import files_to_skip
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.garbage_collection import rare_collections
 from hiveacid.table.read.index_ahead import index_made_ahead
@@ -162,6 +163,9 @@ def scan_locations(
         )
         if argument is not None:
             source = replace(source, arguments=argument.reader_options)
+            skipped = files_to_skip(context, table, locations, footers, argument.leaves)
+            if skipped:
+                source = replace(source, skipped=skipped, memo=PlanMemo())
         return scan(
             source, locations, footers.bounds, originals=footers.numbered, current=current, counted=counted
         )
