@@ -26,11 +26,15 @@ from hive_server import HiveServers
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def hive(request: pytest.FixtureRequest, postgres_server: Server) -> Iterator[HiveServers]:
-    """Return servers whose metastore runs; modules that say CLEANS have its cleaner at work."""
+    """Return servers whose metastore runs; modules that say CLEANS or INITIATES have its cleaner or initiator at work."""
     if not is_installed(request.param) or java_home() is None:
         pytest.skip(f"Hive {request.param} is not installed: make interop-hive fetches it")
-    cleans = getattr(request.module, "CLEANS", False)
-    made = HiveServers(request.param, postgres_server, cleans=cleans)  # type: ignore[arg-type]
+    made = HiveServers(
+        request.param,
+        postgres_server,  # type: ignore[arg-type]
+        cleans=getattr(request.module, "CLEANS", False),
+        initiates=getattr(request.module, "INITIATES", False),
+    )
     try:
         made.start_metastore()
         yield made

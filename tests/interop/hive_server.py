@@ -184,12 +184,14 @@ class HiveServers:
         *,
         timeout: int = _LONG,
         cleans: bool = False,
+        initiates: bool = False,
         more: Mapping[str, str] = _NOTHING,
         java: Sequence[str] = (),
         root: str | None = None,
         jars: Sequence[Path] = (),
     ) -> None:
         self.settings, self._java = more, java  # settings on top of the others, options of all JVMs
+        self.initiates = initiates  # whether 3.1's initiator is at work: at its start, it takes jobs back from dead workers
         self.cleans = cleans  # whether the metastore's cleaner is at work, as often as can be
         self.timeout = timeout  # seconds until a silent transaction is aborted
         self.version = version
@@ -316,7 +318,7 @@ class HiveServers:
             workers=4 if self.is_hive3 else 1,  # one of 3.1 looks at the queue every ten seconds
             # 3.1 has no cleaner without it. It also forgets write ids of committed transactions every two seconds, which
             # writes the list of an old snapshot in another way.
-            initiator=str(self.cleans and self.is_hive3).lower(),
+            initiator=str((self.cleans or self.initiates) and self.is_hive3).lower(),
         )
         pairs = [line.split("=", 1) for line in text.splitlines() if line]
         if self.is_hive3:
