@@ -64,16 +64,6 @@ def _abort_what_is_left(acid: AcidSession) -> None:
     assert store.show_locks() == ()
 
 
-def _wait_for_the_abort(acid: AcidSession) -> None:
-    """Wait until the session has aborted the failed statement by itself, long before the metastore's time-out."""
-    acid.context.read_leases.close()
-    store, deadline = acid.context.store, time.monotonic() + 60
-    while any(row.state == "OPEN" for row in store.show_transactions()):
-        assert time.monotonic() < deadline, store.show_transactions()
-        time.sleep(0.1)
-    assert store.show_locks() == ()
-
-
 def _require(scene: Scene, session: Hive, wanted: list[tuple[int, str]]) -> dict[tuple[Any, ...], Any]:
     """Require of both engines these rows, and of the directory no damage; return the rows by their ids."""
     found = scene.rows()
@@ -87,24 +77,14 @@ def _require(scene: Scene, session: Hive, wanted: list[tuple[int, str]]) -> dict
 
 @pytest.mark.parametrize("back", ["after the tasks", "before the end"])
 @pytest.mark.parametrize("name", ["insert", "merge"])
-def test_a_statement_is_done_or_never_was(scene: Scene, session: Hive, name: str, back: str) -> None:
-    """The statement succeeds if the metastore is back when it commits; else it ends with an error, and may be repeated."""
+def test_a_statement_waits_for_the_metastore(scene: Scene, session: Hive, name: str, back: str) -> None:
+    """Its calls are repeated until the transaction is about to expire."""
     spark = scene.acid.context.facts.spark
-    early = back == "before the end"
-    milliseconds = int((SECONDS + _START) * 1000 / 60) if early else 20
+    milliseconds = int((SECONDS + _START) * 1000 / 60) if back == "before the end" else 20
     _slow_rows(spark, milliseconds).createOrReplaceTempView("slow_ids")
     statement, wanted = {"insert": (INSERT, INSERTED), "merge": (MERGE, MERGED)}[name]
     before = scene.rows()
-    error = scene.during(lambda: scene.acid.sql(statement).collect())
-    print(f"OUTAGE {name}, back {back}: {error!r}"[:400])  # noqa: T201 - the table of docs/cluster.md
-    if early:
-        assert error is None
-    if error is not None:
-        assert isinstance(error, StoreUnavailableError), error
-        assert scene.rows() == before
-        _wait_for_the_abort(scene.acid)
-        _slow_rows(spark, 0).createOrReplaceTempView("slow_ids")
-        scene.acid.sql(statement).collect()
+    assert scene.during(lambda: scene.acid.sql(statement).collect()) is None
     found = _require(scene, session, wanted)
     kept = {identity: row for identity, row in before.items() if name == "insert" or row[0] >= 20}
     assert kept.items() <= found.items()

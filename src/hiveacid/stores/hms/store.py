@@ -77,6 +77,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             raise
         super().__init__(client, capabilities, own_clock, owner)
         self._limits = limits or Limits.of(Settings())
+        self._own_timeout = None
         self._dml_events = setting_definitions.DML_EVENTS.default
         self._listeners_configured: bool | None = None
         self._txn_client = Client(owner, "localhost", "hiveacid")
@@ -244,6 +245,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             return None
         if seconds <= 0:
             return None
+        self._own_timeout = seconds
         self.client.patience = min(self.client.patience, max(seconds / 3, 1.0))
         return seconds
 
@@ -301,6 +303,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             self._recorded_writes.pop(txn_id, None)
             self._plain_tables.pop(txn_id, None)
         self._running_jobs.pop(txn_id, None)
+        self.client.lifetimes.ended([txn_id])
 
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:  # noqa: ARG002
         """See :class:`hiveacid.ports.transactions.TransactionPort`. Raises UnsupportedFeatureError: none are kept."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
@@ -14,7 +13,6 @@ from typing import Any, TypeVar
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError, SQLAlchemyError
 
-from hiveacid.core.model import TxnId
 from hiveacid.errors import (
     CommitStateUnknownError,
     ConfigError,
@@ -24,6 +22,7 @@ from hiveacid.errors import (
     StoreUnavailableError,
 )
 from hiveacid.ports.clock import Clock
+from hiveacid.stores.lifetimes import Lifetimes
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, dialect_of
 from hiveacid.stores.sql.store_url import parse_store_url
@@ -45,8 +44,6 @@ _DENIED = (
     " the schema is made and brought up to date by its owner)"
 )
 _LONGEST_WAIT = 4.0  # seconds
-_SHARE = 0.9
-"""Part of a transaction's timeout during which calls to the store are repeated; the rest is left for the answer."""
 
 
 class Database:
@@ -232,49 +229,6 @@ class SqlBase:
         self._database = database
         self._limits = limits
         self._clock = clock
-
-
-class Lifetimes:
-    """Time for which it is useful to try to reach the database again: until shortly before transactions expire.
-
-    A transaction that has expired here may still be open in the store, because the database's clock decides. Several
-    threads may call the methods.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._timeouts: dict[TxnId, int] = {}  # ms
-        self._ends: dict[TxnId, int] = {}  # ms since the epoch
-
-    def opened(self, txn_ids: Iterable[TxnId], timeout: float, moment: int) -> None:
-        """Record transactions with a ``timeout`` (seconds). ``moment``: time in ms just before the call that opened them."""
-        with self._lock:
-            for txn_id in txn_ids:
-                self._timeouts[txn_id] = int(timeout * 1000)
-                self._ends[txn_id] = moment + int(timeout * 1000 * _SHARE)
-
-    def record_heartbeat(self, txn_ids: Iterable[TxnId], moment: int) -> None:
-        """Record that the store has received a heartbeat sent at the time ``moment`` (ms)."""
-        with self._lock:
-            for txn_id in txn_ids:
-                if txn_id in self._timeouts:
-                    self._ends[txn_id] = moment + int(self._timeouts[txn_id] * _SHARE)
-
-    def ended(self, txn_ids: Iterable[TxnId]) -> None:
-        """Forget transactions."""
-        with self._lock:
-            for txn_id in txn_ids:
-                self._timeouts.pop(txn_id, None)
-                self._ends.pop(txn_id, None)
-
-    def remaining(self) -> float:
-        """Return the seconds until the last open transaction is about to expire; 0 if none is open."""
-        now = self._clock.now()
-        with self._lock:
-            for txn_id in [txn_id for txn_id, end in self._ends.items() if end <= now]:
-                del self._ends[txn_id], self._timeouts[txn_id]
-            return max((end - now for end in self._ends.values()), default=0) / 1000
 
 
 class _LostCommit(Exception):  # noqa: N818 - never leaves this module

@@ -7,6 +7,7 @@ import os
 import random
 import threading
 from collections.abc import Mapping
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -22,15 +23,17 @@ from hiveacid.stores.hms.thrift.connection import (
     require_library,
 )
 from hiveacid.stores.hms.thrift.protocol import METHODS
+from hiveacid.stores.lifetimes import Lifetimes
 
 logger = logging.getLogger(__name__)
 
 ROUNDS = 3
 """Rounds over all servers before a call fails, about two seconds with the pauses.
 
-Each further server adds a round, because a server that hangs takes the time of the others.
+Each further server adds a round, because a server that hangs takes the time of the others. While a transaction of this client
+is open, rounds follow until it is about to expire.
 """
-_PAUSE, _LONGEST = 0.5, 4  # seconds, doubled at each round; at most so many times
+_PAUSE, _DOUBLINGS = 0.5, 2  # seconds, doubled at each round; at most so many times
 _MAX_IDLE = 4
 _SHORT = frozenset(
     {"getVersion", "get_config_value", "heartbeat_txn_range"}
@@ -61,6 +64,7 @@ class MetastoreClient:
         require_library()
         self._address = address
         self._clock = clock
+        self.lifetimes = Lifetimes(clock)
         self._lock = threading.Lock()
         self._idle: list[ThriftConnection] = []
         self.patience = min(address.timeout, _LONGEST_SHORT)  # for the answers of short calls, in seconds
@@ -80,9 +84,18 @@ class MetastoreClient:
         """
         retryable = METHODS[method].retryable
         trouble: Exception | None = None
-        for turn in range(ROUNDS + len(self._address.servers) - 1):
+        rounds = ROUNDS + len(self._address.servers) - 1
+        for turn in count():
+            remaining = self.lifetimes.remaining() if turn >= rounds else 0.0
+            if turn >= rounds and not remaining:
+                break
+            if turn == rounds:
+                logger.warning(
+                    "the metastore %s cannot be reached; trying for another %.0f s, until the open transactions are about "
+                    "to expire", self, remaining,
+                )  # fmt: skip
             if turn:
-                self._clock.sleep(_PAUSE * min(2 ** (turn - 1), _LONGEST) * random.uniform(0.5, 1.0))  # noqa: S311 - a pause
+                self._clock.sleep(_PAUSE * 2 ** min(turn - 1, _DOUBLINGS) * random.uniform(0.5, 1.0))  # noqa: S311 - a pause
             try:
                 return self._once(method, values)
             except Unreachable as error:

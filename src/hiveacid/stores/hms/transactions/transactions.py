@@ -17,6 +17,7 @@ from hiveacid.errors import (
     TransactionAbortedError,
     TransactionStateError,
 )
+from hiveacid.ports.clock import Clock
 from hiveacid.ports.transactions import Client, HeartbeatAnswer, TransactionRow, TxnKind
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.stores import argument_validation
@@ -39,6 +40,8 @@ class MetastoreTransactions:
     client: MetastoreClient
     capabilities: Capabilities
     _limits: Limits
+    clock: Clock
+    _own_timeout: float | None  # the metastore's own hive.txn.timeout in seconds, None if unknown
     _txn_client: Client  # of the transactions that were opened last
 
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
@@ -52,8 +55,11 @@ class MetastoreTransactions:
         )
         if self.capabilities.txn_types:
             request.txn_type = _TYPES.get(kind)
+        sent = self.clock.now()
         answer = self.client.call("open_txns", request)
-        return tuple(TxnId(checked_id(txn_id)) for txn_id in sorted(answer.txn_ids))
+        opened = tuple(TxnId(checked_id(txn_id)) for txn_id in sorted(answer.txn_ids))
+        self.client.lifetimes.opened(opened, self._own_timeout or self._limits.txn_timeout, sent)
+        return opened
 
     def valid_txns(self) -> ValidTxnList:
         """Return the current snapshot."""
@@ -138,12 +144,16 @@ class MetastoreTransactions:
         """Send a heartbeat, one call per run of consecutive ids, so that no other client's transactions are kept alive."""
         aborted: set[int] = set()
         missing: set[int] = set()
+        sent = self.clock.now()
         for low, high in _runs(sorted(set(txn_ids))):
             answer = self.client.call(
                 "heartbeat_txn_range", protocol.HeartbeatTxnRangeRequest(min=low, max=high)
             )
             aborted |= answer.aborted or set()
             missing |= answer.nosuch or set()
+        ended = {*map(TxnId, aborted), *map(TxnId, missing)}
+        self.client.lifetimes.record_heartbeat(set(txn_ids) - ended, sent)
+        self.client.lifetimes.ended(ended)
         return HeartbeatAnswer(tuple(map(TxnId, sorted(aborted))), tuple(map(TxnId, sorted(missing))))
 
     def show_transactions(self) -> tuple[TransactionRow, ...]:

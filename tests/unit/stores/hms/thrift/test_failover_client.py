@@ -150,6 +150,28 @@ def test_a_lost_answer_is_asked_for_again_where_that_does_no_harm(start: Callabl
     assert len(server.calls) == 3
 
 
+def test_calls_are_repeated_until_the_open_transaction_is_about_to_expire(
+    start: Callable[[Answer], Server],
+) -> None:
+    """With the pauses, thirty lost answers are a minute; a transaction of 300 seconds can still commit then."""
+    answers = iter([HANG_UP] * 30 + [{"success": "4.0.1"}])
+    server = start(lambda *_: next(answers, HANG_UP))
+    clock = ManualClock()
+    one = MetastoreClient(MetastoreAddress((("127.0.0.1", server.port),), timeout=20), clock)
+    one.lifetimes.opened([TxnId(7)], 300, clock.now())
+    begin = clock.now()
+    assert one.call("getVersion") == "4.0.1"
+    with pytest.raises(StoreUnavailableError):
+        one.call("getVersion")
+    assert 260 <= (clock.now() - begin) / 1000 <= 280
+    one.lifetimes.opened([TxnId(8)], 300, clock.now())
+    one.lifetimes.ended([TxnId(8)])
+    calls = len(server.calls)
+    with pytest.raises(StoreUnavailableError):
+        one.call("getVersion")
+    assert len(server.calls) == calls + ROUNDS
+
+
 def test_what_may_not_be_repeated_is_sent_once(start: Callable[[Answer], Server]) -> None:
     server = start(lambda *_: HANG_UP)
     with pytest.raises(CommitStateUnknownError, match="commit_txn"):
