@@ -1,4 +1,4 @@
-"""What was measured: as values, a printed table, JSON and a chart."""
+"""What was measured: as values, a printed table, JSON and charts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from measure import Figure
@@ -112,30 +113,53 @@ def save(results: Sequence[Result], directory: Path, **facts: object) -> None:
     (directory / "bench.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
-def chart(results: Sequence[Result], path: Path) -> None:
-    """Draw the ratio of each result as a bar, the aim as a mark; red where it is missed."""
+def charts(results: Sequence[Result], directory: Path) -> None:
+    """Draw ``SECTION.svg`` for each section: the time of the others relative to ours, or ours by the amount of work."""
     mpl = import_module("matplotlib")  # takes a second, and is needed here only
     mpl.use("Agg")
+    mpl.rcParams |= {"svg.hashsalt": "hiveacid", "svg.fonttype": "none"}  # the same file for the same figures
     plt = import_module("matplotlib.pyplot")
+    for section in dict.fromkeys(one.section for one in results):
+        drawn = [one for one in results if one.section == section]
+        alone = all(len(one.figures) == 1 for one in drawn)
+        figure = _growth_chart(plt, drawn) if alone else _comparison_chart(plt, drawn)
+        figure.tight_layout()
+        figure.savefig(directory / f"{section}.svg", metadata={"Date": None})
+        plt.close(figure)
 
-    found = [(one, ratio) for one in results if (ratio := one.ratio()) is not None][::-1]
-    figure, axes = plt.subplots(figsize=(10, 1 + 0.22 * len(found)))
-    missed = [one.aim is not None and ratio > one.aim for one, ratio in found]
-    axes.barh(
-        range(len(found)),
-        [ratio for _, ratio in found],
-        color=["#c0392b" if bad else "#2471a3" for bad in missed],
-    )
-    for place, (one, _) in enumerate(found):
-        if one.aim is not None:
-            axes.plot([one.aim, one.aim], [place - 0.4, place + 0.4], color="black")
-    labels = [f"{one.section}: {one.case}, {one.what} ({one.against})" for one, _ in found]
-    axes.set_yticks(range(len(found)), labels, fontsize=6)
-    axes.axvline(1, color="grey", linewidth=0.5)
-    axes.set_xlabel("seconds of hiveacid ÷ those of the limit; black: the aim")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+
+def _comparison_chart(plt: Any, results: Sequence[Result]) -> Any:
+    """Draw a line for each result that has peers, with a dot for each engine; right of 1 is slower than hiveacid."""
+    peered = [one for one in results if set(one.figures) - {OURS, FLAT, "its quiet time"}] or results
+    rows = [one for one in peered if OURS in one.figures and one.figures[OURS].seconds][::-1]
+    figure, axes = plt.subplots(figsize=(9, 1.2 + 0.24 * len(rows)))
+    names = list(dict.fromkeys(name for one in rows for name in one.figures if name != OURS))
+    for name in names:
+        places = [place for place, one in enumerate(rows) if name in one.figures]
+        times = [rows[place].figures[name].seconds / rows[place].figures[OURS].seconds for place in places]
+        axes.scatter(times, places, s=28, label="plain Spark" if name == FLAT else name, zorder=3)
+    axes.axvline(1, color="black", linewidth=1, label=OURS)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_yticks(range(len(rows)), [f"{one.case}: {one.what}" for one in rows], fontsize=7)
+    axes.grid(axis="both", linewidth=0.3)
+    axes.set_xlabel("time, relative to that of hiveacid (right of 1: slower than hiveacid)")
+    axes.legend(fontsize=7, loc="best")
+    return figure
+
+
+def _growth_chart(plt: Any, results: Sequence[Result]) -> Any:
+    figure, axes = plt.subplots(figsize=(9, 4))
+    for case in dict.fromkeys(one.case for one in results):
+        points = sorted((one.work, one.figures[OURS].seconds) for one in results if one.case == case)
+        axes.plot(*zip(*points, strict=True), marker="o", label=case)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("amount")
+    axes.set_ylabel("seconds")
+    axes.grid(which="both", linewidth=0.3)
+    axes.legend(fontsize=7)
+    return figure
 
 
 def show(console: Console, results: Sequence[Result]) -> None:

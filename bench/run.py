@@ -7,7 +7,8 @@ make bench-quick                                  1 million rows, a few minutes
 make bench ARGS="--rows 3000000 --sections read"  part of it
 
 All in one session, each action in turn with the others' like it, medians of some runs. A shared machine is noisy:
-trust ratios, and CPU seconds more than those on the clock. Results: bench/results/bench.json and bench.png.
+trust ratios, and CPU seconds more than those on the clock. Results: bench/results/bench.json, and a chart
+for each section.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import small
 import without_spark
 import writing
 from measure import Meter
-from results import Result, chart, save, show
+from results import Result, charts, save, show
 from rich.console import Console
 
 import hiveacid
@@ -67,7 +68,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--peers", default="Delta,Iceberg", help="those beside plain Spark; empty: none")
     parser.add_argument("--memory", default="6g", help="of the driver")
     parser.add_argument("--quick", action="store_true", help="a tenth of it: 1 million rows, 3 runs")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where bench.json and bench.png go")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where bench.json and the charts go")
     found = parser.parse_args()
     if found.quick:
         found.rows, found.runs = found.rows // 10, 3
@@ -111,8 +112,8 @@ def main() -> None:
                     console.print(f"{one.case}, {one.what}: {one.figures['hiveacid'].seconds:.2f} s {said}")
         spark.stop()
     show(console, results)
-    chart(results, arguments.results / "bench.png")
-    console.print(f"== {arguments.results}/bench.json, bench.png")
+    charts(results, arguments.results)
+    console.print(f"== {arguments.results}/bench.json and charts")
 
 
 if __name__ == "__main__":

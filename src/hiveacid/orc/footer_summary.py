@@ -144,23 +144,36 @@ def read_summary(fs: FileSystem, path: str, size: int) -> FileSummary:
 
 def summarize(tail: OrcTail) -> FileSummary:
     """Return the summary of a tail. Raises BadFileError."""
-    schema = row_schema(tail)
+    schema, rows = row_schema(tail), tail.number_of_rows
+    statistics = tail.column_statistics.raw if tail.row_index_stride else ()
+    statistics = _usable_statistics(statistics, rows, tail.writer_version)
     if not tail.is_acid:
-        return FileSummary(tail.number_of_rows, schema)
+        return FileSummary(rows, schema, statistics=statistics)
     write_id = _range(tail, ORIGINAL_WRITE_ID)
     if write_id is not None and write_id.high > LAST_ID:
         raise BadFileError(
             f"the write id {write_id.high} is above {LAST_ID}, the highest that can be", path=tail.path
         )
     return FileSummary(
-        tail.number_of_rows,
+        rows,
         schema,
         is_acid=True,
-        has_events=tail.number_of_rows > 0 and _has_events(tail),
+        has_events=rows > 0 and _has_events(tail),
         write_id=write_id,
         bucket=_range(tail, BUCKET),
         row_id=_range(tail, ROW_ID),
+        statistics=statistics,
     )
+
+
+def _usable_statistics(raw: tuple[bytes, ...], rows: int, writer_version: int) -> tuple[bytes, ...]:
+    """Return the statistics of all columns, or none (see `FileSummary`)."""
+    if writer_version < HIVE_8732 or not raw:
+        return ()
+    try:
+        return raw if decode_statistics(raw[0]).count == rows else ()
+    except WireError:
+        return ()
 
 
 def _has_events(tail: OrcTail) -> bool:
@@ -217,8 +230,10 @@ def _summarize_end(data: bytes, size: int) -> FileSummary | None:
     is_acid, schema = _columns(types)
     if _rows_of_stripes(fields[_STRIPES], start + size - len(data)) != rows:
         return None
+    raw = tuple(value for value in statistics if isinstance(value, bytes))
+    usable = _usable_statistics(raw, rows, writer if stride and len(raw) == len(types) else 0)
     if not is_acid:
-        return FileSummary(rows, schema)
+        return FileSummary(rows, schema, statistics=usable)
     keys = [value for value in statistics[: ROW_ID + 1] if isinstance(value, bytes)]
     if not stride or len(statistics) != len(types) or len(keys) <= ROW_ID:
         return None
@@ -228,7 +243,6 @@ def _summarize_end(data: bytes, size: int) -> FileSummary | None:
     bucket, row_id = _integers(keys[BUCKET])[1], _integers(keys[ROW_ID])[1]
     if operation is None or (write_id is not None and write_id.high > LAST_ID):
         return None
-    usable = tuple(value for value in statistics if isinstance(value, bytes) and writer >= HIVE_8732)
     return FileSummary(rows, schema, True, rows > 0 and operation.high > 0, write_id, bucket, row_id, usable)  # noqa: FBT003
 
 

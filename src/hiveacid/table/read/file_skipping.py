@@ -16,6 +16,7 @@ from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.evolution import Recipe
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, Union, parse_type
 from hiveacid.errors import BadFileError
+from hiveacid.orc.footer_summary import FileSummary
 from hiveacid.orc.statistics import ColumnStatistics, StatisticsList
 from hiveacid.orc.tail import ROW
 from hiveacid.spark.predicates.predicate_leaves import Interval, PredicateLeaf
@@ -37,7 +38,7 @@ def files_to_skip(
     footers: Footers,
     leaves: Sequence[PredicateLeaf],
 ) -> frozenset[str]:
-    """Return the paths of ACID data files without a row for which all ``leaves`` hold.
+    """Return the paths of data files, and of original files, without a row for which all ``leaves`` hold.
 
     None are returned beside update events of ACID v1, because the newest version of a row decides there, and none if they
     are few.
@@ -46,20 +47,22 @@ def files_to_skip(
         return frozenset()
     types = {column.name: parse_type(column.type) for column in table.columns}
     numbers = {column.name: number for number, column in enumerate(table.columns)}
-    column_ids: dict[tuple[int, int], list[int | None]] = {}  # by identity: equal schemas are one object
+    column_ids: dict[tuple[bool, int, int], list[int | None]] = {}  # equal schemas are one object
     skipped, files = [], 0
     for location in locations:
-        for file in (file for directory in data_directories(location) for file in directory.acid_files):
+        acid_files = (file for directory in data_directories(location) for file in directory.acid_files)
+        originals = (rows.file for rows in footers.numbered.get(location.root, ()))
+        for file in (*acid_files, *originals):
             path = f"{location.root}/{file.path}"
             footer, key = footers.files[path], (path, file.size, file.modified)
             files += footer.rows > 0
             summary, statistics = context.summaries.get(key), context.summaries.statistics(key)
             if not footer.rows or footer.copy is not None or summary is None or not statistics:
                 continue
-            kind = (id(summary.schema), id(footer.recipe))
+            kind = (summary.is_acid, id(summary.schema), id(footer.recipe))
             if kind not in column_ids:
                 column_ids[kind] = [
-                    _column_id(summary.schema, footer.recipe, numbers[leaf.column], types[leaf.column])
+                    _column_id(summary, footer.recipe, numbers[leaf.column], types[leaf.column])
                     for leaf in leaves
                 ]
             if not _may_hold(leaves, column_ids[kind], StatisticsList(path, statistics)):
@@ -67,12 +70,12 @@ def files_to_skip(
     return frozenset(skipped) if _MIN_SHARE * len(skipped) >= files else frozenset()
 
 
-def _column_id(schema: Struct, recipe: Recipe, number: int, table_type: HiveType) -> int | None:
-    """Return the ORC column id of a table's column in an ACID file; None if its statistics are not those of the values.
+def _column_id(summary: FileSummary, recipe: Recipe, number: int, table_type: HiveType) -> int | None:
+    """Return the ORC column id of a table's column in a file; None if its statistics are not those of the values.
 
     Columns are numbered in the order of the schema, those of a nested type after it.
     """
-    source = recipe.columns[number]
+    source, schema = recipe.columns[number], summary.schema
     if source.name is None or source.cut or source.problem is not None:
         return None
     names = [field.name for field in schema.fields]
@@ -85,7 +88,8 @@ def _column_id(schema: Struct, recipe: Recipe, number: int, table_type: HiveType
     stored = schema.fields[index].type
     if stored != table_type and not _are_ordered_alike(stored, table_type):
         return None
-    return ROW + 1 + sum(_count_columns(field.type) for field in schema.fields[:index])
+    root = ROW if summary.is_acid else 0
+    return root + 1 + sum(_count_columns(field.type) for field in schema.fields[:index])
 
 
 def _are_ordered_alike(stored: HiveType, table_type: HiveType) -> bool:

@@ -150,6 +150,7 @@ def scan_locations(
         footers = read_footers(context, table, locations, txn)
         if changing and footers.has_acid_v1_events:
             raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
+        originals = footers.numbered
         delete_bitmap = partial(load_delete_bitmap, context, table, write_ids, footers.bounds)
         source = ScanSource(
             context.facts,
@@ -166,9 +167,11 @@ def scan_locations(
             skipped = files_to_skip(context, table, locations, footers, argument.leaves)
             if skipped:
                 source = replace(source, skipped=skipped, memo=PlanMemo())
-        return scan(
-            source, locations, footers.bounds, originals=footers.numbered, current=current, counted=counted
-        )
+                originals = {
+                    root: tuple(rows for rows in files if f"{root}/{rows.file.path}" not in skipped)
+                    for root, files in originals.items()
+                }
+        return scan(source, locations, footers.bounds, originals=originals, current=current, counted=counted)
 
 
 ACID_V1_EVENTS = (

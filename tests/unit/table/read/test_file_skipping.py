@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from hiveacid.core.model import Column
 from hiveacid.core.schema.evolution import Matching, recipe
 from hiveacid.core.schema.types import Struct, parse_type
+from hiveacid.orc.footer_summary import FileSummary
 from hiveacid.orc.statistics import ColumnStatistics
 from hiveacid.spark.predicates.predicate_leaves import predicate_leaf
 from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
@@ -137,11 +138,15 @@ def test_the_column_of_a_file_whose_statistics_hold(
     assert isinstance(schema, Struct)
     columns = [Column("k", table_type)]
     by_name = recipe(columns, schema, Matching.NAME)
-    assert _column_id(schema, by_name, 0, parse_type(table_type)) == column_id
+    acid, original = FileSummary(1, schema, is_acid=True), FileSummary(1, schema)
+    assert _column_id(acid, by_name, 0, parse_type(table_type)) == column_id
+    of_original = None if column_id is None else column_id - 6
+    assert _column_id(original, by_name, 0, parse_type(table_type)) == of_original
 
 
 def test_a_column_found_by_its_position() -> None:
     schema = parse_type("struct<_col0:array<int>,_col1:int>")
     assert isinstance(schema, Struct)
     columns = [Column("a", "array<int>"), Column("k", "int")]
-    assert _column_id(schema, recipe(columns, schema, Matching.NAME), 1, parse_type("int")) == 9
+    summary = FileSummary(1, schema, is_acid=True)
+    assert _column_id(summary, recipe(columns, schema, Matching.NAME), 1, parse_type("int")) == 9
