@@ -110,10 +110,6 @@ class Compactions:
                 raise TimeoutError("no worker takes the request")
             time.sleep(0.02)
 
-    def drop_all(self) -> None:
-        """Empty the queue: the jobs of a worker that has died would stay for a day."""
-        self._run('DELETE FROM "COMPACTION_QUEUE"')
-
     def wait_for_cleaner(self, fs: FileSystem, location: str) -> None:
         """Wait until nothing is left that a compaction has made obsolete. Raises TimeoutError."""
         deadline = time.monotonic() + self._patience
