@@ -1,4 +1,4 @@
-"""How long a store that cannot be reached is tried again: as long as a client's open transactions can still commit."""
+"""Time limit of retries against an unreachable store: as long as a client's open transactions can still commit."""
 
 from __future__ import annotations
 
