@@ -47,7 +47,7 @@ def files_to_skip(
         return frozenset()
     types = {column.name: parse_type(column.type) for column in table.columns}
     numbers = {column.name: number for number, column in enumerate(table.columns)}
-    column_ids: dict[tuple[bool, int, int], list[int | None]] = {}  # equal schemas are one object
+    column_ids: dict[tuple[bool, int], list[int | None]] = {}  # there is one recipe for each schema
     skipped, files = [], 0
     for location in locations:
         acid_files = (file for directory in data_directories(location) for file in directory.acid_files)
@@ -59,7 +59,7 @@ def files_to_skip(
             summary, statistics = context.summaries.get(key), context.summaries.statistics(key)
             if not footer.rows or footer.copy is not None or summary is None or not statistics:
                 continue
-            kind = (summary.is_acid, id(summary.schema), id(footer.recipe))
+            kind = (summary.is_acid, id(footer.recipe))
             if kind not in column_ids:
                 column_ids[kind] = [
                     _column_id(summary, footer.recipe, numbers[leaf.column], types[leaf.column])
