@@ -135,3 +135,12 @@ def test_original_files_are_skipped_too(acid: AcidSession) -> None:
     assert _files(acid, "i = 16") == _files(acid, "i = 46") == 1
     assert _files(acid, "i IN (14, 16)") == 1
     assert _files(acid, "i BETWEEN 16 AND 46") == 4
+
+
+def test_numbers_after_nan_are_found(acid: AcidSession) -> None:
+    """A row group that begins with NaN has no other bounds, and its values are in none of the file."""
+    acid.sql(f"CREATE TABLE t (x DOUBLE) {ACID}")
+    value = "CASE WHEN id < 10000 THEN 1 WHEN id = 10000 THEN double('NaN') ELSE 100 END"
+    acid.sql(f"INSERT INTO t SELECT {value} FROM range(0, 10010, 1, 1)")
+    assert acid.sql("SELECT count(*) FROM t WHERE x = 100").first()[0] == 9
+    assert acid.sql("SELECT count(*) FROM t WHERE x BETWEEN 50 AND 200").first()[0] == 9

@@ -231,7 +231,8 @@ def _summarize_end(data: bytes, size: int) -> FileSummary | None:
     if _rows_of_stripes(fields[_STRIPES], start + size - len(data)) != rows:
         return None
     raw = tuple(value for value in statistics if isinstance(value, bytes))
-    usable = _usable_statistics(raw, rows, writer if stride and len(raw) == len(types) else 0)
+    complete = len(raw) == len(statistics) == len(types)
+    usable = _usable_statistics(raw, rows, writer if stride and complete else 0)
     if not is_acid:
         return FileSummary(rows, schema, statistics=usable)
     keys = [value for value in statistics[: ROW_ID + 1] if isinstance(value, bytes)]

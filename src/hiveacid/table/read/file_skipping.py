@@ -158,10 +158,13 @@ def _days(day: date) -> int:
 
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "LONG": int,
-    "FLOAT": float,
     "STRING": str,
     "DECIMAL": Decimal,
     "DATE": _days,
     "TIMESTAMP": _milliseconds,
 }
-"""Conversions of a leaf's values to those of statistics. Statistics of booleans have no bounds."""
+"""Conversions of a leaf's values to those of statistics.
+
+Statistics of booleans have no bounds. Those of floating point numbers are not used: where a row group begins with NaN, the
+bounds of the file leave out all values of this row group.
+"""
