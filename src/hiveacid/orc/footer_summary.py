@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from hiveacid.ports.file_system import FileSystem
 
 _MAX_SUMMARIES = 200_000  # 0.5 KB each
 _MAX_STATISTICS = 64 << 20  # bytes of memory for the statistics of all columns
+_BYTES_OVERHEAD = 41  # of an object of type bytes, with the reference to it
 
 FileKey = tuple[str, int, int]
 """Path, size in bytes and modification time in ms (0 if unknown) of a file."""
@@ -68,7 +68,8 @@ class SummaryCache:
         if statistics:
             summary = summary._replace(statistics=())
             if key[-1]:
-                self._statistics.put(key, statistics, sum(map(sys.getsizeof, (statistics, *statistics))))
+                size = sum(map(len, statistics)) + _BYTES_OVERHEAD * len(statistics)
+                self._statistics.put(key, statistics, size)
         schema = self._last
         if summary.schema is not schema:  # usually it is: `_columns` returns one object for equal types
             with self._lock:
@@ -171,7 +172,7 @@ def _usable_statistics(raw: tuple[bytes, ...], rows: int, writer_version: int) -
     if writer_version < HIVE_8732 or not raw:
         return ()
     try:
-        return raw if decode_statistics(raw[0]).count == rows else ()
+        return raw if _integers(raw[0])[0] == rows else ()
     except WireError:
         return ()
 
