@@ -49,13 +49,46 @@ def test_the_table_or_the_session_says(acid: AcidSession) -> None:
     assert acid.table("t").to_df().where("length(v) = 100").count() == 198
     acid.sql(CREATE.format("plain_t", "ORC", INSERT_ONLY))
     acid.sql(INSERT.format("plain_t"))
-    assert codecs(acid, "plain_t") == {"ZLIB"}
+    assert codecs(acid, "plain_t") == {"ZSTD"}
     acid.set(setting_definitions.ORC_COMPRESS.name, "LZ4")
     acid.sql(INSERT.format("plain_t"))
-    assert codecs(acid, "plain_t") == {"ZLIB", "LZ4"}
+    assert codecs(acid, "plain_t") == {"ZSTD", "LZ4"}
     acid.sql(CREATE.format("parquet_t", "PARQUET", INSERT_ONLY + ", 'parquet.compression'='GZIP'"))
     acid.sql(INSERT.format("parquet_t"))
     assert codecs(acid, "parquet_t") == {"GZIP"}
+
+
+@pytest.mark.parametrize(("level", "codec"), [("hive4", "ZSTD"), ("hive3", "ZLIB")])
+def test_the_default_is_the_best_codec_that_the_hive_of_the_level_reads(
+    acid: AcidSession, level: str, codec: str
+) -> None:
+    acid.sql(CREATE.format("t", "ORC", f", 'hiveacid.layout.level'='{level}'"))
+    acid.sql("INSERT INTO t VALUES (1000, 'written by the driver')")
+    acid.sql(INSERT.format("t"))
+    acid.sql("UPDATE t SET v = 'y' WHERE id IN (3, 1000)")
+    acid.sql(
+        "MERGE INTO t USING (VALUES (5, 'm')) s (id, v) ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
+    )
+    assert codecs(acid, "t") == {codec}
+    acid.table("t").compact("major")
+    acid.clean()
+    assert codecs(acid, "t") == {codec}
+    assert acid.table("t").to_df().where("v IN ('y', 'm')").count() == 3
+
+
+def test_files_of_several_codecs_are_read_and_compacted(acid: AcidSession) -> None:
+    acid.sql(CREATE.format("t", "ORC", ""))
+    for codec in ("ZLIB", "SNAPPY", "AUTO"):
+        acid.set(setting_definitions.ORC_COMPRESS.name, codec)
+        acid.sql(INSERT.format("t"))
+        acid.sql("DELETE FROM t WHERE id % 10 = 3")
+    rows = acid.table("t").to_df().count()
+    assert rows == 270
+    for kind in ("minor", "major"):
+        acid.table("t").compact(kind)
+        acid.clean()
+        assert codecs(acid, "t") == {"ZSTD"}, kind
+        assert acid.table("t").to_df().count() == rows
 
 
 def stripes(acid: AcidSession, directory: str) -> tuple[int, bool]:

@@ -93,8 +93,8 @@ SINGLE_BUCKET = TableProperty(
 )
 ORC_COMPRESS = TableProperty(
     "orc.compress",
-    setting_definitions.ORC_COMPRESS.kind,
-    f"the setting {setting_definitions.ORC_COMPRESS.name}; if it is not set, a stream takes {setting_definitions.DEFAULT_STREAM_CODEC}",
+    " | ".join(setting_definitions.ORC_CODECS),
+    f"the setting {setting_definitions.ORC_COMPRESS.name}",
     "Codec of new ORC files.",
     "ORC",
 )

@@ -127,13 +127,13 @@ DEFAULT_FILE_FORMAT_MANAGED = choice(
 )
 
 # --- files --------------------------------------------------------------------------------------
+ORC_CODECS = ("ZLIB", "NONE", "SNAPPY", "LZ4", "ZSTD")
 ORC_COMPRESS = choice(
     "hive.exec.orc.default.compress",
-    ("ZLIB", "NONE", "SNAPPY", "LZ4", "ZSTD"),
-    "Codec of ORC files, unless the table has orc.compress. Hive 3.1 cannot read ZSTD.",
-)
-DEFAULT_STREAM_CODEC = (
-    "SNAPPY"  # of ORC files of a stream where ORC_COMPRESS is not set: three times as fast as ZLIB
+    ("AUTO", *ORC_CODECS),
+    "Codec of new ORC files of a table without orc.compress. AUTO: ZSTD at layout level hive4. Hive 3.1 cannot read "
+    "it, so at hive3 AUTO is ZLIB, and SNAPPY for streams.",
+    "ZLIB",
 )
 ORC_STRIPE_SIZE = size(
     "hive.exec.orc.default.stripe.size", "67108864", "Bytes of a stripe of the ORC files that Spark writes."

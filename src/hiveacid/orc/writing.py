@@ -22,9 +22,6 @@ from hiveacid.orc.splicing import StripeBlock, read_stripes
 from hiveacid.orc.stored_values import arrow_type, has_early_fractions, to_stored_values
 from hiveacid.orc.tail import ACID_FIELDS
 
-CODECS = ("none", "zlib", "snappy", "lz4")
-"""Codecs that Hive 3.1 and Hive 4 read (``orc.compress``); only Hive 4 reads ZSTD."""
-
 _INSERT, _DELETE = 0, 2
 _BLOCK = 65536  # bytes of a compressed block
 _STRIDE = 10_000  # rows of a row group

@@ -23,7 +23,7 @@ def test_defaults_are_hives() -> None:
     assert settings.get(setting_definitions.XLOCK_WRITE) is False
     assert settings.get(setting_definitions.XLOCK_OVERWRITE) is True
     assert settings.get(setting_definitions.DYNAMIC_PARTITION_MODE) == "nonstrict"
-    assert settings.get(setting_definitions.ORC_COMPRESS) == "ZLIB"
+    assert settings.get(setting_definitions.ORC_COMPRESS) == "AUTO"
     assert settings.get(setting_definitions.DELTA_PCT_THRESHOLD) == 0.1
     assert settings.get("hive.compactor.delta.num.threshold") == 10
 

@@ -404,14 +404,18 @@ def test_insert_only_tables_get_a_delta_for_each_transaction(wh: Warehouse) -> N
 
 @pytest.mark.parametrize(
     ("given", "setting", "codec"),
-    [(None, None, "SNAPPY"), (None, "lz4", "LZ4"), ("zlib", "lz4", "ZLIB")],
+    [
+        ("", None, "ZSTD"),
+        (", 'hiveacid.layout.level'='hive3'", None, "SNAPPY"),
+        ("", "lz4", "LZ4"),
+        (", 'orc.compress'='zlib'", "lz4", "ZLIB"),
+    ],
 )
 def test_the_codec_is_that_of_the_table_or_of_the_settings(
-    wh: Warehouse, given: str | None, setting: str | None, codec: str
+    wh: Warehouse, given: str, setting: str | None, codec: str
 ) -> None:
-    own = f", 'orc.compress'='{given}'" if given else ""
     wh.create(
-        f"CREATE TABLE t (id INT, name STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true'{own})"
+        f"CREATE TABLE t (id INT, name STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true'{given})"
     )
     with wh.connect("t", settings={ORC_COMPRESS.name: setting} if setting else {}) as stream:
         send(stream, 1)
