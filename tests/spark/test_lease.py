@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections import deque
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -198,6 +200,31 @@ def test_the_jvm_hears_at_once_of_what_python_forgot(facts: SparkFacts, director
         assert not waiting
         release_unused_plans(facts, lambda watch=watch: int(watch.alive()))  # type: ignore[misc]
         assert not watch.alive()
+
+
+def test_queries_at_work_end_the_rounds(facts: SparkFacts, tmp_path: Path) -> None:
+    started, go_on = tmp_path / "started", tmp_path / "go_on"
+
+    def work(_row: object) -> None:
+        started.touch()
+        while not go_on.exists():
+            time.sleep(0.01)
+
+    def rounds(*, patient: bool) -> int:
+        sweeps = []
+        release_unused_plans(facts, lambda: sweeps.append(1) or 1, patient=patient)  # type: ignore[func-returns-value]
+        return len(sweeps)
+
+    query = threading.Thread(target=facts.spark.sparkContext.parallelize([1], 1).foreach, args=(work,))
+    query.start()
+    try:
+        while not started.exists():
+            time.sleep(0.01)
+        assert rounds(patient=False) == 2
+        assert rounds(patient=True) == 5
+    finally:
+        go_on.touch()
+        query.join()
 
 
 class _Told:

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.spark.parser.catalyst import java_class, scala_items
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.jobs import progress
 
 _RELATION = "HadoopFsRelation"
 _MAX_ROUNDS = 4
@@ -128,14 +129,17 @@ def _release_java_objects(client: Any) -> None:
         owner.garbage_collect_object(number, enqueue=False)
 
 
-def release_unused_plans(facts: SparkFacts, sweep: Callable[[], int]) -> None:
+def release_unused_plans(facts: SparkFacts, sweep: Callable[[], int], *, patient: bool = False) -> None:
     """Collect garbage, in four rounds at most, until ``sweep`` finds that no snapshot is held.
 
     ``sweep`` ends the snapshots that no plan needs any more, and returns the number of the others. A caller that wants to
-    clean directories releases snapshots first.
+    clean directories releases snapshots first. After a round, running Spark jobs end the rounds: their plans need their
+    snapshots, and each round stops all threads of the JVM. ``patient``: they do not.
     """
     for turn in range(_MAX_ROUNDS):
         if not sweep():
+            return
+        if turn and not patient and facts.classic and progress(facts).stages:
             return
         if turn >= _ROUNDS_WITHOUT_PAUSE and facts.classic:
             time.sleep(_PAUSE)

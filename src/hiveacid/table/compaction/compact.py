@@ -265,7 +265,7 @@ def _enqueue_after_sweep(context: Context, request: CompactionRequest) -> Compac
     except errors.CompactionRefusedError:
         if not context.store.maintained_by_hiveacid():
             raise
-        release_unused_plans(context.facts, context.read_leases.sweep)
+        release_unused_plans(context.facts, context.read_leases.sweep, patient=True)
         return _enqueue(context, request)
 
 
