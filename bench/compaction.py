@@ -122,7 +122,7 @@ def rewritten(bench: Bench, source: Path, files: int) -> None:
     """Do what compaction does, without ACID: read flat files, write flat files."""
     target = bench.scratch / "plain"
     frame = bench.spark.read.orc(str(source)).coalesce(files)
-    frame.write.mode("overwrite").option("compression", "zlib").orc(str(target))
+    frame.write.mode("overwrite").option("compression", "zstd").orc(str(target))
 
 
 def pairs(
@@ -160,13 +160,13 @@ def measure(bench: Bench, sizes: Sequence[int], runs: int) -> Iterator[Figure]:
     """Yield a figure of minor compactions, and one a size of major compactions."""
     few = max(sizes) // 10
     original, flat = small_deltas(bench, "small", few), bench.scratch / "small"
-    sales(bench.spark, 0, few, SMALL).write.option("compression", "zlib").orc(str(flat))
+    sales(bench.spark, 0, few, SMALL).write.option("compression", "zstd").orc(str(flat))
     list(pairs(bench, "minor", original, flat, 1, 1))  # warms up
     yield figure("minor", few, list(pairs(bench, "minor", original, flat, 1, runs)))
     for rows in sizes:
         original, flat = changed_table(bench, f"s{rows}", rows), bench.scratch / f"flat{rows}"
         live = bench.acid.table(f"s{rows}").to_df()
-        live.coalesce(FILES).write.option("compression", "zlib").orc(str(flat))
+        live.coalesce(FILES).write.option("compression", "zstd").orc(str(flat))
         del live
         if rows == sizes[0]:
             list(pairs(bench, "major", original, flat, FILES, 1))

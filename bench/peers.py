@@ -90,13 +90,13 @@ class Flat:
     def insert(self, table: str, rows: DataFrame) -> None:
         """Write files."""
         partition = self.partitions[table]
-        writer = rows.write.mode("append").option("compression", "zlib")
+        writer = rows.write.mode("append").option("compression", "zstd")
         (writer.partitionBy(partition) if partition else writer).orc(str(self.root / table))
 
     def overwrite(self, table: str, rows: DataFrame, partition: str, value: int) -> None:
         """Replace a directory."""
         home = self.root / table / f"{partition}={value}"
-        rows.drop(partition).write.mode("overwrite").option("compression", "zlib").orc(str(home))
+        rows.drop(partition).write.mode("overwrite").option("compression", "zstd").orc(str(home))
 
     def delete_listed(self, table: str, column: str, listed: str) -> None:
         """Raise NotImplementedError: plain files have no such thing."""
@@ -258,7 +258,7 @@ def session(jars: Sequence[Path], scratch: Path, names: Sequence[str], memory: s
         "spark.driver.memory": memory,
         "spark.sql.shuffle.partitions": "4",
         "spark.scheduler.mode": "FAIR",  # beside others' jobs a reader gets its share
-        "spark.sql.orc.compression.codec": "zlib",
+        "spark.sql.orc.compression.codec": "zstd",
         "spark.sql.warehouse.dir": str(scratch / "spark"),
     }
     if jars:
