@@ -73,18 +73,18 @@ def measured(reading: Reading, scratch: Path) -> Iterator[Result]:
         {"flat": change, "hiveacid": lambda: acid.sql("UPDATE small SET v = v + 1 WHERE k = 3")},
     )
     names = ", ".join(f"c{place} int" for place in range(WIDE))
-    reading.ours.create("wide", names)
+    reading.ours.create("thousand_columns", names)
     values = ", ".join(str(place) for place in range(WIDE))
-    acid.sql(f"INSERT INTO wide VALUES ({values})")
+    acid.sql(f"INSERT INTO thousand_columns VALUES ({values})")
     spark.sql(f"SELECT {', '.join(f'{place} AS c{place}' for place in range(WIDE))}").write.orc(
-        str(reading.flat.root / "wide")
+        str(reading.flat.root / "thousand_columns")
     )
     yield result(
         f"SELECT, {WIDE:,} columns",
         0.5,
         {
-            "flat": lambda: reading.flat.sql("SELECT c7, c900 FROM {t}", "wide").collect(),
-            "hiveacid": lambda: reading.ours.sql("SELECT c7, c900 FROM {t}", "wide").collect(),
+            "flat": lambda: reading.flat.sql("SELECT c7, c900 FROM {t}", "thousand_columns").collect(),
+            "hiveacid": lambda: reading.ours.sql("SELECT c7, c900 FROM {t}", "thousand_columns").collect(),
         },
     )
     yield from _start(reading, scratch, second)

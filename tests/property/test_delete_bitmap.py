@@ -135,7 +135,7 @@ def test_chunks_without_events_take_no_bits() -> None:
 def test_an_event_out_of_the_statistics_is_an_error() -> None:
     within = [((1, FIRST, 0), (1, FIRST, 5)), ((2, FIRST, 0), (2, FIRST, 5))]
     assert build_delete_bitmap([table([(1, FIRST, 5), (2, FIRST, 0)])], within) is not None
-    with pytest.raises(FormatError, match="outside of the statistics"):
+    with pytest.raises(FormatError, match="outside the statistics"):
         build_delete_bitmap([table([(1, FIRST, 5), (2, FIRST, 6)])], within)
 
 

@@ -130,7 +130,7 @@ def test_a_snapshot_that_could_not_be_taken_holds_nothing(world: World) -> None:
 
 
 def test_two_cleaners_at_once(world: World) -> None:
-    """The slower one finds the job ended; that is no error."""
+    """The slower one finds the job ended; that is not an error."""
     one, other = session(world, "a"), session(world, "b")
     insert(one, WHOLE)
     insert(one, WHOLE)

@@ -123,7 +123,7 @@ WRONG = {
     "ALTER TABLE t SET TBLPROPERTIES ('transactional'='false')": (e.CatalogError, "transactional"),
     "ALTER TABLE t ADD PARTITION (p = 1)": (e.AlreadyExistsError, "p=1"),
     "ALTER TABLE t ADD PARTITION (p = 'x')": (e.DataError, "x"),
-    # outside of the grammar
+    # outside the grammar
     "": (e.ParseError, "line 1"),
     "FLUSH TABLE t": (e.ParseError, "line 1, column 1"),
     "UPDATE t SET": (e.ParseError, "line 1"),

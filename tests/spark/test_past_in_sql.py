@@ -173,7 +173,7 @@ def test_names_and_places(sql: Sql) -> None:
         ("SELECT * FROM t VERSION AS OF 99", HiveAcidError, "99 is not between 0 and 1"),
         ("SELECT * FROM default.t.history VERSION AS OF 1", UnsupportedFeatureError, "line 1, column 33"),
         ("SELECT 1 FROM t,\n hiveacid_changes('nowhere', 1)", HiveAcidError, "line 2, column 2"),
-        ("SELECT * FROM t, table_changes('t', array('a'))", HiveAcidError, "start is no write id"),
+        ("SELECT * FROM t, table_changes('t', array('a'))", HiveAcidError, "start is not a write id"),
         (
             "SELECT * FROM hiveacid_changes('t', 0, net => 'false')",
             HiveAcidError,

@@ -105,7 +105,7 @@ def test_every_batch_once(spark: SparkSession, acid: AcidSession, tmp_path: Path
 
 
 def test_a_statement_takes_the_batch_by_name(spark: SparkSession, acid: AcidSession, tmp_path: Path) -> None:
-    """A view of the batch is unknown outside of the session of its query; the error says what to write instead."""
+    """A view of the batch is unknown outside the session of its query; the error says what to write instead."""
     acid.sql(f"CREATE TABLE t (id BIGINT, v STRING) {ACID}")
     acid.sql("INSERT INTO t VALUES (1, 'old')")
     drop(tmp_path, 0, {"id": 1, "v": "new"}, {"id": 2, "v": "b"})

@@ -187,7 +187,7 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
 
     if store is None and not is_local(warehouse):
         advice = (
-            "a warehouse outside of local disks needs --store: PostgreSQL, MariaDB, MySQL or a Hive Metastore"
+            "a warehouse outside local disks needs --store: PostgreSQL, MariaDB, MySQL or a Hive Metastore"
         )
         return Check("store", ok=False, found="none was named", advice=advice)
     file = Path(warehouse).absolute() / ".hiveacid" / "store.db"

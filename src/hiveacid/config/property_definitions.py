@@ -19,13 +19,14 @@ from hiveacid.config.setting_types import (
     parse_bool,
     parse_duration,
     parse_int,
+    parse_share,
 )
 from hiveacid.core import model
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema import evolution, storage_formats
 
 _PARSERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
-    {"bool": parse_bool, "int": parse_int, "duration": parse_duration}
+    {"bool": parse_bool, "int": parse_int, "duration": parse_duration, "share": parse_share}
 )
 
 
@@ -103,6 +104,21 @@ ORC_POSITIONAL = TableProperty(
     "bool",
     "as hiveacid.layout.level says",
     "true: columns of ORC files are matched by position; false: by name.",
+    "ORC",
+)
+ORC_BLOOM_FILTER_COLUMNS = TableProperty(
+    "orc.bloom.filter.columns",
+    "text",
+    "absent",
+    "Names, separated by commas, of columns for which new files that Spark writes get bloom filters. Queries of single "
+    "values then read only the row groups that may hold them. Names of other things than columns have no effect.",
+    "ORC",
+)
+ORC_BLOOM_FILTER_FPP = TableProperty(
+    "orc.bloom.filter.fpp",
+    "share",
+    "0.01",
+    "Share of the row groups without a value that its bloom filter fails to exclude: above 0, below 1.",
     "ORC",
 )
 PARQUET_COMPRESSION = TableProperty(
@@ -262,7 +278,7 @@ CONVERSION = TableProperty(
     "int",
     "absent",
     "Write id of the delta directory into which the files of a plain table move. Readers of the plain table ignore that "
-    "directory; readers of the transactional one ignore files that are still outside of it.",
+    "directory; readers of the transactional one ignore files that are still outside it.",
     "hiveacid",
 )
 MIGRATION = TableProperty(

@@ -68,6 +68,14 @@ def parse_float(text: str) -> float:
         raise ConfigError(f"expected a number, got {text!r}") from error
 
 
+def parse_share(text: str) -> float:
+    """Read a number above 0 and below 1."""
+    value = parse_float(text)
+    if not 0 < value < 1:
+        raise ConfigError(f"expected a number above 0 and below 1, got {text!r}")
+    return value
+
+
 def parse_duration(text: str, bare_unit: str = "s") -> float:
     """Parse a duration in Hive's spelling (``300s``, ``5min``, ``12h``) and return it in seconds.
 

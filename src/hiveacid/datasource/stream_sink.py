@@ -50,7 +50,7 @@ def wall_clock(batch: Any) -> Any:
 
 
 def _to_wall_clock(values: Any) -> Any:
-    """Replace instants at any depth of nesting; values below a null or outside of a slice do not matter."""
+    """Replace instants at any depth of nesting; values below a null or outside a slice do not matter."""
     of = values.type
     if pa.types.is_timestamp(of):
         return values if of.tz is None else pc.local_timestamp(values)

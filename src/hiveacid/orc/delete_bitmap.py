@@ -169,7 +169,7 @@ def read_delete_keys(data: bytes, valid: ValidWriteIdList | None) -> Any:
 def build_delete_bitmap(partitions: Iterable[Any], bounds: Sequence[KeyBounds]) -> DeleteBitmap | None:
     """Return the bitmap of the keys of some partitions (`read_delete_keys`); None if it would be too large.
 
-    Raises FormatError for a key outside of all ``bounds``: scans skip the lookup for files outside of them.
+    Raises FormatError for a key outside all ``bounds``: scans skip the lookup for files outside them.
     """
     tables = list(partitions)
     batches = list(_batches(tables))
@@ -332,7 +332,7 @@ def _require_within(columns: Sequence[Any], bounds: Sequence[KeyBounds]) -> None
             in_this = in_range if in_this is None else pc.and_(in_this, in_range)
         in_any = in_this if in_any is None else pc.or_(in_any, in_this)
     if in_any is None or not pc.all(in_any, skip_nulls=False).as_py():
-        raise FormatError("a delete event lies outside of the statistics of its file")
+        raise FormatError("a delete event lies outside the statistics of its file")
 
 
 def _sorted_unique(positions: Any) -> Any:

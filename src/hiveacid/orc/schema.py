@@ -26,7 +26,7 @@ _OLD_DECIMAL = (38, 18)  # precision and scale of a decimal for which Hive 0.11 
 def row_schema(tail: OrcTail) -> Struct:
     """Return the user's columns of a file: the fields of ``row`` in an ACID file, else those of the root.
 
-    A root that is no struct is one field called ``_col0``; a file of 0 bytes has no fields.
+    A root that is not a struct is one field called ``_col0``; a file of 0 bytes has no fields.
     """
     if not tail.types:
         return Struct(())

@@ -54,7 +54,7 @@ def _decimal(text: str | None) -> Decimal | None:
         return None
     number = Decimal(text) if len(text) <= _LONGEST_DECIMAL else Decimal("NaN")
     if not number.is_finite() or abs(number.adjusted()) > _LONGEST_DECIMAL:
-        raise WireError("a decimal of the statistics is no number of a column")
+        raise WireError("a decimal of the statistics is not a number of a column")
     return number
 
 
@@ -86,7 +86,7 @@ def decode_statistics(data: bytes) -> ColumnStatistics:
             try:
                 bounds = read(Message.parse(part))
             except InvalidOperation as error:
-                raise WireError("a decimal of the statistics is no number") from error
+                raise WireError("a decimal of the statistics is not a number") from error
     return ColumnStatistics(message.integer(1), has_null is None or bool(has_null), *bounds)
 
 

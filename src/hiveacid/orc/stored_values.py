@@ -82,7 +82,7 @@ def to_stored_values(values: Any, hive: HiveType) -> Any:
 
 
 def without_offset(values: Any) -> Any:
-    """Return a copy of an array without offset and without members outside of its slice."""
+    """Return a copy of an array without offset and without members outside its slice."""
     return pa.concat_arrays([values, values.slice(0, 0)])
 
 

@@ -335,7 +335,7 @@ class _Parser:
             length = sum(info.integer(number) or 0 for number in (2, 3, 4))
             offset = info.integer(1) or 0
             if offset + length > self.size:
-                _raise_wire_error("a stripe lies outside of the file")
+                _raise_wire_error("a stripe lies outside the file")
             rows = _require_at_most(info.integer(5), _MAX_ROWS)
             stripes.append(Stripe(offset, length, rows, columns, self.path, packed, info.integer(4) or 0))
         if sum(stripe.rows for stripe in stripes) != (footer.integer(6) or 0):

@@ -67,4 +67,4 @@ class FileSystem(Protocol):
         """
 
     def delete_tree(self, path: str) -> None:
-        """Delete a file or directory with its contents; a missing one is no error."""
+        """Delete a file or directory with its contents; a missing one is not an error."""

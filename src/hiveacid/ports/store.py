@@ -38,7 +38,7 @@ class ServicePort(Protocol):
         """Announce a running service: at its start, and repeatedly while it runs."""
 
     def withdraw_service(self, name: str) -> None:
-        """Remove a service that ends from the register; an unknown name is no error."""
+        """Remove a service that ends from the register; an unknown name is not an error."""
 
     def show_services(self, within: float) -> tuple[Service, ...]:
         """List the services announced in the last ``within`` seconds, by name."""

@@ -34,7 +34,7 @@ def health(loops: dict[str, LoopState], now: int) -> tuple[bool, dict[str, objec
 
 
 def is_live(loops: dict[str, LoopState], now: int) -> bool:
-    """Tell whether every service still takes turns, failed ones included: a store that is away is no reason to restart."""
+    """Tell whether every service still takes turns, failed ones included: a store that is away is not a reason to restart."""
     return all(_takes_turns(loop, now) for loop in loops.values())
 
 

@@ -118,7 +118,7 @@ class AcidSession(WarehouseConnection):
         Statements that change rows return one row: num_affected_rows, num_inserted_rows, num_updated_rows,
         num_deleted_rows, write_id (NULL if nothing was written), num_retries (how often it was run again after a write
         conflict). Definitions return no rows. ``first_line``: the number of the text's first line, for messages. Raises
-        ParseError with line and column for a text outside of the grammar. After any error the statement has changed
+        ParseError with line and column for a text outside the grammar. After any error the statement has changed
         nothing.
         """
         if values:

@@ -93,7 +93,7 @@ class ArrowFileSystem:
         return None if found == FileType.NotFound else "directory" if found == FileType.Directory else "file"
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; an existing one is no error."""
+        """Create a directory and its parents; an existing one is not an error."""
         with _storage_errors("create the directory", path):
             self.fs.create_dir(self.inner(path), recursive=True)
 
@@ -198,7 +198,7 @@ class ArrowFileSystem:
         self._rename(source, target)
 
     def delete_tree(self, path: str) -> None:
-        """Delete a file or directory with its contents; a missing one is no error."""
+        """Delete a file or directory with its contents; a missing one is not an error."""
         found = self._type(path)
         with _storage_errors("delete", path), suppress(FileNotFoundError):
             if found == "file":

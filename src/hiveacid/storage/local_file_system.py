@@ -112,7 +112,7 @@ class LocalFileSystem:
             return True
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; an existing one is no error."""
+        """Create a directory and its parents; an existing one is not an error."""
         with _storage_errors("create the directory", path):
             self._make(local_path(path))
 

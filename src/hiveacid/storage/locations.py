@@ -266,7 +266,7 @@ def adopted_txn_id(table: TableDefinition) -> TxnId:
 
 
 def id_property(table: TableDefinition, key: TableProperty) -> int:
-    """Return the id that a table property holds, 0 without the property. Raises CatalogError if it is no id."""
+    """Return the id that a table property holds, 0 without the property. Raises CatalogError if it is not an id."""
     return _id_in(table, key, key.of(table) or "0")
 
 

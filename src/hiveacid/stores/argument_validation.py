@@ -155,7 +155,7 @@ def compaction(request: CompactionRequest) -> None:
     table_name(request.table)
     partition_name(request.partition)
     if request.kind not in COMPACTION_KINDS:
-        msg = f"{request.kind!r} is no kind of compaction; there are {', '.join(COMPACTION_KINDS)}"
+        msg = f"{request.kind!r} is not a kind of compaction; there are {', '.join(COMPACTION_KINDS)}"
         raise ConfigError(msg)
     pool_name(request.pool)
     require_storable("the order of the compaction", request.order_by or "")

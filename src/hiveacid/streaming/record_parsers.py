@@ -30,7 +30,7 @@ from hiveacid.streaming.line_pattern import LinePattern
 from hiveacid.table.arrow_casts import cast, cast_columns, parse_texts, single_batch
 
 _SHOWN = 200  # characters of a bad record in a message
-# Arrow's JSON parser crashes on a null outside of an object, so such lines must not reach it.
+# Arrow's JSON parser crashes on a null outside an object, so such lines must not reach it.
 _NULL_OUTSIDE_OBJECT = re.compile(rb"^[ \t\r]*[^\s{]|\}[ \t\r]*n", re.MULTILINE)
 _FAILURES = (pa.ArrowException, ValueError, TypeError, OverflowError)
 

@@ -205,7 +205,7 @@ class AcidTable(Displayed):
         """
         if self.joined is not None and not self.context.read_leases.holds(self.joined):
             raise TransactionStateError(
-                "valid_write_ids(): the transaction has not committed: ask outside of it"
+                "valid_write_ids(): the transaction has not committed: ask outside it"
             )
         if self.joined is not None:
             return self.joined.valid_write_ids(self.name).to_string()
@@ -294,7 +294,7 @@ class AcidTable(Displayed):
         ``change_type``: column that marks a row as a deletion. ``sequence_by``: column that orders the changes of a key.
         ``merge_schema``: add new columns of the feed to the table, and use NULL for columns that the feed lacks; both
         are errors otherwise. ``restart``: accept another checkpoint, whose batch ids begin again. ``checkpoint``: id of
-        the checkpoint, needed only outside of a streaming query.
+        the checkpoint, needed only outside a streaming query.
 
         Raises ConfigError, NoSuchColumnError, UnsupportedFeatureError, NotTransactionalError, InsertOnlyError,
         TransactionStateError.

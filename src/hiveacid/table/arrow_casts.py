@@ -81,7 +81,7 @@ def parse_texts(texts: Any, columns: tuple[Column, ...]) -> Any:
     """Parse a batch of text columns into values; an empty text is NULL unless the column itself is a text.
 
     Days are ``2024-02-29``, times ``2024-02-29 12:00:00[.ffffff]``, binary is the text in UTF-8. Raises
-    ArrowInvalid (a ValueError) for a text that is no value of its column.
+    ArrowInvalid (a ValueError) for a text that is not a value of its column.
     """
     schema = arrow_schema(columns)
     arrays = []
@@ -102,7 +102,7 @@ def cast(values: Any, target: Any) -> Any:
     """Cast an array and its nested values without loss. Raises ArrowInvalid, SchemaMismatchError.
 
     A time as text may have nine digits of a fraction if the last three are zeros, as Hive prints them. Values below a
-    null struct or outside of a slice are ignored.
+    null struct or outside a slice are ignored.
     """
     have = values.type
     if have == target:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hiveacid.config import Settings, property_definitions, setting_definitions
-from hiveacid.core.format.names import LayoutLevel
+from hiveacid.config.setting_types import parse_share
+from hiveacid.core.format.names import LayoutLevel, staged_column
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
@@ -20,7 +21,7 @@ def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
 
 
 def writer_options(table: TableDefinition, settings: Settings) -> dict[str, str]:
-    """Return options of Spark's ORC or Parquet writer: codec, and stripe size and row index stride if set.
+    """Return options of Spark's ORC or Parquet writer: codec, and stripe size, row index stride and bloom filters if set.
 
     Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive 3.1 cannot read.
     """
@@ -37,7 +38,25 @@ def writer_options(table: TableDefinition, settings: Settings) -> dict[str, str]
         )
     else:
         codec = orc_codec(table, settings)
+        overrides |= _bloom_filters(table)
     return {"compression": codec, **overrides}
+
+
+def _bloom_filters(table: TableDefinition) -> dict[str, str]:
+    columns, rate = property_definitions.ORC_BLOOM_FILTER_COLUMNS, property_definitions.ORC_BLOOM_FILTER_FPP
+    listed = {name.strip().lower() for name in (columns.of(table) or "").split(",")}
+    names = [staged_column(i) for i, column in enumerate(table.columns) if column.name.lower() in listed]
+    if not names:
+        return {}
+    options = {columns.name: ",".join(names)}
+    share = rate.of(table)
+    if share is None:
+        return options
+    try:
+        parse_share(share)
+    except ConfigError as error:  # another engine may have set it
+        raise ConfigError(f"{table.name}: {rate.name}: {error}") from None
+    return options | {rate.name: share}
 
 
 def orc_codec(table: TableDefinition, settings: Settings, *, for_stream: bool = False) -> str:

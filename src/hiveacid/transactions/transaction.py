@@ -323,7 +323,7 @@ class Transaction(Displayed):
     def abort(self, reason: str) -> None:
         """Abort in the store and remove the published files. A second call does nothing.
 
-        A store that cannot be reached is no error: the thread of the heartbeats aborts later. The cleaner takes the files.
+        A store that cannot be reached is not an error: the thread of the heartbeats aborts later. The cleaner takes the files.
         """
         if self.ended:
             return

@@ -41,7 +41,7 @@ class MemoryLocks(MemoryBase):
 
     @synchronized
     def unlock(self, lock_id: LockId) -> None:
-        """See :class:`hiveacid.ports.locks.LockPort`. A request that is gone is no error.
+        """See :class:`hiveacid.ports.locks.LockPort`. A request that is gone is not an error.
 
         Raises TransactionStateError for a lock that protects what its transaction wrote.
         """

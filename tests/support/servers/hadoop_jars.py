@@ -1,6 +1,6 @@
 """Fetch the jars of hadoop_jars.txt from Maven Central, by the Ivy that PySpark brings: python tests/support/servers/hadoop_jars.py.
 
-They go to a cache outside of the tree (70 MB) and are checked against their sums. Safe to repeat.
+They go to a cache outside the tree (70 MB) and are checked against their sums. Safe to repeat.
 """
 
 from __future__ import annotations

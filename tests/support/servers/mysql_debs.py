@@ -1,7 +1,7 @@
 """Fetch a MySQL server as Debian packages, for tests: python tests/support/servers/mysql_debs.py.
 
 Only Debian's suite ``sid`` has one. Its packages are never installed: with their own C library they are unpacked to a
-cache outside of the tree (60 MB to fetch, 300 MB there), from the mirror that this machine's apt uses. Safe to repeat.
+cache outside the tree (60 MB to fetch, 300 MB there), from the mirror that this machine's apt uses. Safe to repeat.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ from hiveacid.streaming.transaction_batch import TransactionBatch
 
 B0 = 536870912
 T = TableName("default", "t")
+HIVE3, ZLIB = ", 'hiveacid.layout.level'='hive3'", ", 'orc.compress'='zlib'"
 
 
 def batch_of(*numbers: int) -> Any:
@@ -404,12 +405,7 @@ def test_insert_only_tables_get_a_delta_for_each_transaction(wh: Warehouse) -> N
 
 @pytest.mark.parametrize(
     ("given", "setting", "codec"),
-    [
-        ("", None, "ZSTD"),
-        (", 'hiveacid.layout.level'='hive3'", None, "SNAPPY"),
-        ("", "lz4", "LZ4"),
-        (", 'orc.compress'='zlib'", "lz4", "ZLIB"),
-    ],
+    [("", None, "ZSTD"), ("", "lz4", "LZ4"), (ZLIB, "lz4", "ZLIB"), (HIVE3, None, "SNAPPY")],
 )
 def test_the_codec_is_that_of_the_table_or_of_the_settings(
     wh: Warehouse, given: str, setting: str | None, codec: str

@@ -48,7 +48,7 @@ class StatementRunner:
 
 @contextmanager
 def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Let Ctrl-C call a handler in the block. Outside of the main thread, where Python allows none, change nothing."""
+    """Let Ctrl-C call a handler in the block. Outside the main thread, where Python allows none, change nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

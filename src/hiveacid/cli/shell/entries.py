@@ -26,7 +26,7 @@ class Entry:
 
 
 class Entries:
-    """Collects lines until a statement is complete: a ``;`` outside of quotes and comments ends it."""
+    """Collects lines until a statement is complete: a ``;`` outside quotes and comments ends it."""
 
     def __init__(self) -> None:
         """Begin without lines."""

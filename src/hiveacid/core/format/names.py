@@ -187,6 +187,11 @@ def format_original_file(number: int) -> str:
     return f"{number:06d}_0"
 
 
+def staged_column(index: int) -> str:
+    """Return the name of a table's column in staged ORC files; publishing puts the real names into their footers."""
+    return f"c{index}"
+
+
 def is_hidden(name: str) -> bool:
     """Tell whether Hive ignores a file or directory of this name; it reads the two ACID side files."""
     return name.startswith(("_", ".")) and name not in (METADATA_FILE, ACID_VERSION_FILE)

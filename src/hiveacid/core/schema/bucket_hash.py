@@ -141,7 +141,7 @@ def _unscaled(value: Decimal) -> tuple[int, int]:
     """Return unscaled value and scale as ``HiveDecimal`` keeps them: no zeros at the end of the fraction."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise UnsupportedFeatureError(f"{value} is no decimal that Hive can hold")
+        raise UnsupportedFeatureError(f"{value} is not a decimal that Hive can hold")
     number = int("".join(map(str, digits)) or "0")
     scale = max(0, -exponent)
     number *= 10 ** max(0, exponent)

@@ -78,7 +78,7 @@ class FindingKind(Enum):
     WRITE_ID_OUTSIDE = (
         "write-id-outside",
         _D,
-        "rows have a write id outside of the range of their directory",
+        "rows have a write id outside the range of their directory",
         _RESTORE,
     )
     BUCKET_CODEC = ("bucket-codec", _D, "a bucket property has a codec version that does not exist", _RESTORE)

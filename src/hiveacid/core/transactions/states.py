@@ -84,7 +84,7 @@ TRANSACTION = Machine(
         Transition(TransactionState.OPEN, "conflict", TransactionState.ABORTED),
         Transition(TransactionState.OPEN, "abort", TransactionState.ABORTED),
         Transition(TransactionState.OPEN, "time out", TransactionState.ABORTED),
-        # The answer to a client may be lost: repeating the request is no error.
+        # The answer to a client may be lost: repeating the request is not an error.
         Transition(TransactionState.COMMITTED, "commit", TransactionState.COMMITTED),
         Transition(TransactionState.ABORTED, "abort", TransactionState.ABORTED),
     ),

@@ -168,7 +168,7 @@ def _timestamp_bytes(local: SparkColumn) -> SparkColumn:
     """Return ``TimestampWritableV2.getBytes`` of a wall-clock time, given as that time in UTC.
 
     Four bytes of seconds, whose top bit says that more follows: the digits of the fraction in reverse and, for
-    times outside of 1970 to 2038, the seconds above 31 bits, both as Hadoop's variable-length integers.
+    times outside 1970 to 2038, the seconds above 31 bits, both as Hadoop's variable-length integers.
     """
     seconds = F.unix_seconds(local)
     micros = F.unix_micros(local) - seconds * F.lit(1_000_000)

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.format.names import staged_column
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema import types as hive_types
 from hiveacid.core.schema.evolution import Recipe, plain_recipe
@@ -203,7 +204,7 @@ def file_values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
     values: list[Expression] = [hive_types.quote_name(c.name) for c in table.columns]
     if kind is not FileKind.TEXTFILE:
         values = [to_file(facts, value, c.type) for value, c in zip(values, table.columns, strict=True)]
-    names = [f"c{i}" if kind is FileKind.ORC else c.name for i, c in enumerate(table.columns)]
+    names = [staged_column(i) if kind is FileKind.ORC else c.name for i, c in enumerate(table.columns)]
     return [named(value, name) for value, name in zip(values, names, strict=True)]
 
 

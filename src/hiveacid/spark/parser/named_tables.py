@@ -56,7 +56,7 @@ class _PlanWalk:
     facts: SparkFacts
     names: list[tuple[str, ...]] = field(default_factory=list)
     todo: list[tuple[Any, frozenset[str], bool]] = field(default_factory=list)
-    uses_other: bool = False  # a USE was seen; outside of scripts it is a statement without names
+    uses_other: bool = False  # a USE was seen; outside scripts it is a statement without names
 
     def read(self, text: str) -> None:
         """Visit the whole plan of a statement; a text that Spark's parser refuses has no names."""
@@ -181,7 +181,7 @@ def _parts(names: Any) -> tuple[str, ...]:
     return tuple(str(part).lower() for part in scala_items(names))
 
 
-# Nodes with names outside of their children; each method returns the scope for the children.
+# Nodes with names outside their children; each method returns the scope for the children.
 _SPECIAL: Mapping[str, Callable[[_PlanWalk, Any, frozenset[str]], frozenset[str]]] = {
     "UnresolvedWith": _PlanWalk.common_tables,
     "InsertIntoStatement": _PlanWalk.target,

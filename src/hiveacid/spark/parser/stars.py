@@ -48,7 +48,7 @@ def expand_stars(expression: Expression, relations: Mapping[str, Sequence[str]])
 
 
 def _stars(tokens: Sequence[Token]) -> list[int]:
-    """Return the positions of asterisks that are stars (not multiplication signs), outside of subqueries."""
+    """Return the positions of asterisks that are stars (not multiplication signs), outside subqueries."""
     positions, in_query = [], [False]
     for index, token in enumerate(tokens):
         match token.keyword:

@@ -34,7 +34,7 @@ def epoch_millis(facts: SparkFacts, when: date | str) -> int:
 
 
 def evaluate_millis(facts: SparkFacts, expression: str) -> int | None:
-    """Return the value of a constant expression in ms since the epoch; None for NULL or a value that is no timestamp.
+    """Return the value of a constant expression in ms since the epoch; None for NULL or a value that is not a timestamp.
 
     Raises Spark's error for an expression that it cannot analyse.
     """

@@ -11,6 +11,6 @@ partition columns. Delete events are applied in three steps, the cheapest first:
 ``acid_v1`` selects the newest row versions of tables from before Hive 3. ``change_feed`` returns the rows inserted and
 deleted between two snapshots. ``row_statistics`` computes the facts that ``check`` compares with the rules of the format.
 
-Invariants: no plan needs a Python worker; every scan keeps the six ACID columns alive; a delete event outside of the
+Invariants: no plan needs a Python worker; every scan keeps the six ACID columns alive; a delete event outside the
 bounds fails the query instead of being lost.
 """

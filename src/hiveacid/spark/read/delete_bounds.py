@@ -1,7 +1,7 @@
 """Delete bounds: prune data files whose key range no delete event can match.
 
 The footers of data files and of delete files give the lowest and the highest write id, bucket property and row id.
-Rows outside of the ranges of all delete files need no lookup in the delete bitmap and no delete join.
+Rows outside the ranges of all delete files need no lookup in the delete bitmap and no delete join.
 """
 
 from __future__ import annotations

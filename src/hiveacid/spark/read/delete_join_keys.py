@@ -1,7 +1,7 @@
 """Delete join: join keys of rows and delete events, for scans that cannot use the delete bitmap.
 
 One packed long key costs a third of a join on three columns (measured in ``bench``). Packing needs bounds, which the
-footers of delete files give. Bounds are never trusted blindly: an event outside of them fails the query.
+footers of delete files give. Bounds are never trusted blindly: an event outside them fails the query.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KEY_STRUCT = (
     f"ELSE {KEY_COLUMNS[1]} END AS col2, {KEY_COLUMNS[2]} AS col3)"
 )
 """The key as a struct. Hive 2 and older named original rows by the bucket alone (codec version 0)."""
-_OUTSIDE = "[HIVEACID_FORMAT] a delete event lies outside of the statistics of its file"
+_OUTSIDE = "[HIVEACID_FORMAT] a delete event lies outside the statistics of its file"
 
 
 def row_key(locations: Sequence[Location], bounds: DeleteBounds) -> acid_rows.KeyColumns:
@@ -64,7 +64,7 @@ def delete_keys(
 def delete_key(bounds: DeleteBounds, partition: Expression | None, *, strict: bool) -> Expression:
     """Return the join key over the root columns of an ACID file.
 
-    ``strict`` (the delete events' side): a key outside of the bounds fails the query instead of being lost.
+    ``strict`` (the delete events' side): a key outside the bounds fails the query instead of being lost.
     On the rows' side such a key is NULL: no event can match it. ``partition`` tells partitions apart.
     """
     write_id, bucket, row_id = KEY_COLUMNS
@@ -78,7 +78,7 @@ def delete_key(bounds: DeleteBounds, partition: Expression | None, *, strict: bo
             f" | shiftleft(CAST({bucket} - {b.low} AS BIGINT), {r.bits}) | ({row_id} - {r.low}L)"
         )
         inside = _box_condition(box)
-        if strict and len(bounds.boxes) > 1:  # files outside of these were kept out of the join
+        if strict and len(bounds.boxes) > 1:  # files outside these were kept out of the join
             inside = " OR ".join(f"({_box_condition(part)})" for part in bounds.boxes)
         outside = f"CAST(raise_error('{_OUTSIDE}') AS BIGINT)" if strict else "NULL"
         key = f"CASE WHEN {inside} THEN {packed} ELSE {outside} END"

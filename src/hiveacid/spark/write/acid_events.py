@@ -16,6 +16,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hiveacid.core.format.names import staged_column
 from hiveacid.core.format.write_tasks import DEFAULT_FILE_SIZE, MAX_TASKS, MIN_GROUPS, buckets_by_group
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.types import quote_name
@@ -126,11 +127,6 @@ def partition_key(index: int) -> str:
     return f"__p{index}"
 
 
-def value_name(index: int) -> str:
-    """Return the staging name of a user column."""
-    return f"c{index}"
-
-
 def partition_text(column: Column) -> str:
     """Return a partition column as Hive writes it in directory names (NULL and '' are the default partition)."""
     name = quote_name(column.name)
@@ -141,7 +137,7 @@ def partition_text(column: Column) -> str:
 def _staged_values(target: StagingTarget) -> list[Expression]:
     """Return the user's columns under their staging names, with the values for files."""
     return [
-        named(to_file(target.facts, quote_name(c.name), c.type), value_name(i))
+        named(to_file(target.facts, quote_name(c.name), c.type), staged_column(i))
         for i, c in enumerate(target.table.columns)
     ]
 
@@ -177,7 +173,7 @@ def stage_insert(
         f"{_NEXT_ROW_ID} AS rowId",
         f"{write_id} AS currentTransaction",
         "true AS row",
-        *[value_name(i) for i in range(len(table.columns))],
+        *[staged_column(i) for i in range(len(table.columns))],
         *keys,
     ]
     events = selected(placed, staged)
@@ -233,7 +229,7 @@ def stage_changed_rows(
 def changed_rows_for_arrow(target: StagingTarget, frame: DataFrame) -> DataFrame:
     """Return changed rows (as for `stage_changed_rows`) in the columns that this process needs to write them by Arrow.
 
-    These are `ACTION`, the parts of the row id, ``partition_key`` and ``value_name`` of each column, and `BUCKET`, that of
+    These are `ACTION`, the parts of the row id, ``partition_key`` and ``staged_column`` of each column, and `BUCKET`, that of
     a new version. A timestamp is the wall clock that the session shows, which is what a file holds.
     """
     table = target.table
@@ -243,7 +239,7 @@ def changed_rows_for_arrow(target: StagingTarget, frame: DataFrame) -> DataFrame
     for index, column in enumerate(table.columns):
         value = quote_name(column.name)
         value = f"CAST({value} AS TIMESTAMP_NTZ)" if column.type == "timestamp" else value
-        columns.append(f"{value} AS {value_name(index)}")
+        columns.append(f"{value} AS {staged_column(index)}")
     changed = frame.where(f"{ACTION} != {int(Action.NOTHING)}")
     return selected(changed, [*columns, named(bucket, BUCKET)])
 
@@ -265,7 +261,7 @@ def _change_columns(target: StagingTarget, frame: DataFrame, keys: Sequence[str]
     write_id, live = _write_id_outside_code(target.write_id), f"{_EVENT} != {int(StagedKind.DELETE)}"
     updated, inserted = (target.statements.get(kind, 0) for kind in (StagedKind.UPDATED, StagedKind.INSERTED))
     own = bucket_property(BUCKET, f"if({KIND} = {int(StagedKind.UPDATED)}, {updated}, {inserted})")
-    values = [value_name(i) for i in range(len(target.table.columns))]
+    values = [staged_column(i) for i in range(len(target.table.columns))]
     columns = [
         f"if({live}, 0, 2) AS operation",
         f"if({live}, {write_id}, __id.writeid) AS originalTransaction",
@@ -303,7 +299,9 @@ def _rows_with_ids(target: StagingTarget, frame: DataFrame) -> DataFrame:
 
 def stage_delete_events(target: StagingTarget, frame: DataFrame, directory: str) -> TaskReport:
     """Write delete events as they are (minor compaction). ``frame``: ``ROW__ID`` and ``CURRENT_WRITE_ID``."""
-    values = [named(cast("NULL", column_type(c)), value_name(i)) for i, c in enumerate(target.table.columns)]
+    values = [
+        named(cast("NULL", column_type(c)), staged_column(i)) for i, c in enumerate(target.table.columns)
+    ]
     return _stage_keyed(target, selected(frame, [ROW_ID, CURRENT_WRITE_ID, *values]), directory, operation=2)
 
 
@@ -323,7 +321,7 @@ def _keyed_events(target: StagingTarget, frame: DataFrame, *keys: str, operation
         f"{ROW_ID}.rowid AS rowId",
         f"{CURRENT_WRITE_ID} AS currentTransaction",
         f"CAST({'NULL' if operation else 'true'} AS BOOLEAN) AS row",
-        *[value_name(i) for i in range(len(target.table.columns))],
+        *[staged_column(i) for i in range(len(target.table.columns))],
         *keys,
     )
 

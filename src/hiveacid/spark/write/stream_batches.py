@@ -26,7 +26,7 @@ _RANK, _TIE = "__hiveacid_rank", "__hiveacid_tie"
 
 
 def query_id(frame: DataFrame) -> str | None:
-    """Return the id of the streaming query of a batch, which the checkpoint keeps; None outside of a streaming query.
+    """Return the id of the streaming query of a batch, which the checkpoint keeps; None outside a streaming query.
 
     Raises UnsupportedFeatureError on Spark Connect, which does not give the id.
     """

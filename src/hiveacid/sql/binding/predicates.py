@@ -80,7 +80,7 @@ def _condition(text: str, tokens: Sequence[Token], alias: str) -> Predicate | No
 
 
 def _outside(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens outside of parentheses."""
+    """Return the tokens outside parentheses."""
     depth, outside = 0, []
     for token in tokens:
         if token.keyword == ")":

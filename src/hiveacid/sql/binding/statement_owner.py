@@ -73,7 +73,7 @@ class Ownership:
 def decide_owner(context: Context, source: Slice) -> Ownership:
     """Decide who carries out a statement: hiveacid, if it names one of its tables as target or source.
 
-    Raises the error of the grammar for a statement outside of it that names one of these tables where Spark might
+    Raises the error of the grammar for a statement outside it that names one of these tables where Spark might
     change it. Raises UnsupportedFeatureError for a view in Spark's catalog that would read such a table.
     """
     try:
@@ -300,7 +300,7 @@ def _names(facts: SparkFacts, source: Slice) -> Iterator[Sequence[str]]:
 
 
 def _makes_transactional(context: Context, tokens: Sequence[Token]) -> bool:
-    """Tell whether a CREATE TABLE outside of our grammar means a table that only hiveacid can create."""
+    """Tell whether a CREATE TABLE outside our grammar means a table that only hiveacid can create."""
     words = [token.keyword for token in tokens]
     if words[0] not in {"CREATE", "REPLACE"} or "TABLE" not in words[:4]:
         return False

@@ -57,7 +57,7 @@ _FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet"
 class Binder:
     """Binds the texts of one statement; all of them see one snapshot.
 
-    ``joined``: the transaction that reads. ``reader``: the read transaction of a snapshot, for queries outside of a
+    ``joined``: the transaction that reads. ``reader``: the read transaction of a snapshot, for queries outside a
     transaction; it keeps the files as long as the result can run.
     """
 

@@ -34,7 +34,7 @@ _MAX_PARTS = 3  # database, table, metadata table
 def resolve_as_of(context: Context, source: Slice, relation: Relation) -> PointInTime | None:
     """Return the point of a relation's AS OF clause; None without one, which means the statement's snapshot.
 
-    Raises StatementError with the position of a value that is no write id or timestamp.
+    Raises StatementError with the position of a value that is not a write id or timestamp.
     """
     travel = relation.travel
     if travel is None:
@@ -106,7 +106,7 @@ def change_frame(context: Context, source: Slice, call: ChangeCall, txn: Transac
     arguments = {name: _value(context, source, argument) for name, argument in call.arguments.items()}
     line, column = source.position(call.start)
     if not isinstance(arguments["table"], str):
-        raise StatementError("the table's name is no string", line=line, column=column)
+        raise StatementError("the table's name is not a string", line=line, column=column)
     name = context.resolve(arguments["table"])
     first, last = ("after", "until") if call.function == HIVEACID_CHANGES else ("start", "end")
     with errors_at(line, column):
@@ -130,7 +130,7 @@ def _flag(arguments: Mapping[str, constant_expressions.ConstantValue], name: str
 
 def _checked_point(value: constant_expressions.ConstantValue, name: str) -> int | str | datetime | None:
     if isinstance(value, bool) or not isinstance(value, int | str | datetime | None):
-        raise ConfigError(f"{name} is no write id, text or timestamp")
+        raise ConfigError(f"{name} is not a write id, text or timestamp")
     return value
 
 

@@ -152,7 +152,7 @@ def _comparable(column: Column, text: str) -> Decimal | str:
         try:
             return Decimal(text)
         except InvalidOperation as error:
-            raise StatementError(f"partition value {text} of column {column.name} is no number") from error
+            raise StatementError(f"partition value {text} of column {column.name} is not a number") from error
     return text
 
 

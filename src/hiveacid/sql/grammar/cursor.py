@@ -256,7 +256,7 @@ class Cursor:
     def until(self, stops: frozenset[str], subject: str) -> values.Slice:
         """Take everything up to one of the words or symbols, a closing parenthesis, or the end.
 
-        Only words outside of parentheses and of CASE ... END count, and not behind a dot. At least one token
+        Only words outside parentheses and of CASE ... END count, and not behind a dot. At least one token
         must be there; parentheses inside must match.
         """
         first, last, previous, cases = self.next, self.next, "", 0

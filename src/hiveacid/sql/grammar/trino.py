@@ -20,8 +20,8 @@ _TABLE_PROPERTIES = {
     "null_format": property_definitions.NULL_FORMAT.name,
     "skip_header_line_count": property_definitions.SKIP_HEADER_LINES.name,
     "skip_footer_line_count": property_definitions.SKIP_FOOTER_LINES.name,
-    "orc_bloom_filter_columns": "orc.bloom.filter.columns",
-    "orc_bloom_filter_fpp": "orc.bloom.filter.fpp",
+    "orc_bloom_filter_columns": property_definitions.ORC_BLOOM_FILTER_COLUMNS.name,
+    "orc_bloom_filter_fpp": property_definitions.ORC_BLOOM_FILTER_FPP.name,
     "parquet_bloom_filter_columns": "parquet.bloom.filter.columns",
 }
 _SERDE_PROPERTIES = {

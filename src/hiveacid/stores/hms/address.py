@@ -69,7 +69,7 @@ def parse_metastore_url(url: str) -> MetastoreAddress:
 def _server(address: str) -> tuple[str, int]:
     scheme, separator, port_text = address.partition("://")
     if separator and scheme.lower() != SCHEME:
-        raise ConfigError(f"{address!r} is no metastore's URL; it looks like thrift://host:{DEFAULT_PORT}")
+        raise ConfigError(f"{address!r} is not a metastore's URL; it looks like thrift://host:{DEFAULT_PORT}")
     port_text = (port_text if separator else address).rstrip("/")
     if "@" in port_text:
         raise UnsupportedFeatureError(
@@ -85,7 +85,7 @@ def _server(address: str) -> tuple[str, int]:
     else:
         host, _, port = port_text.partition(":")
     if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) <= _HIGHEST_PORT)):
-        raise ConfigError(f"{address!r} is no metastore's URL; it looks like thrift://host:{DEFAULT_PORT}")
+        raise ConfigError(f"{address!r} is not a metastore's URL; it looks like thrift://host:{DEFAULT_PORT}")
     return host, int(port or DEFAULT_PORT)
 
 
@@ -102,7 +102,7 @@ def _with_options(servers: tuple[tuple[str, int], ...], parameters: Mapping[str,
     if catalog.lower() != _CATALOG:
         raise UnsupportedFeatureError(
             f"catalog={catalog}: a metastore numbers writes, locks and cleans by db.table, without a catalog, so a "
-            "transactional table outside of the catalog hive is not safe in it, for Hive neither (docs/metastore.md)"
+            "transactional table outside the catalog hive is not safe in it, for Hive neither (docs/metastore.md)"
         )
     principal = _principal(options)
     tls = _flag(options.get("tls", "false"))

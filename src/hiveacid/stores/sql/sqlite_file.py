@@ -115,7 +115,7 @@ def _former_place(file: Path) -> Path | None:
 
 
 def _locations(file: Path) -> list[str] | None:
-    """Return the locations of databases and tables in a store; None if the file is no store."""
+    """Return the locations of databases and tables in a store; None if the file is not a store."""
     query = "SELECT definition FROM hiveacid_databases UNION ALL SELECT definition FROM hiveacid_tables"
     try:
         with closing(sqlite3.connect(file)) as connection:

@@ -288,7 +288,7 @@ def _parse_texts(texts: Any, hive: Primitive) -> Any:
         texts = pc.if_else(pc.is_in(texts, pa.array(["", "-"])), "0", texts)
     try:
         return cast(pc.utf8_trim_whitespace(texts), data_type)
-    except pa.ArrowInvalid:  # some text is no value of the type; only that one becomes NULL
+    except pa.ArrowInvalid:  # some text is not a value of the type; only that one becomes NULL
         return pa.array([_parse_text(text, data_type) for text in texts.to_pylist()], data_type)
 
 

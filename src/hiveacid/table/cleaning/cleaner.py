@@ -32,7 +32,7 @@ from hiveacid.table.read.flushed_files import delete_copies
 logger = logging.getLogger(__name__)
 
 _FORGOTTEN = 86_400_000
-"""Milliseconds after which files that a job staged outside of transactions are removed."""
+"""Milliseconds after which files that a job staged outside transactions are removed."""
 
 
 def clean(context: Context) -> list[str]:
@@ -187,12 +187,12 @@ def _clean_staging(
 ) -> tuple[list[str], list[str]]:
     """Remove hidden staging directories of writers and compactions that have ended; return the removed paths.
 
-    Searches below the table and in partitions outside of it, but not behind symbolic links below these. Also returns
+    Searches below the table and in partitions outside it, but not behind symbolic links below these. Also returns
     the locations with directories of aborted compactions, or with a marked directory of a compaction, whose other half
     may be missing.
     """
     inside = real_path(table.location).rstrip("/") + "/"
-    # the location of a partition may be a symbolic link to a directory outside of the table's
+    # the location of a partition may be a symbolic link to a directory outside the table's
     elsewhere = [root for root in locations if not f"{real_path(root)}/".startswith(inside)]
     removed_paths: list[str] = []
     compacted: dict[str, None] = {}

@@ -26,7 +26,7 @@ def first_foreign_entry(context: Context, location: str) -> str | None:
 
 
 def locations_to_remove(table: TableDefinition, partitions: Sequence[Partition]) -> tuple[str, ...]:
-    """Return the locations that `remove_table` cleans: those of partitions outside of the table, and the table's."""
+    """Return the locations that `remove_table` cleans: those of partitions outside the table, and the table's."""
     locations_outside = [
         partition.location
         for partition in partitions

@@ -13,13 +13,14 @@ from typing import Any
 import pyarrow as pa
 
 from hiveacid.config import setting_definitions
+from hiveacid.core.format.names import staged_column
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
 from hiveacid.orc.splicing import StripeBlock
 from hiveacid.orc.tail import read_tail
 from hiveacid.orc.writing import write_delete_events, write_rows_with_ids
-from hiveacid.spark.write.acid_events import ROW_ID_PARTS, StagedKind, StagingTarget, value_name
+from hiveacid.spark.write.acid_events import ROW_ID_PARTS, StagedKind, StagingTarget
 from hiveacid.spark.write.arrow_assignments import require_writable
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.locations import Location
@@ -69,7 +70,7 @@ def stage_rows_with_ids(
         return None
     ids = [*rows.column(ROW_ID).combine_chunks().flatten(), rows.column(CURRENT)]
     values = rows.select([column.name for column in table.columns]).columns
-    names = [value_name(index) for index in range(len(values))]  # a column may have the name of an id
+    names = [staged_column(index) for index in range(len(values))]  # a column may have the name of an id
     keyed = pa.table([*ids, *values], names=[*_IDS, *names])
 
     def write(part: Any) -> StripeBlock:

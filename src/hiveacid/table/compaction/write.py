@@ -130,7 +130,7 @@ def _rows(context: Context, root: str, files: Sequence[DataFile]) -> int:
 
 
 def file_writer() -> CompactionWriter:
-    """Return the writer that compactions use outside of simulations."""
+    """Return the writer that compactions use outside simulations."""
     return CompactionWriter(_write_rows, _write_events)
 
 

@@ -72,7 +72,7 @@ class LocationInventory:
 
 @dataclass(frozen=True)
 class TableInventory:
-    """The locations of a table, and the files outside of the partitions of a partitioned table (``beside``).
+    """The locations of a table, and the files outside the partitions of a partitioned table (``beside``).
 
     ``unknown``: directories named like partitions that the catalog does not know (paths below the table).
     """
@@ -96,7 +96,7 @@ def inventory_of(
     """Return the inventory of a table's directories, at the present state of the store or another ``snapshot``.
 
     ``partitions``: None for an unpartitioned table, else all partitions in the catalog. With ``whole=False`` they are
-    only some of these, and the result has nothing outside of them. Damaged files and names raise no error. Raises
+    only some of these, and the result has nothing outside them. Damaged files and names raise no error. Raises
     StorageError if the file system fails.
     """
     snapshot = snapshot or current_snapshot(access, table)
@@ -164,7 +164,7 @@ class _TableListing:
         self._folders = {entry.path for entry in entries if entry.is_dir}
 
     def below(self, root: str) -> tuple[FileEntry, ...] | None:
-        """Return the listing of a directory below the table; None for one outside of it or a missing one."""
+        """Return the listing of a directory below the table; None for one outside it or a missing one."""
         path = root.removeprefix(self._location).rstrip("/")
         if not root.startswith(self._location) or path not in self._folders:
             return None

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.core.format.bucket_property import BucketProperty
+from hiveacid.core.format.names import staged_column
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.types import is_primitive
 from hiveacid.core.schema.virtual_columns import ROW_ID
@@ -30,7 +31,6 @@ from hiveacid.spark.write.acid_events import (
     StagedKind,
     StagingTarget,
     partition_key,
-    value_name,
 )
 from hiveacid.spark.write.arrow_assignments import COMPUTED, require_writable
 from hiveacid.spark.write.publish import StagedFile
@@ -115,7 +115,7 @@ def stage_computed_rows(context: Context, rows: Any, target: StagingTarget, dire
     """
     try:
         for index, column in enumerate(target.table.columns):
-            require_writable(column, rows.column(value_name(index)))
+            require_writable(column, rows.column(staged_column(index)))
         for index in range(len(target.table.partition_columns)):
             rows.column(partition_key(index)).validate(full=True)  # its bytes are UTF-8
     except LEFT_TO_SPARK:
@@ -152,7 +152,7 @@ def changed_row_events(changes: Any, target: StagingTarget) -> Iterator[EventRow
                 yield from _delete_events(kind, _partition(texts), rows.select(ROW_ID_PARTS))
             continue
         for (*texts, bucket), rows in _groups(of_kind, [*partition_keys, BUCKET]):
-            new = rows.select([value_name(index) for index in range(len(schema))])
+            new = rows.select([staged_column(index) for index in range(len(schema))])
             yield EventRows(kind, _partition(texts), bucket, new.rename_columns(schema.names).cast(schema))
 
 

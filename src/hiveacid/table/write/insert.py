@@ -242,7 +242,7 @@ def require_writable(
         return
     if table.kind is TableKind.PLAIN:
         raise UnsupportedFeatureError(
-            f"{table.name} is not transactional, so a write cannot be rolled back: write it outside of the transaction"
+            f"{table.name} is not transactional, so a write cannot be rolled back: write it outside the transaction"
         )
     if options.overwrite:
         store = context.store

@@ -1,4 +1,4 @@
-"""Parameters become literals in the text: outside of strings, names and comments only."""
+"""Parameters become literals in the text: outside strings, names and comments only."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def plain_partition(name: str | None) -> str | None:
     """Return a partition's name with its values escaped as Hive does; CatalogError for quotes."""
     argument_validation.partition_name(name)
     if name is not None and _NOT_IN_PARTITIONS & set(name):
-        raise CatalogError(f"{name!r} is no partition's name: quotes and backslashes are escaped in it")
+        raise CatalogError(f"{name!r} is not a partition's name: quotes and backslashes are escaped in it")
     return name
 
 

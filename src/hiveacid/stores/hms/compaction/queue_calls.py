@@ -156,7 +156,7 @@ def start_job(
 
 
 def mark_job(client: MetastoreClient, call: str, info: Any, error: str | None = None) -> None:
-    """End a job; a repeated call after a lost answer is no error."""
+    """End a job; a repeated call after a lost answer is not an error."""
     info.errorMessage = None if error is None else error[:_LONGEST_ERROR]
     before = find_job(client, info.id)
     try:

@@ -101,7 +101,7 @@ class MetastoreLocks:
         return self._answered(answer)
 
     def unlock(self, lock_id: LockId) -> None:
-        """Withdraw a waiting request; one that is gone is no error. An acquired one ends with its transaction."""
+        """Withdraw a waiting request; one that is gone is not an error. An acquired one ends with its transaction."""
         try:
             self.client.call("unlock", protocol.UnlockRequest(lockid=lock_id))
         except TransactionStateError as error:

@@ -76,7 +76,7 @@ class LockQueue(SqlBase):
         return LockAnswer(lock_id, LockState(state), None if blocker is None else str(blocker))
 
     def unlock(self, lock_id: LockId) -> None:
-        """Withdraw a request; a missing one is no error."""
+        """Withdraw a request; a missing one is not an error."""
         self._database.write(lambda connection: _unlock(connection, lock_id), Durability.WITH_CLIENT)
 
     def show_locks(self) -> tuple[LockRow, ...]:
