@@ -132,7 +132,7 @@ class CompactionContract:
             store.end_compaction(77, "failed")
         with pytest.raises(CompactionError):
             store.start_compaction(77, txn_id, WriteId(1))
-        with pytest.raises(ConfigError, match="no kind"):
+        with pytest.raises(ConfigError, match="not a kind"):
             store.enqueue_compaction(replace(MAJOR, kind="huge"), "manual")
         assert _only(store).error == "nothing to do"
 
