@@ -27,7 +27,7 @@ from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.datasource.change_rows import read_file_changes
-from hiveacid.datasource.change_source import ChangeOptions, ChangeSource
+from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.storage.locations import list_locations
 from hiveacid.stores.clock import SystemClock
 from hiveacid.table.arrow_read import scan

@@ -6,7 +6,7 @@
   staged files in one transaction.
 - Streaming sink (`stream_sink`): the same for each batch of a query. The transaction carries the batch's id, so that a repeated
   batch is written once.
-- Streaming source (`stream_source`): a process of the driver finds offsets and files (`change_source`). The tasks read the
+- Streaming source (`stream_source`): a process of the driver finds offsets and files (`stream_offsets`). The tasks read the
   files with the reader of `hiveacid.open` (`change_rows`), and `stream_source` pairs deletes and inserts of one key.
 
 Spark starts Python processes for all of this and pickles the objects between them. The objects therefore hold options

@@ -24,8 +24,8 @@ from pyspark.sql.types import StructType
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.datasource.change_rows import FileChanges, read_file_changes
-from hiveacid.datasource.change_source import ChangeOptions, ChangeSource
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
+from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.datasource.stream_sink import Sink, StagedRows, read_staged, require_fit
 from hiveacid.datasource.stream_source import FilePartition, spark_columns
 from hiveacid.datasource.worker_pickling import SentToWorkers

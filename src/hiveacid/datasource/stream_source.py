@@ -22,7 +22,7 @@ from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.datasource import options as source_options
 from hiveacid.datasource.change_rows import FileChanges, read_file_changes
-from hiveacid.datasource.change_source import ChangeOptions, ChangeSource, Offset
+from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource, Offset
 from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import ConfigError
 from hiveacid.orc.arrow_arrays import row_numbers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from hiveacid.serve.column_encoding import ResultColumn, encode_column, result_column
+from hiveacid.serve.result_columns import ResultColumn, encode_column, result_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -27,7 +27,7 @@ from hiveacid.storage.paths import is_local
 from hiveacid.streaming.arrow_bucket_hash import check_bucketing
 from hiveacid.streaming.batch_splitting import Values, partition_texts
 from hiveacid.table.arrow_casts import cast
-from hiveacid.table.file_options import orc_codec
+from hiveacid.table.codec_and_writer_options import orc_codec
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.table.codec_and_writer_options import layout_level
 from hiveacid.table.connection_caches import DeleteEventCache, ListingCache
-from hiveacid.table.file_options import layout_level
 from hiveacid.table.read.cached_tables import CachedTables
 from hiveacid.transactions.heartbeats import heartbeat_interval
 from hiveacid.transactions.read_leases import ReadLeases

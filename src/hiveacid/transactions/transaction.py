@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from hiveacid import errors
-from hiveacid.config import Settings, setting_definitions
+from hiveacid.config import Settings
 from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
@@ -32,13 +32,13 @@ from hiveacid.ports.locks import LockAnswer
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Begun, Client, Start, TxnKind, Written
 from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.lock_waits import wait_for_lock
 
 __all__ = ["Heartbeats", "Transaction", "Transactions", "this_client"]
 
 logger = logging.getLogger(__name__)
 
 _MAX_STATEMENTS = 4096  # a bucket property has 12 bits for the statement id (``BucketCodec``)
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 15.0  # seconds between two checks of a waiting lock (DbLockManager)
 
 
 def this_client(agent: str = "hiveacid") -> Client:
@@ -104,20 +104,10 @@ class Transaction(Displayed):
 
     def wait_for(self, answer: LockAnswer, components: Sequence[LockComponent]) -> None:
         """Wait until a lock request is granted, as :meth:`lock` does."""
-        pause = _FIRST_WAIT
         try:
-            for turn in range(self.settings.get(setting_definitions.LOCK_NUMRETRIES)):
-                if answer.state is LockState.ACQUIRED:
-                    break
-                if turn == 8:  # noqa: PLR2004 - after some seconds
-                    logger.warning(
-                        "waiting for a lock on %s: %s", _format_resources(components), answer.blocked_by
-                    )
-                self.clock.sleep(min(pause, self.settings.get(setting_definitions.LOCK_SLEEP)))
-                pause = min(pause * 2, _LONGEST_WAIT)
-                self.heartbeats.check(self.txn_id)
-                self.store.abort_timed_out()  # the lock may belong to a client that died
-                answer = self._check_lock(answer.lock_id)
+            answer = wait_for_lock(
+                answer, self._check_lock, self.settings, self.clock, _format_resources(components)
+            )
         except BaseException:
             self.store.unlock(answer.lock_id)
             raise
@@ -132,6 +122,8 @@ class Transaction(Displayed):
 
     def _check_lock(self, lock_id: LockId) -> LockAnswer:
         """Check a waiting request. If it disappeared with its transaction, report the abort, not the missing request."""
+        self.heartbeats.check(self.txn_id)
+        self.store.abort_timed_out()  # the lock may belong to a client that died
         try:
             return self.store.check_lock(lock_id)
         except errors.TransactionStateError:

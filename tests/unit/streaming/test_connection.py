@@ -19,7 +19,7 @@ from hiveacid.core.model import Column, TableName
 from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import parse_type
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.datasource.change_source import ChangeOptions, ChangeSource
+from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.errors import (
     BadRecordError,
     ConfigError,

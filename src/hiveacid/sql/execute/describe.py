@@ -6,7 +6,14 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
-from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition, ViewDefinition
+from hiveacid.core.model import (
+    DEFAULT_PARTITION,
+    Bucketing,
+    Column,
+    Partition,
+    TableDefinition,
+    ViewDefinition,
+)
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError
 from hiveacid.sql.binding.view_text import find_hiveacid_view
@@ -104,7 +111,7 @@ def _details(described: Described, partition: Partition | None) -> list[Row]:
 
 
 def _shown(value: str | None) -> str:
-    return "__HIVE_DEFAULT_PARTITION__" if value is None else value
+    return DEFAULT_PARTITION if value is None else value
 
 
 def _type(described: Described) -> str:

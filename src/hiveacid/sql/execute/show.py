@@ -12,7 +12,14 @@ from pyspark.sql import DataFrame
 
 from hiveacid.catalog.ddl import partition_values as full_values
 from hiveacid.config.setting_definitions import REGISTRY
-from hiveacid.core.model import Column, Partition, TableDefinition, TableName, ViewDefinition
+from hiveacid.core.model import (
+    DEFAULT_PARTITION,
+    Column,
+    Partition,
+    TableDefinition,
+    TableName,
+    ViewDefinition,
+)
 from hiveacid.core.schema.partitions import matching_partitions
 from hiveacid.core.schema.show_create import show_create_table, show_create_view
 from hiveacid.core.schema.storage_formats import file_kind
@@ -230,7 +237,7 @@ def _of_relation(relation: TableDefinition | ViewDefinition) -> list[tuple[str, 
 
 def _of_partition(table: TableDefinition, partition: Partition) -> list[tuple[str, str]]:
     pairs = zip(table.partition_columns, partition.values, strict=True)
-    values = [f"{c.name}={'__HIVE_DEFAULT_PARTITION__' if v is None else v}" for c, v in pairs]
+    values = [f"{c.name}={DEFAULT_PARTITION if v is None else v}" for c, v in pairs]
     return [
         ("Partition Values", f"[{', '.join(values)}]"),
         ("Location", partition.location),

@@ -39,11 +39,11 @@ from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_row
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.locations import Location
 from hiveacid.storage.staging import delete_staging, staging_name
+from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.compaction import in_driver
 from hiveacid.table.compaction.presorted import stage_in_order
 from hiveacid.table.compaction.report import DataVolume
 from hiveacid.table.context import Context
-from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import scan_locations
 from hiveacid.table.write.arrow_staging import Staged, stage_empty

@@ -20,8 +20,8 @@ from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_in
 from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.cleaning.removal import delete_plain_files, require_listable
+from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
-from hiveacid.table.file_options import writer_options
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write import output_directories

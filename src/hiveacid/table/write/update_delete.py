@@ -21,8 +21,8 @@ from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, shuffle_
 from hiveacid.spark.write.changed_rows import deleted_rows, updated_rows
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.spark.write.publish import list_staged_files, publish_acid
+from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
-from hiveacid.table.file_options import writer_options
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
 from hiveacid.table.write.arrow_staging import Stage, Staged, selected_events, stage_events

@@ -41,8 +41,8 @@ from hiveacid.storage.paths import is_local
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.arrow_read.snapshot import RowFile, event_files, row_files
+from hiveacid.table.codec_and_writer_options import layout_level
 from hiveacid.table.context import require_table
-from hiveacid.table.file_options import layout_level
 from hiveacid.table.read.change_feed import locate_changes, require_change_history
 from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.transaction import Transaction, Transactions, this_client
