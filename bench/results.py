@@ -36,7 +36,7 @@ class Result:
 
     def ratio(self, *, cpu: bool = False) -> float | None:
         """Return ours to the limit's; None where there is no limit."""
-        others = [one for name, one in self.figures.items() if name != OURS]
+        others = [one for name, one in self.figures.items() if name not in (OURS, FLAT)]
         limit = self.figures.get(self.against)
         if limit is None and self.against == "others" and others:
             limit = min(others, key=lambda one: one.cpu if cpu else one.seconds)
@@ -121,8 +121,8 @@ def charts(results: Sequence[Result], directory: Path) -> None:
     plt = import_module("matplotlib.pyplot")
     for section in dict.fromkeys(one.section for one in results):
         drawn = [one for one in results if one.section == section]
-        alone = all(len(one.figures) == 1 for one in drawn)
-        figure = _growth_chart(plt, drawn) if alone else _comparison_chart(plt, drawn)
+        curves = [one for one in drawn if section == "growth" and set(one.figures) == {OURS}]
+        figure = _growth_chart(plt, curves) if curves else _comparison_chart(plt, drawn)
         figure.tight_layout()
         figure.savefig(directory / f"{section}.svg", metadata={"Date": None})
         plt.close(figure)

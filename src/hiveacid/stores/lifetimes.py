@@ -50,6 +50,7 @@ class Lifetimes:
         """Return the seconds until the last open transaction is about to expire; 0 if none is open."""
         now = self._clock.now()
         with self._lock:
-            for txn_id in [txn_id for txn_id, end in self._ends.items() if end <= now]:
+            # A late heartbeat may still find a transaction open. One that nobody ended is forgotten long after its end.
+            for txn_id in [id_ for id_, end in self._ends.items() if end + self._timeouts[id_] <= now]:
                 del self._ends[txn_id], self._timeouts[txn_id]
-            return max((end - now for end in self._ends.values()), default=0) / 1000
+            return max((end - now for end in self._ends.values() if end > now), default=0) / 1000

@@ -151,9 +151,10 @@ class MetastoreTransactions:
             )
             aborted |= answer.aborted or set()
             missing |= answer.nosuch or set()
-        ended = {*map(TxnId, aborted), *map(TxnId, missing)}
-        self.client.lifetimes.record_heartbeat(set(txn_ids) - ended, sent)
-        self.client.lifetimes.ended(ended)
+            ended = {*map(TxnId, aborted), *map(TxnId, missing)}
+            # at once: the call for the next run may fail
+            self.client.lifetimes.record_heartbeat({i for i in txn_ids if low <= i <= high} - ended, sent)
+            self.client.lifetimes.ended(ended)
         return HeartbeatAnswer(tuple(map(TxnId, sorted(aborted))), tuple(map(TxnId, sorted(missing))))
 
     def show_transactions(self) -> tuple[TransactionRow, ...]:
