@@ -145,6 +145,34 @@ def test_out_of_a_metastore_and_back(
     assert _on_disk(metastore) == _hives(session)
 
 
+def test_files_that_hive_3_cannot_read_stay_in_their_store(
+    hive: HiveServers, session: Hive, metastore: MetastoreStore, tmp_path: Path
+) -> None:
+    name, warehouse, url = (
+        TableName("default", "packed"),
+        str(tmp_path / "own"),
+        f"sqlite:///{tmp_path}/own.db",
+    )
+    own, _ = open_store(warehouse, url, Settings(), SystemClock())
+    acid = (("transactional", "true"), ("transactional_properties", "default"))
+    own.create_table(
+        TableDefinition(name, (Column("a", "int"),), ORC, f"{warehouse}/packed", properties=acid)
+    )
+    with Connection("packed", warehouse=warehouse, store=url) as stream:
+        stream.begin_transaction()
+        stream.write([{"a": 1}])
+        stream.commit()
+    done = _run(warehouse, "packed", store=url, to=hive.url)
+    if hive.is_hive3:
+        assert (done.exit_code, "ZSTD, which Hive 3 cannot read" in done.output) == (1, True), done.output
+        assert metastore.get_table(name) is None
+        assert own.get_table(name) is not None
+    else:
+        assert done.exit_code == 0, done.output
+        assert session.sql("SELECT * FROM packed") == [(1,)]
+    own.close()
+
+
 def test_transaction_ids_go_on_above_those_in_names(hive: HiveServers, metastore: MetastoreStore) -> None:
     top = metastore.valid_txns().high_watermark
     metastore.seed_txns(TxnId(top - 1))  # nothing to do

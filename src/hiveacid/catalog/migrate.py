@@ -19,9 +19,10 @@ from hiveacid.config.property_definitions import (
     ADOPTED_TXN,
     CONVERSION,
     HISTORY_FROM,
+    LAYOUT_LEVEL,
     MIGRATION,
 )
-from hiveacid.core.format.names import BaseName
+from hiveacid.core.format.names import BaseName, LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import (
     DatabaseDefinition,
@@ -32,13 +33,17 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.orc.compression_chunks import Compression
+from hiveacid.orc.tail import read_tail
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.write_ids import is_stand_in, present_write_ids
-from hiveacid.storage.locations import id_property, list_layout
+from hiveacid.storage.locations import id_property, list_layout, read_location
 from hiveacid.table.context import table_names
+from hiveacid.table.read.flushed_files import require_flush_length
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transactions, this_client
 
@@ -246,6 +251,29 @@ class Migration:
                 f"{table.name} has directories that Hive 3 cannot read (compacted at layout level hive4): write its rows "
                 "into a new table there"
             )
+        if self.target.is_hive3 and file_kind(table.storage) is FileKind.ORC:
+            self._require_no_zstd(state)
+
+    def _require_no_zstd(self, state: MigratedTable) -> None:
+        """Refuse a table if a snapshot reads a file with ZSTD, which Hive 3.1 cannot read."""
+        table, store = state.table, self.source.store
+        txns = store.valid_txns()
+        ids = store.valid_write_ids(txns, [table.name])[table.name]
+        for partition in state.partitions or (None,):
+            root = partition.location if partition else table.location
+            try:
+                read = read_location(self.fs, table, root, partition, ids, txns).state
+            except errors.MissingDirectoryError:
+                continue
+            for file in (*(file for one in read.read_directories for file in one.files), *read.originals):
+                path, size = f"{root}/{file.path}", file.size
+                if file.flush_length_path is not None:
+                    size = require_flush_length(self.fs, path, file).length
+                if read_tail(self.fs, path, size).compression is Compression.ZSTD:
+                    raise errors.UnsupportedFeatureError(
+                        f"{table.name} has files with the codec ZSTD, which Hive 3 cannot read ({path}): set its property "
+                        f"{LAYOUT_LEVEL.name} to hive3, write its rows anew (INSERT OVERWRITE), and try again"
+                    )
 
     # --- changes of both stores ------------------------------------------------------------------
     def _carry_over(self, state: MigratedTable, *, begun: bool) -> None:
@@ -297,6 +325,8 @@ class Migration:
     def _translated(self, state: MigratedTable) -> TableDefinition:
         """Return the definition for the target, with the migration's mark."""
         changed = {MIGRATION.name: self.source.name}
+        if self.source.is_hive3 and LAYOUT_LEVEL.of(state.table) is None:
+            changed[LAYOUT_LEVEL.name] = LayoutLevel.HIVE3.value  # so that it can go back there
         if not self.source.store.maintained_by_hiveacid() and state.newest_base:
             changed[HISTORY_FROM.name] = str(
                 state.newest_base
