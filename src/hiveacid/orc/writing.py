@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
 
+from hiveacid.core.format.names import staged_column
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import UnsupportedFeatureError
@@ -79,7 +80,7 @@ def write_delete_events(ids: Any, columns: Sequence[Column], codec: str) -> Stri
 
 
 def _flat_table(fixed: Sequence[Any], values: Sequence[Any]) -> Any:
-    names = [*ACID_FIELDS[: len(fixed)], *(f"c{index}" for index in range(len(values)))]
+    names = [*ACID_FIELDS[: len(fixed)], *map(staged_column, range(len(values)))]
     return pa.table([*fixed, *values], names=names)
 
 

@@ -1,4 +1,4 @@
-"""Names of directories and files of the ACID layout, parsed and formatted.
+"""Names of directories and files of the ACID layout, parsed and formatted; names of columns in staged files.
 
 Rules: Hive's ``AcidConstants``, ``AcidUtils.ParsedBaseLight`` and ``ParsedDeltaLight``.
 ``format`` pads numbers to a minimum width; the parser accepts any width, and reads ``_v0`` as no suffix.
