@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hiveacid.errors import ConfigError
+from hiveacid.errors import ConfigError, StoreError
 from hiveacid.stores.hms.address import MetastoreAddress
 from hiveacid.stores.hms.thrift.protocol import METHODS
 from hiveacid.stores.hms.thrift.sasl import NotSentError, SaslTransport
@@ -195,11 +195,19 @@ def _connected(server: tuple[str, int], address: MetastoreAddress) -> socket.soc
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _keep_alive(plain)
-        transport = _secured(plain, server, address) if address.tls else plain
+        return _secured(plain, server, address) if address.tls else plain
+    except ssl.SSLCertVerificationError as error:  # it will not change by trying again
+        plain.close()
+        raise StoreError(
+            f"the certificate of {server[0]}:{server[1]} is not trusted: {error.verify_message}; "
+            "name its authority in the store URL: ca=FILE"
+        ) from error
     except OSError as error:
         plain.close()
         raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error
-    return transport
+    except BaseException:
+        plain.close()
+        raise
 
 
 def _keep_alive(plain: socket.socket) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 import threading
 from collections.abc import Mapping
 from itertools import count
@@ -52,6 +53,11 @@ _KINDS: Mapping[str, type[errors.HiveAcidError]] = MappingProxyType(
     }
 )
 _CONFLICT = "due to a write conflict"  # the words of both versions
+_NO_DATABASE = re.compile(r"(?:the |there is no )?database ", re.IGNORECASE)
+"""Beginning of the messages of Hive 3.1 and 4.0 about a missing database.
+
+Messages about tables have the word elsewhere: in the table's name, in "Specified catalog.database.table does not exist".
+"""
 
 
 class MetastoreClient:
@@ -200,6 +206,6 @@ def _as_error(refusal: Refusal) -> errors.HiveAcidError:
         return errors.WriteConflictError(words)
     if kind is errors.AlreadyExistsError:
         return errors.AlreadyExistsError(words or "it exists already")
-    if refusal.kind == "NoSuchObjectException" and "database" in words.lower():
+    if refusal.kind == "NoSuchObjectException" and _NO_DATABASE.match(words):
         return errors.NoSuchDatabaseError(words)
     return kind(f"the metastore refused {refusal.method}: {words or refusal.kind}")

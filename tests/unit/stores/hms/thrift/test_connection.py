@@ -6,10 +6,12 @@ import select
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hiveacid.errors import StoreError, StoreUnavailableError
 from hiveacid.stores.hms.address import MetastoreAddress, parse_metastore_url
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
@@ -108,6 +110,21 @@ def test_a_metastore_says_its_time_out_of_transactions(
     assert store.txn_timeout() == seconds
     assert store.client.patience == (1 if seconds == 1 else 30)
     store.close()
+
+
+def test_a_certificate_that_is_not_trusted_is_not_asked_for_again(
+    secured: Callable[..., tuple[Server, MetastoreAddress]],
+) -> None:
+    """Trying again cannot help, and the user is told how to trust it."""
+    server, address = secured(lambda *_: {})
+    client = MetastoreClient(replace(address, ca=None), ManualClock())
+    with pytest.raises(
+        StoreError, match=r"not trusted: self.signed certificate; .* store URL: ca=FILE"
+    ) as caught:
+        client.call("get_all_databases")
+    assert not isinstance(caught.value, StoreUnavailableError)
+    assert server.connections == 1
+    client.close()
 
 
 def test_tickets_of_tls_are_no_end(secured: Callable[..., tuple[Server, MetastoreAddress]]) -> None:

@@ -16,7 +16,9 @@ from thrift.Thrift import TApplicationException
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
 from hiveacid.errors import (
+    CatalogError,
     CommitStateUnknownError,
+    NoSuchDatabaseError,
     NoSuchTransactionError,
     StoreError,
     StoreUnavailableError,
@@ -214,6 +216,29 @@ def test_refusals_are_errors_of_ours(start: Callable[[Answer], Server]) -> None:
             one.call("commit_txn", request)
     one.call("commit_txn", request)
     assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "words", "error"),
+    [
+        ("get_database", "database hive.away", NoSuchDatabaseError),
+        ("get_database", "There is no database hive.away", NoSuchDatabaseError),
+        ("create_table_req", "The database hive.away does not exist", NoSuchDatabaseError),
+        ("get_partitions", "default.database table not found", CatalogError),
+        ("get_partitions", "Specified catalog.database.table does not exist : hive.d.t", CatalogError),
+    ],
+)
+def test_only_a_missing_database_is_said_to_be_missing(
+    start: Callable[[Answer], Server], method: str, words: str, error: type[CatalogError]
+) -> None:
+    """A table whose name has the word "database" in it is a table."""
+    server = start(lambda *_: refused("NoSuchObjectException", words, method))
+    one = client(server.port)
+    values = {"get_database": ("away",), "get_partitions": ("d", "t", -1)}
+    with pytest.raises(CatalogError) as caught:
+        one.call(method, *values.get(method, (protocol.CreateTableRequest(table=None),)))
+    assert type(caught.value) is error
+    one.close()
 
 
 def test_a_lost_commit_is_asked_for_again(start: Callable[[Answer], Server]) -> None:
