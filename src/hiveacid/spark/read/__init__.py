@@ -2,7 +2,8 @@
 
 Main flow of `scan.scan`: ``scan_groups`` groups the selected files into as few Spark scans as possible. Each group is
 read by ``acid_rows`` (ACID files) or ``originals`` (files without ACID columns), and ``partition_lookup`` adds the
-partition columns. Delete events are applied in three steps, the cheapest first:
+partition columns; ``path_expressions`` cuts values out of the paths of files. Delete events are applied in three steps,
+the cheapest first:
 
 1. ``delete_bounds``: data files whose key range no delete event can match are read as they are.
 2. ``delete_bitmap_lookup``: each row of the other files is looked up in a bitmap of deleted row ids.

@@ -22,7 +22,7 @@ from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import schema_evolution as recipes
 from hiveacid.spark.formats.expressions import Expression, named, selected
-from hiveacid.spark.read import scan_groups
+from hiveacid.spark.read import path_expressions, scan_groups
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
 from hiveacid.spark.read.file_index import load_orc
 from hiveacid.spark.read.originals import PARTITION_KEY, OriginalsByRoot, original_column, original_frames
@@ -77,7 +77,7 @@ def acid_rows(
     for group in grouped() if part is None else source.memo.get(("groups", part), grouped):
         frame = read_acid_files(source, group, INSERTS, values=True)
         partition = partition_lookup(source.facts, source.table, group, frame)
-        more = key(partition, scan_groups.statement_id_from_path(group.depth)) if key else ()
+        more = key(partition, path_expressions.statement_id_from_path(group.depth)) if key else ()
         yield _row_columns(source, frame, partition, more), group
 
 
@@ -140,14 +140,18 @@ def _row_columns(
     group, recipe = partition.group, partition.group.options.recipe
     assert recipe is not None  # noqa: S101 - the footer of every ACID file was read
     values = recipes.values(source.facts, recipe, source.table.columns, "row.", group.files[0])
-    identity = [_ROW_ID_COLUMN, named(scan_groups.row_file_name(group), FILE_NAME), CURRENT_WRITE_ID_COLUMN]
+    identity = [
+        _ROW_ID_COLUMN,
+        named(path_expressions.row_file_name(group), FILE_NAME),
+        CURRENT_WRITE_ID_COLUMN,
+    ]
     return selected(frame, [*values, *partition.columns, *identity, *more])
 
 
 def _original_columns(source: ScanSource, frame: DataFrame, more: Sequence[Expression]) -> DataFrame:
     columns = (*source.table.columns, *source.table.partition_columns)
     values = [named(original_column(index), column.name) for index, column in enumerate(columns)]
-    file = named(scan_groups.decoded_path("__hiveacid_file"), FILE_NAME)
+    file = named(path_expressions.decoded_path("__hiveacid_file"), FILE_NAME)
     write_id = named("originalTransaction", CURRENT_WRITE_ID)
     return selected(frame, [*values, _ROW_ID_COLUMN, file, write_id, *more])
 

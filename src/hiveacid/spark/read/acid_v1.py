@@ -19,7 +19,8 @@ from hiveacid.spark.read.acid_rows import DELETES, UPDATES_AND_DELETES, all_rows
 from hiveacid.spark.read.delete_join_keys import KEY_STRUCT
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.partition_lookup import partition_lookup
-from hiveacid.spark.read.scan_groups import group_files, statement_id_from_path
+from hiveacid.spark.read.path_expressions import statement_id_from_path
+from hiveacid.spark.read.scan_groups import group_files
 from hiveacid.spark.read.scan_source import ScanSource, delete_event_files, v1_event_files
 from hiveacid.storage.locations import Location
 

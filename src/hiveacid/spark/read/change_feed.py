@@ -25,8 +25,9 @@ from hiveacid.spark.read.acid_rows import all_rows, row_validity
 from hiveacid.spark.read.delete_bounds import DeleteBounds
 from hiveacid.spark.read.delete_join_keys import delete_keys, row_key
 from hiveacid.spark.read.originals import OriginalsByRoot
+from hiveacid.spark.read.path_expressions import top_directory
 from hiveacid.spark.read.scan import flat_table_frames
-from hiveacid.spark.read.scan_groups import FileGroup, top_directory
+from hiveacid.spark.read.scan_groups import FileGroup
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ScanSource, empty_frame
 from hiveacid.storage.locations import Location
 

@@ -24,7 +24,7 @@ from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.originals import OriginalRows
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, named, selected
-from hiveacid.spark.read import scan_groups
+from hiveacid.spark.read import path_expressions, scan_groups
 from hiveacid.spark.read.partition_lookup import (
     PartitionKeyColumns,
     can_look_up,
@@ -138,7 +138,7 @@ def _read_group(
         if len(group.files) > 1:
             indexes = index_by_spark_path(facts, table, group, frame)
             file_key = [
-                named(map_lookup(facts, indexes, F.col(scan_groups.FILE_PATH), "int"), "__hiveacid_nth")
+                named(map_lookup(facts, indexes, F.col(path_expressions.FILE_PATH), "int"), "__hiveacid_nth")
             ]
     rows = selected(
         frame,

@@ -22,13 +22,8 @@ from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import FormatError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
 from hiveacid.spark.formats.types import spark_type
-from hiveacid.spark.read.scan_groups import (
-    FILE_PATH,
-    FileGroup,
-    partition_key,
-    partition_key_from_path,
-    partition_value_from_path,
-)
+from hiveacid.spark.read.path_expressions import FILE_PATH, partition_key_from_path, partition_value_from_path
+from hiveacid.spark.read.scan_groups import FileGroup, partition_key
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import map_lookup, strings_of
 from hiveacid.storage.locations import Location

@@ -27,7 +27,8 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.read.acid_rows import ABSENT_FIELD, root_type, row_validity
-from hiveacid.spark.read.scan_groups import decoded_path, escape_globs
+from hiveacid.spark.read.path_expressions import decoded_path
+from hiveacid.spark.read.scan_groups import escape_globs
 from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.capabilities import SparkFacts
 

@@ -29,7 +29,8 @@ from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.delete_join_keys import delete_keys, row_key
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.partition_lookup import partition_lookup
-from hiveacid.spark.read.scan_groups import FileGroup, FilesOf, decoded_path, escape_globs, group_files
+from hiveacid.spark.read.path_expressions import decoded_path
+from hiveacid.spark.read.scan_groups import FileGroup, FilesOf, escape_globs, group_files
 from hiveacid.spark.read.scan_source import (
     CURRENT_WRITE_ID,
     PROLEPTIC_CALENDAR,

@@ -7,8 +7,9 @@ statement's snapshot, or at the point of ``AS OF`` (``time_travel``).
 - ``statement_owner`` decides whether hiveacid or Spark carries out a statement of a native session.
 - ``virtual_columns`` adds ROW__ID and INPUT__FILE__NAME to the views of queries that name them.
 - ``predicates`` finds conditions that reach the files.
-- ``time_travel`` evaluates ``AS OF`` (found by Spark's parser, or by ``table_mentions``) and reads ``t.history``;
-  ``change_feed_calls`` finds ``hiveacid_changes(...)``.
+- ``time_travel`` evaluates ``AS OF`` (found by Spark's parser, or by ``table_mentions``).
+- ``metadata_tables`` reads ``t.history`` and its like.
+- ``change_feed_calls`` finds ``hiveacid_changes(...)``, and ``change_feed_rows`` reads its rows.
 - ``source_positions`` maps positions in Spark's errors to the user's text.
 
 Views are dropped when the statement ends. DataFrames that were analysed with them stay valid.

@@ -18,8 +18,8 @@ from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls
+from hiveacid.sql.binding.metadata_tables import find_metadata_table
 from hiveacid.sql.binding.table_binder import QUERY, find_hiveacid_relation, relations_of
-from hiveacid.sql.binding.time_travel import find_metadata_table
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import administration, definitions, dml, queries, values
 from hiveacid.sql.statements.values import Slice, table_ref

@@ -25,15 +25,11 @@ from hiveacid.spark.parser.relations import (
 from hiveacid.spark.session import temporary_views
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.sql.binding.change_feed_calls import ChangeCall, find_change_calls
+from hiveacid.sql.binding.change_feed_rows import change_frame
+from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table, metadata_frame
 from hiveacid.sql.binding.predicates import is_count_of_rows, where_predicate
 from hiveacid.sql.binding.source_positions import Edit, EditedText
-from hiveacid.sql.binding.time_travel import (
-    TableSource,
-    change_frame,
-    find_metadata_table,
-    metadata_frame,
-    resolve_as_of,
-)
+from hiveacid.sql.binding.time_travel import resolve_as_of
 from hiveacid.sql.binding.view_text import errors_of_view, find_hiveacid_view, with_view_columns
 from hiveacid.sql.binding.virtual_columns import (
     MARKER,
