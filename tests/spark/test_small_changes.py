@@ -14,7 +14,13 @@ import pytest
 from hiveacid import errors
 from hiveacid.spark.session import capabilities
 from hiveacid.table.arrow_read import scan
-from hiveacid.table.write import driver_reads, simple_conditions, update_delete
+from hiveacid.table.write import (
+    arrow_staging,
+    driver_reads,
+    merge_in_driver,
+    simple_conditions,
+    update_delete,
+)
 from support.exhaustive import ALL, ONCE
 
 if TYPE_CHECKING:
@@ -353,3 +359,45 @@ def test_unknown_columns_are_errors_if_no_row_is_selected(acid: AcidSession) -> 
     ):
         with pytest.raises(errors.CatalogError):
             acid.sql(statement)
+
+
+def test_merge_by_partition_columns_changes_the_rows_of_a_job(
+    acid: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each partition is read with the keys of its own source rows; several threads write the files."""
+    monkeypatch.setattr(arrow_staging, "_FEW_ROWS", 0)
+    partitions: list[Any] = []
+    in_partition = merge_in_driver.keys_in_partition
+
+    def noted(keys: Any, partition: Any) -> Any:
+        partitions.append(partition)
+        return in_partition(keys, partition)
+
+    monkeypatch.setattr(merge_in_driver, "keys_in_partition", noted)
+    acid.sql(
+        "CREATE TEMPORARY VIEW part_news AS SELECT * FROM VALUES (1, 1, 'a'), (2, 2, 'a'), (3, 1, 'b'), (4, NULL, 'a'), "
+        "(5, 2, NULL), (6, 9, 'a'), (CAST(NULL AS INT), 1, 'a'), (8, 2, 'x y=%') AS v(k, d, n)"
+    )
+    found = []
+    for name, limit in (("byhand", "64mb"), ("byjob", "0")):
+        acid.sql(
+            f"CREATE TABLE {name} (k INT, v STRING) PARTITIONED BY (d INT, n STRING) CLUSTERED BY (k) INTO 2 BUCKETS "
+            "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+        )
+        acid.sql(
+            f"INSERT INTO {name} SELECT k, 'old', d, n FROM (SELECT explode(sequence(1, 9)) k) "
+            "CROSS JOIN (SELECT * FROM VALUES (1, 'a'), (2, 'a'), (1, 'b'), (NULL, 'a'), (2, NULL), (2, 'x y=%') AS p(d, n))"
+        )
+        acid.sql(f"SET {LIMIT}={limit}")
+        counts = acid.sql(
+            f"MERGE INTO {name} t USING part_news s ON t.k = s.k AND t.d = s.d AND t.n = s.n "
+            "WHEN MATCHED AND s.k = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'new' "
+            "WHEN NOT MATCHED THEN INSERT VALUES (s.k, 'added', s.d, s.n)"
+        ).collect()
+        rows = acid.sql(f"SELECT k, v, d, n, INPUT__FILE__NAME LIKE '%delta_2%' FROM {name}").collect()
+        found.append((counts, sorted(map(str, rows))))
+        acid.sql(f"RESET {LIMIT}")
+    assert partitions  # the driver read them
+    assert found[0] == found[1]
+    assert sum("v='new'" in row for row in found[0][1]) == 3
+    assert sum("v='added'" in row for row in found[0][1]) == 4

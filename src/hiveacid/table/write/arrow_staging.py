@@ -37,6 +37,7 @@ from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.arrow_casts import single_batch
 from hiveacid.table.arrow_read.orc_file import CURRENT
+from hiveacid.table.arrow_read.scan import map_in_order, reading_threads
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.driver_reads import LEFT_TO_SPARK, SelectedRows
@@ -45,7 +46,8 @@ Staged = tuple[list[StagedFile], TaskReport]
 """Staged files, and the counts that their writers report."""
 Stage = Callable[[StagingTarget, str], Staged]
 """Function that writes the delete events and new rows of a statement into a staging directory."""
-_MAX_FILES = 1000  # written one after the other
+_MAX_FILES = 1000  # of one statement
+_FEW_ROWS = 50_000  # one thread writes them in less time than other threads take to start
 
 
 @dataclass(frozen=True)
@@ -64,25 +66,31 @@ class EventRows:
 def stage_events(
     context: Context, events: Iterable[EventRows], target: StagingTarget, directory: str
 ) -> Staged:
-    """Write one file into ``directory`` for each item of ``events``."""
-    files: list[StagedFile] = []
-    columns, codec, rows = target.table.columns, target.options["compression"], 0
-    for event in events:
-        if event.kind.is_delete:
-            write_ids = pa.repeat(pa.scalar(int(target.write_id), pa.int64()), event.rows.num_rows)
-            block = write_delete_events(event.rows.append_column(CURRENT, write_ids), columns, codec)
-        else:
-            bucket_property = BucketProperty(1, event.bucket, target.statements[event.kind]).encode()
-            keys = RecordKeys(int(target.write_id), bucket_property, 0)
-            block = write_rows(single_batch(event.rows), columns, keys, codec)
+    """Write one file into ``directory`` for each item of ``events``; several at a time if their rows are many."""
+
+    def stage(number: int, event: EventRows) -> StagedFile:
         # A partition name that is too long for the file system fails here, before anything has its final place.
         folder = (
             f"{directory}/{partition_name(target.table, event.partition)}" if event.partition else directory
         )
-        path = f"{folder}/{len(files)}"
-        files.append(stage_file(context, block, path, event.kind, event.partition, event.bucket))
-        rows += event.rows.num_rows
+        path = f"{folder}/{number}"
+        return stage_file(context, _block(event, target), path, event.kind, event.partition, event.bucket)
+
+    tasks = [*enumerate(events)]
+    rows = sum(event.rows.num_rows for _, event in tasks)
+    files = [*map_in_order(stage, tasks, reading_threads() if rows > _FEW_ROWS else 1)]
     return files, TaskReport((directory,), rows, len(files))
+
+
+def _block(event: EventRows, target: StagingTarget) -> StripeBlock:
+    """Return the stripes of an event's file."""
+    columns, codec = target.table.columns, target.options["compression"]
+    if event.kind.is_delete:
+        write_ids = pa.repeat(pa.scalar(int(target.write_id), pa.int64()), event.rows.num_rows)
+        return write_delete_events(event.rows.append_column(CURRENT, write_ids), columns, codec)
+    bucket_property = BucketProperty(1, event.bucket, target.statements[event.kind]).encode()
+    keys = RecordKeys(int(target.write_id), bucket_property, 0)
+    return write_rows(single_batch(event.rows), columns, keys, codec)
 
 
 def stage_file(

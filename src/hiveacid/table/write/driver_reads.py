@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from hiveacid.spark.formats.expressions import Expression
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.conditions import Condition
 from hiveacid.table.arrow_read.scan import Selection, read_batches, reading_threads
-from hiveacid.table.arrow_read.snapshot import Snapshot, take_snapshot
+from hiveacid.table.arrow_read.snapshot import PartitionFiles, Snapshot, take_snapshot
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partitions_of
 from hiveacid.table.write.simple_conditions import simple_condition
@@ -69,7 +70,8 @@ def select_rows(
     is_large = size > context.settings.get(setting_definitions.SMALL_CHANGES)
     if columns and is_large and _count(context, snapshot, selection) > _MAX_UPDATED:
         return None
-    return read_selected(context, snapshot, selection, _MAX_UPDATED if columns else _MAX_DELETED)
+    selections = [(files, selection) for files in snapshot.partitions]
+    return read_selected(context, snapshot, selections, _MAX_UPDATED if columns else _MAX_DELETED)
 
 
 def may_read_in_driver(context: Context) -> bool:
@@ -105,12 +107,18 @@ def _count(context: Context, snapshot: Snapshot, selection: Selection) -> int:
 
 
 def read_selected(
-    context: Context, snapshot: Snapshot, selection: Selection, max_rows: int
+    context: Context,
+    snapshot: Snapshot,
+    selections: Iterable[tuple[PartitionFiles, Selection]],
+    max_rows: int,
 ) -> list[SelectedRows] | None:
-    """Return the selected rows by partition; None if they are more than ``max_rows`` or take too much memory."""
+    """Return the selected rows by partition; None if they are more than ``max_rows`` or take too much memory.
+
+    ``selections``: partitions of the snapshot, each with the rows to select there.
+    """
     rows_left, bytes_left = max_rows, _MAX_SELECTED_BYTES
     selected = []
-    for files in snapshot.partitions:
+    for files, selection in selections:
         part = replace(snapshot, partitions=(files,))
         batches = []
         for batch in read_batches(context, part, selection, reading_threads()):
