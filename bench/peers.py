@@ -1,7 +1,8 @@
-"""Those that are measured side by side in one session: flat ORC, hiveacid, Delta Lake and Iceberg.
+"""Those that are measured side by side in one session: flat ORC, hiveacid, Delta Lake, Iceberg, and Hudi.
 
 The others' jars come from Maven Central (``install``), once, into the user's cache. Each keeps its own defaults but for
-what makes it write changes beside the data rather than anew: deletion vectors, merge-on-read.
+what makes it write changes beside the data rather than anew: deletion vectors, merge-on-read. Hudi and Delta Lake both
+want Spark's own catalog, and Hudi has a build for Spark 3.5: it has a process of its own (``make bench-hudi``).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _JARS = {  # by Spark version; what has no build for one is left out
     "3.5": {
         "Delta": ("io.delta:delta-spark_2.12:3.3.2", "io.delta:delta-storage:3.3.2"),
         "Iceberg": ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.0",),
+        "Hudi": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.1.1",),
     },
     "4.0": {
         "Delta": ("io.delta:delta-spark_2.13:4.0.1", "io.delta:delta-storage:4.0.1"),
@@ -204,6 +206,51 @@ class Catalogued:
         self.spark.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{rest}', options => {options})")
 
 
+@dataclass
+class Hudi:
+    """Apache Hudi, merge-on-read. A table with a column ``k`` has it as its record key; others get generated keys."""
+
+    spark: SparkSession
+    name: str = "Hudi"
+
+    def create(
+        self,
+        table: str,
+        columns: str,
+        partition: str | None = None,
+        buckets: tuple[str, int] | None = None,  # noqa: ARG002 - its bucket index is for keyed tables of fixed size
+    ) -> None:
+        """Create a table that writes changes beside the data."""
+        key = ", primaryKey = 'k'" if columns.startswith("k ") else ""
+        by = f"PARTITIONED BY ({partition})" if partition else ""
+        self.spark.sql(
+            f"CREATE TABLE hudi_bench.{table} ({columns}) USING hudi {by} TBLPROPERTIES (type = 'mor'{key})"
+        )
+
+    def sql(self, text: str, table: str) -> DataFrame:
+        """Run a statement."""
+        return self.spark.sql(text.format(t=f"hudi_bench.{table}"))
+
+    def insert(self, table: str, rows: DataFrame) -> None:
+        """Append rows."""
+        rows.createOrReplaceTempView("hudi_rows")
+        self.spark.sql(f"INSERT INTO hudi_bench.{table} SELECT * FROM hudi_rows")
+
+    def overwrite(self, table: str, rows: DataFrame, partition: str, value: int) -> None:
+        """Replace the rows of one partition."""
+        rows.drop(partition).createOrReplaceTempView("hudi_rows")
+        into = f"hudi_bench.{table} PARTITION ({partition} = {value})"
+        self.spark.sql(f"INSERT OVERWRITE {into} SELECT * FROM hudi_rows")
+
+    def delete_listed(self, table: str, column: str, listed: str) -> None:
+        """Delete by a subquery."""
+        self.sql(f"DELETE FROM {{t}} WHERE {column} IN (SELECT {column} FROM {listed})", table)
+
+    def compact(self, table: str) -> None:
+        """Merge the log files into the base files."""
+        self.spark.sql(f"CALL run_compaction(op => 'scheduleAndExecute', table => 'hudi_bench.{table}')")
+
+
 def _without(columns: str, partition: str | None) -> str:
     return ", ".join(one for one in columns.split(", ") if partition is None or one.split()[0] != partition)
 
@@ -272,6 +319,11 @@ def session(jars: Sequence[Path], scratch: Path, names: Sequence[str], memory: s
         settings["spark.sql.catalog.ice"] = "org.apache.iceberg.spark.SparkCatalog"
         settings["spark.sql.catalog.ice.type"] = "hadoop"
         settings["spark.sql.catalog.ice.warehouse"] = str(scratch / "iceberg")
+    if "Hudi" in names:
+        extensions.append("org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
+        settings["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
+        settings["spark.serializer"] = "org.apache.spark.serializer.KryoSerializer"
+        settings["spark.kryo.registrator"] = "org.apache.spark.HoodieSparkKryoRegistrar"
     if extensions:
         settings["spark.sql.extensions"] = ",".join(extensions)
     builder = hiveacid.configure(SparkSession.builder.master("local[2]").appName("hiveacid bench"))
@@ -292,4 +344,7 @@ def others(spark: SparkSession, names: Sequence[str]) -> list[Peer]:
         modes = ", ".join(f"'write.{verb}.mode'='merge-on-read'" for verb in ("delete", "update", "merge"))
         how = f"USING iceberg {{by}} TBLPROPERTIES ('format-version'='3', {modes})"
         found.append(Catalogued(spark, "Iceberg", "ice.bench", how))
+    if "Hudi" in names:
+        spark.sql("CREATE DATABASE IF NOT EXISTS hudi_bench")
+        found.append(Hudi(spark))
     return found
