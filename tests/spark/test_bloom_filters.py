@@ -74,3 +74,24 @@ def test_a_bad_share_is_refused(acid: AcidSession) -> None:
     acid.context.catalog.alter_table(made.name, made.with_properties({"orc.bloom.filter.fpp": "2"}))
     with pytest.raises(ConfigError, match=r"default.t: orc.bloom.filter.fpp: expected a number above 0"):
         acid.sql(INSERT.format("t"))
+
+
+@pytest.mark.parametrize("kind", ["", INSERT_ONLY], ids=["full ACID", "insert-only"])
+def test_days_of_the_old_calendar_and_zeros_are_found(acid: AcidSession, kind: str) -> None:
+    """Spark asks a bloom filter for another day than the file has, and for one of two zeros: rows would be lost."""
+    bloom = ", 'orc.bloom.filter.columns'='d,x,y'"
+    acid.sql(
+        f"CREATE TABLE t (n INT, d DATE, x DOUBLE, y FLOAT) STORED AS ORC TBLPROPERTIES ('transactional'='true'{kind}{bloom})"
+    )
+    acid.sql(
+        "INSERT INTO t SELECT CAST(id AS INT), if(id = 700, DATE'1000-02-28', date_add(DATE'1900-01-01', CAST(id AS INT))), "
+        "if(id = 700, -0.0D, id - 200.5D), if(id = 700, float('-0.0'), float(id - 200.5D)) FROM range(0, 1000, 1, 1)"
+    )
+    for condition in (
+        "d = DATE'1000-02-28'",
+        "d IN (DATE'1000-02-28')",
+        "x = 0.0D",
+        "y = float(0)",
+        "x <=> 0.0D",
+    ):
+        assert [row.n for row in acid.sql(f"SELECT n FROM t WHERE {condition}").collect()] == [700], condition

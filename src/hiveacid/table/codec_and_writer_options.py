@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from hiveacid.config import Settings, property_definitions, setting_definitions
 from hiveacid.core.format.names import LayoutLevel, staged_column
-from hiveacid.core.model import TableDefinition
+from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
+
+_MISREAD_TYPES = frozenset({"date", "float", "double"})
+"""Types whose bloom filters would lose rows of tables that are not full ACID, in Spark as in hiveacid.
+
+Spark's push-down then asks the filter for a day before 1582-10-15 in the other calendar, and for 0.0 but not for -0.0.
+Conditions on full ACID tables are made by ``spark.predicates``, which avoids both.
+"""
 
 
 def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
@@ -44,7 +51,12 @@ def writer_options(table: TableDefinition, settings: Settings) -> dict[str, str]
 def _bloom_filters(table: TableDefinition) -> dict[str, str]:
     columns, rate = property_definitions.ORC_BLOOM_FILTER_COLUMNS, property_definitions.ORC_BLOOM_FILTER_FPP
     listed = {name.strip().lower() for name in (columns.of(table) or "").split(",")}
-    names = [staged_column(i) for i, column in enumerate(table.columns) if column.name.lower() in listed]
+    excluded = () if table.kind is TableKind.FULL_ACID else _MISREAD_TYPES
+    names = [
+        staged_column(i)
+        for i, column in enumerate(table.columns)
+        if column.name.lower() in listed and column.type not in excluded
+    ]
     if not names:
         return {}
     options = {columns.name: ",".join(names)}
