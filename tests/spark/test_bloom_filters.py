@@ -66,7 +66,7 @@ def test_changed_and_compacted_files_have_filters(acid: AcidSession) -> None:
 
 
 def test_a_bad_share_is_refused(acid: AcidSession) -> None:
-    for share in ("0", "1", "-0.1", "few"):
+    for share in ("0", "1", "-0.1", "few", "0.0_1", "\N{ARABIC-INDIC DIGIT ZERO}.5"):
         with pytest.raises(ConfigError, match=r"expected a number"):
             acid.sql(CREATE.format("t", f"{BLOOM}, 'orc.bloom.filter.fpp'='{share}'"))
     acid.sql(CREATE.format("t", BLOOM + ", 'orc.bloom.filter.fpp'='0.05'"))

@@ -280,6 +280,21 @@ def test_original_files_are_compacted_by_a_job(acid: AcidSession, compaction_job
     assert sorted(row[0] for row in acid.sql("SELECT k FROM old").collect()) == [0, 1, 3, 4]
 
 
+def test_long_texts_are_written_by_jobs(
+    acid: AcidSession, insert_jobs: list[str], compaction_jobs: list[str]
+) -> None:
+    """Arrow would store each whole text three times in the tail of the file, which then cannot be read."""
+    acid.sql(f"CREATE TABLE t (k INT, s STRING) {PROPERTIES.format('hive4')}")
+    acid.sql("INSERT INTO t SELECT 1, repeat('x', 17000000)")
+    assert insert_jobs
+    acid.sql("INSERT INTO t VALUES (3, 'short')")
+    acid.sql("UPDATE t SET k = 2 WHERE k = 1")
+    acid.sql("MERGE INTO t USING (SELECT 2 AS k) n ON t.k = n.k WHEN MATCHED THEN UPDATE SET k = 4")
+    acid.table("t").compact("major")
+    assert compaction_jobs
+    assert acid.sql("SELECT k, length(s) FROM t ORDER BY k").collect() == [(3, 5), (4, 17_000_000)]
+
+
 @pytest.mark.parametrize("kind", ["minor", "major"])
 def test_texts_that_arrow_cannot_cut_are_compacted_by_a_job(
     acid: AcidSession, compaction_jobs: list[str], kind: str

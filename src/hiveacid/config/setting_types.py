@@ -69,9 +69,9 @@ def parse_float(text: str) -> float:
 
 
 def parse_share(text: str) -> float:
-    """Read a number above 0 and below 1."""
+    """Read a number above 0 and below 1, in a form that Java reads, too: without ``_`` and with the digits 0 to 9."""
     value = parse_float(text)
-    if not 0 < value < 1:
+    if not 0 < value < 1 or not text.isascii() or "_" in text:
         raise ConfigError(f"expected a number above 0 and below 1, got {text!r}")
     return value
 

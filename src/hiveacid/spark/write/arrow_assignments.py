@@ -31,6 +31,8 @@ _INDEX = "__hiveacid_index"
 _GREGORIAN = -12_219_292_800_000_000
 _GAP = (-141_437, -141_427)  # days of 1582-10-05 and 1582-10-15, between which that calendar has none
 _FIRST_DAY = -719_162  # day of 0001-01-01
+# Bytes. Arrow stores the lowest and highest text whole in a file's tail, which must stay small enough to be read.
+_MAX_TEXT = 1 << 20
 
 
 def compute_assignments(
@@ -73,14 +75,16 @@ def compute_assignments(
 def require_writable(column: Column, values: Any) -> None:
     """Check that Arrow writes the values of a column, a chunked array, as a job would.
 
-    Raises UnsupportedFeatureError for times that Spark may move or Arrow stores wrongly, ArrowException for texts whose
-    bytes Arrow cannot cut.
+    Raises UnsupportedFeatureError for times that Spark may move or Arrow stores wrongly, and for long texts;
+    ArrowException for texts whose bytes Arrow cannot cut.
     """
     kind = parse_type(column.type)
     for chunk in values.chunks:
         to_stored_values(chunk, kind)
         if has_early_fractions(chunk, kind):
             raise UnsupportedFeatureError(f"{column.name} has a time before 1970 with a fraction of a second")
+    if pa.types.is_string(values.type) and (pc.max(pc.binary_length(values)).as_py() or 0) > _MAX_TEXT:
+        raise UnsupportedFeatureError(f"{column.name} has a text of more than {_MAX_TEXT} bytes")
     if pa.types.is_timestamp(values.type) and (pc.min(values.cast(pa.int64())).as_py() or 0) < _GREGORIAN:
         raise UnsupportedFeatureError(f"{column.name} has a time before 1582-10-15")
     if pa.types.is_date32(values.type):
