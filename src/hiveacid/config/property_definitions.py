@@ -111,8 +111,8 @@ ORC_BLOOM_FILTER_COLUMNS = TableProperty(
     "text",
     "absent",
     "Names, separated by commas, of columns for which new files that Spark writes get bloom filters. Queries of single "
-    "values then read only the row groups that may hold them. Names of other things than columns have no effect, nor have, "
-    "in tables that are not full ACID, columns of the types DATE, FLOAT and DOUBLE, for which Spark would lose rows.",
+    "values then read only the row groups that may hold them. Names of other things than columns have no effect. "
+    "Nor have columns of the types DATE, FLOAT and DOUBLE in tables that are not full ACID, since Spark would lose rows.",
     "ORC",
 )
 ORC_BLOOM_FILTER_FPP = TableProperty(
