@@ -172,7 +172,7 @@ def measured(reading: Reading) -> Iterator[Result]:
         for nth in range(1, reading.runs + 1):
             for peer in peers:
                 later[peer.name].append(_carried_out(reading, case, peer, f"{case.table}_{nth}", rows))
-        found = {name: sorted(outcomes, key=_seconds)[len(outcomes) // 2] for name, outcomes in later.items()}
+        found = {name: _median(outcomes) for name, outcomes in later.items()}
         everything = [*first.values(), *(one for outcomes in later.values() for one in outcomes)]
         if len({str(one.answer) for one in everything}) > 1:
             raise SystemExit(f"{case.name}: they disagree: {[one.answer for one in everything]}")
@@ -199,8 +199,8 @@ def measured(reading: Reading) -> Iterator[Result]:
         yield result("the reader's slowest, times", figures(lambda one: one.slowest / one.quiet), None)
 
 
-def _seconds(outcome: _Outcome) -> float:
-    return outcome.work.seconds
+def _median(outcomes: list[_Outcome]) -> _Outcome:
+    return sorted(outcomes, key=lambda outcome: outcome.work.seconds)[len(outcomes) // 2]
 
 
 def _carried_out(reading: Reading, case: Case, peer: Peer, table: str, rows: int) -> _Outcome:

@@ -207,11 +207,12 @@ class Catalogued:
 
 
 @dataclass
-class Hudi:
+class Hudi(Catalogued):
     """Apache Hudi, merge-on-read. A table with a column ``k`` has it as its record key; others get generated keys."""
 
-    spark: SparkSession
     name: str = "Hudi"
+    catalog: str = "hudi_bench"
+    create_as: str = "USING hudi {by} TBLPROPERTIES (type = 'mor'{key})"
 
     def create(
         self,
@@ -223,32 +224,22 @@ class Hudi:
         """Create a table that writes changes beside the data."""
         key = ", primaryKey = 'k'" if columns.startswith("k ") else ""
         by = f"PARTITIONED BY ({partition})" if partition else ""
-        self.spark.sql(
-            f"CREATE TABLE hudi_bench.{table} ({columns}) USING hudi {by} TBLPROPERTIES (type = 'mor'{key})"
-        )
-
-    def sql(self, text: str, table: str) -> DataFrame:
-        """Run a statement."""
-        return self.spark.sql(text.format(t=f"hudi_bench.{table}"))
+        self.spark.sql(f"CREATE TABLE {self._of(table)} ({columns}) {self.create_as.format(by=by, key=key)}")
 
     def insert(self, table: str, rows: DataFrame) -> None:
         """Append rows."""
         rows.createOrReplaceTempView("hudi_rows")
-        self.spark.sql(f"INSERT INTO hudi_bench.{table} SELECT * FROM hudi_rows")
+        self.spark.sql(f"INSERT INTO {self._of(table)} SELECT * FROM hudi_rows")
 
     def overwrite(self, table: str, rows: DataFrame, partition: str, value: int) -> None:
         """Replace the rows of one partition."""
         rows.drop(partition).createOrReplaceTempView("hudi_rows")
-        into = f"hudi_bench.{table} PARTITION ({partition} = {value})"
+        into = f"{self._of(table)} PARTITION ({partition} = {value})"
         self.spark.sql(f"INSERT OVERWRITE {into} SELECT * FROM hudi_rows")
-
-    def delete_listed(self, table: str, column: str, listed: str) -> None:
-        """Delete by a subquery."""
-        self.sql(f"DELETE FROM {{t}} WHERE {column} IN (SELECT {column} FROM {listed})", table)
 
     def compact(self, table: str) -> None:
         """Merge the log files into the base files."""
-        self.spark.sql(f"CALL run_compaction(op => 'scheduleAndExecute', table => 'hudi_bench.{table}')")
+        self.spark.sql(f"CALL run_compaction(op => 'scheduleAndExecute', table => '{self._of(table)}')")
 
 
 def _without(columns: str, partition: str | None) -> str:

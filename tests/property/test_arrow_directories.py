@@ -126,7 +126,7 @@ def test_committed_rows_are_read_from_any_legal_location(wh: ArrowWarehouse, see
             selection = select(table.definition, columns, where, row_ids=row_ids)
             with reader_of(wh, table.definition, ids) as txn:
                 found = take_snapshot(wh.context, table.definition, txn, predicate=selection.predicate)
-                with patch.object(scan, "_FEW_ROWS", 0):  # threads also for few rows
+                with patch.object(scan, "FEW_ROWS", 0):  # threads also for few rows
                     return [*read_batches(wh.context, found, selection, random.choice((1, 2, 8)))]
 
         def listed(where: str | None) -> list[Row]:

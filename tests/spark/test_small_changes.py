@@ -365,7 +365,7 @@ def test_merge_by_partition_columns_changes_the_rows_of_a_job(
     acid: AcidSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each partition is read with the keys of its own source rows; several threads write the files."""
-    monkeypatch.setattr(arrow_staging, "_FEW_ROWS", 0)
+    monkeypatch.setattr(arrow_staging, "FEW_ROWS", 0)
     partitions: list[Any] = []
     in_partition = merge_in_driver.keys_in_partition
 

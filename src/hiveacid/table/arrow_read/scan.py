@@ -32,7 +32,8 @@ ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("ro
 BATCH_ROWS = 131_072
 _REQUEST_THREADS = 16
 _MAX_CHANGED_STRIPE = 4_000_000  # rows, whose keys and columns of a condition take some 150 MB
-_FEW_ROWS = 50_000  # one thread decodes them in less time than other threads take to start
+FEW_ROWS = 50_000
+"""Rows that one thread reads or writes in less time than other threads take to start."""
 _MAX_READING_THREADS = 4  # each holds a stripe in memory
 _POSITION = "\0position"  # no column of a table has such a name
 
@@ -117,7 +118,7 @@ class _PartitionReader:
             _ = self._deletes  # computed before the threads start
         stripes: Iterable[tuple[OrcReader, int]]
         stripes = ((reader, stripe) for reader in readers for stripe in self._stripes(reader))
-        threads = self.threads if sum(reader.tail.number_of_rows for reader in readers) > _FEW_ROWS else 1
+        threads = self.threads if sum(reader.tail.number_of_rows for reader in readers) > FEW_ROWS else 1
         if threads > 1:
             stripes = [*stripes]
             self._column_threads = max(1, threads // max(1, len(stripes)))

@@ -37,7 +37,7 @@ from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.arrow_casts import single_batch
 from hiveacid.table.arrow_read.orc_file import CURRENT
-from hiveacid.table.arrow_read.scan import map_in_order, reading_threads
+from hiveacid.table.arrow_read.scan import FEW_ROWS, map_in_order, reading_threads
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.driver_reads import LEFT_TO_SPARK, SelectedRows
@@ -47,7 +47,6 @@ Staged = tuple[list[StagedFile], TaskReport]
 Stage = Callable[[StagingTarget, str], Staged]
 """Function that writes the delete events and new rows of a statement into a staging directory."""
 _MAX_FILES = 1000  # of one statement
-_FEW_ROWS = 50_000  # one thread writes them in less time than other threads take to start
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def stage_events(
 
     tasks = [*enumerate(events)]
     rows = sum(event.rows.num_rows for _, event in tasks)
-    files = [*map_in_order(stage, tasks, reading_threads() if rows > _FEW_ROWS else 1)]
+    files = [*map_in_order(stage, tasks, reading_threads() if rows > FEW_ROWS else 1)]
     return files, TaskReport((directory,), rows, len(files))
 
 

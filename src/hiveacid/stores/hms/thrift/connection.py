@@ -190,24 +190,20 @@ def _connected(server: tuple[str, int], address: MetastoreAddress) -> socket.soc
     """Open a connection; it and every exchange before the first call have the time limit ``connect_timeout``."""
     try:
         plain = socket.create_connection(server, timeout=address.connect_timeout)
-    except OSError as error:
-        raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error
-    try:
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _keep_alive(plain)
-        return _secured(plain, server, address) if address.tls else plain
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _keep_alive(plain)
+            return _secured(plain, server, address) if address.tls else plain
+        except BaseException:
+            plain.close()
+            raise
     except ssl.SSLCertVerificationError as error:  # it will not change by trying again
-        plain.close()
         raise StoreError(
             f"the certificate of {server[0]}:{server[1]} is not trusted: {error.verify_message}; "
             "name its authority in the store URL: ca=FILE"
         ) from error
     except OSError as error:
-        plain.close()
         raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error
-    except BaseException:
-        plain.close()
-        raise
 
 
 def _keep_alive(plain: socket.socket) -> None:
