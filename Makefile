@@ -94,9 +94,9 @@ bench: java .venv-bench/stamp  ## measure all against plain Spark, Delta Lake an
 	@PYTHONPATH=src .venv-bench/bin/python bench/run.py $(ARGS)
 
 .PHONY: bench-hudi
-bench-hudi: java .venv-bench/stamp .venv-spark-3.5/stamp  ## changes beside Hudi and Iceberg on Spark 3.5, which has a build of Hudi
+bench-hudi: java .venv-bench/stamp .venv-spark-3.5/stamp  ## use cases beside Hudi and Iceberg on Spark 3.5, which has a build of Hudi
 	@PYTHONPATH="src:$$(echo .venv-spark-3.5/lib/python*/site-packages)" .venv-bench/bin/python bench/run.py \
-	    --peers Hudi,Iceberg --sections write,small,cases --rows 1000000 --runs 3 --results bench/results/hudi $(ARGS)
+	    --peers Hudi,Iceberg --sections cases --rows 2000000 --runs 3 --results bench/results/hudi $(ARGS)
 
 .PHONY: bench-quick
 bench-quick: java .venv-bench/stamp  ## the same in a few minutes, with a tenth of the rows

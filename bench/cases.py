@@ -20,6 +20,8 @@ from typing import Self
 
 from measure import Figure, Run
 from peers import Peer
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from reading import FILES, Reading
 from results import Result
@@ -165,9 +167,9 @@ class _Outcome:
 def measured(reading: Reading) -> Iterator[Result]:
     """Yield the time of the work, and the reader's against its quiet one. Raises SystemExit where answers differ."""
     for case in CASES:
-        peers = [reading.ours, *reading.others]
         rows = reading.rows // 2
-        first = {peer.name: _carried_out(reading, case, peer, f"{case.table}_0", rows) for peer in peers}
+        first = _first_runs(reading, case, rows)
+        peers = [peer for peer in [reading.ours, *reading.others] if peer.name in first]
         later: dict[str, list[_Outcome]] = {peer.name: [] for peer in peers}
         for nth in range(1, reading.runs + 1):
             for peer in peers:
@@ -197,6 +199,17 @@ def measured(reading: Reading) -> Iterator[Result]:
         own = {"hiveacid": slower["hiveacid"], "its quiet time": Figure((Run(1.0, 1.0),))}
         yield Result("cases", case.name, "the reader", own, _READER, "its quiet time", rows)
         yield result("the reader's slowest, times", figures(lambda one: one.slowest / one.quiet), None)
+
+
+def _first_runs(reading: Reading, case: Case, rows: int) -> dict[str, _Outcome]:
+    """Return everyone's first outcome. Another format that fails is left out of the case, and said to be."""
+    first = {reading.ours.name: _carried_out(reading, case, reading.ours, f"{case.table}_0", rows)}
+    for peer in reading.others:
+        try:
+            first[peer.name] = _carried_out(reading, case, peer, f"{case.table}_0", rows)
+        except (Py4JJavaError, PySparkException) as error:
+            print(f"{case.name}: {peer.name} fails, and is left out: {str(error)[:200]}")
+    return first
 
 
 def _median(outcomes: list[_Outcome]) -> _Outcome:
