@@ -111,10 +111,14 @@ class Server(ABC):
         shutil.rmtree(self.home, ignore_errors=True)
 
     def _run(self, program: Path, *arguments: str) -> None:
-        subprocess.run(
+        done = subprocess.run(
             [str(program), *arguments],
-            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, user=self._owner(), cwd="/",
+            check=False, capture_output=True, encoding="utf-8", errors="replace", user=self._owner(), cwd="/",
         )  # fmt: skip
+        if done.returncode:
+            raise RuntimeError(
+                f"{program} ended with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}"
+            )
 
 
 class PostgresServer(Server):
@@ -206,14 +210,18 @@ class MariadbServer(Server):
         first.chmod(0o644)
         self._run(
             Path(shutil.which("mariadb-install-db") or ""), "--no-defaults", f"--datadir={self.home}/data",
-            "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+            self._temporary(), "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
         )  # fmt: skip
+
+    def _temporary(self) -> str:
+        """Return the option for its temporary files: a server that starts deletes others' in a shared directory."""
+        return f"--tmpdir={self.home}"
 
     def _arguments(self) -> list[str]:
         return [
             "--no-defaults", f"--datadir={self.home}/data", f"--port={self.port}", "--bind-address=127.0.0.1",
             f"--socket={self.home}/socket", f"--pid-file={self.home}/pid", f"--init-file={self.home}/first.sql",
-            "--skip-name-resolve", "--character-set-server=utf8mb4", "--innodb-buffer-pool-size=64M",
+            self._temporary(), "--skip-name-resolve", "--character-set-server=utf8mb4", "--innodb-buffer-pool-size=64M",
             # 2: written at each commit, so that killing the server loses nothing; not waiting for the disk.
             f"--innodb-flush-log-at-trx-commit={1 if self.durable else 2}",
             *(() if self.durable else ("--innodb-flush-method=nosync", "--sync-frm=OFF")),
@@ -281,7 +289,7 @@ class MysqlServer(MariadbServer):
     def _options(self) -> list[str]:
         return [
             *mysql_debs.server()[1:], "--no-defaults", f"--basedir={mysql_debs.home() / 'usr'}",
-            f"--datadir={self.home}/data", "--innodb-redo-log-capacity=32M",
+            f"--datadir={self.home}/data", self._temporary(), "--innodb-redo-log-capacity=32M",
             *(("--user=root",) if os.geteuid() == 0 else ()),
         ]  # fmt: skip
 
