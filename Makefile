@@ -61,10 +61,11 @@ SPARK ?= 3.5
 OLD := .venv-spark-$(SPARK)
 # Both SQL interfaces at once, each in a process of its own.
 .PHONY: smoke
-smoke: java $(OLD)/stamp  ## run the smoke test and all SQL scripts on an older Spark (SPARK=3.5 or 4.0)
+smoke: java $(OLD)/stamp  ## run the smoke test, all SQL scripts and small changes on an older Spark (SPARK=3.5 or 4.0)
 	@echo "== smoke test on Spark $(SPARK)"
 	@printf '%s\n' 'not by_spark_sql' by_spark_sql | PYTHONPATH=src xargs -P 2 -I{} \
-	    $(OLD)/bin/python -m pytest -q -p no:cacheprovider -k {} tests/smoke tests/sql $(ARGS)
+	    $(OLD)/bin/python -m pytest -q -p no:cacheprovider -k {} tests/smoke tests/sql \
+	    tests/spark/test_small_changes.py tests/spark/test_few_rows_in_driver.py $(ARGS)
 
 # Not in CI: the server is one of Debian's suite sid, which may break on any day. Once it was fetched, `make test` has these too.
 .PHONY: test-mysql

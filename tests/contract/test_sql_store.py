@@ -27,6 +27,7 @@ from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, mariadb
+from hiveacid.stores.sql.dialects.dialect import number_keys
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
 from hiveacid.stores.sql.schema import METADATA
 from hiveacid.stores.sql.store import SqlStore
@@ -355,3 +356,11 @@ def test_frequent_statements_use_indexes(store: SqlStore) -> None:
     assert len(said) > 15
     # Only the indexes on open and on aborted transactions are read whole, and they hold no others.
     assert {scan for scan in scans if "INDEX hiveacid_txns_" not in scan} == set()
+
+
+def test_keys_of_one_number_are_locked_exclusively_if_one_of_them_is() -> None:
+    shared, exclusive = {"a": False, "b": False}, {"a": True, "b": False, "c": False}
+    assert [is_exclusive for _, is_exclusive in number_keys(shared, 1)] == [False]
+    assert [is_exclusive for _, is_exclusive in number_keys(exclusive, 1)] == [True]
+    assert number_keys(exclusive) == sorted(number_keys(exclusive))
+    assert sorted(is_exclusive for _, is_exclusive in number_keys(exclusive)) == [False, False, True]

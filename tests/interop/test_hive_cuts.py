@@ -19,7 +19,7 @@ from hive_server import HiveServers
 import hiveacid
 from hiveacid.core.model import TableName
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavailableError
-from hiveacid.stores.lifetimes import Lifetimes
+from hiveacid.stores.retry_deadlines import RetryDeadlines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -176,7 +176,7 @@ def test_a_cut_leaves_no_table_without_rows(cutting: Cutting) -> None:
 def test_a_metastore_that_stays_away(cutting: Cutting, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says so, and the next statement works when it is back."""
     # as if the transactions were about to expire: nine tenths of five minutes later
-    monkeypatch.setattr(Lifetimes, "remaining", lambda _: 0.0)
+    monkeypatch.setattr(RetryDeadlines, "remaining", lambda _: 0.0)
     cutting.run("update", None)
     calls = list(cutting.proxy.calls)
     commit = calls.index("commit_txn") + 1

@@ -70,18 +70,6 @@ def test_bucket_properties(bucket: int, statement: int) -> None:
     assert 0 < encoded < 2**31
 
 
-@given(statement=st.integers(0, 4095), more=st.integers(0, 4095), data=st.data())
-def test_overflowing_buckets_get_properties_of_their_own(
-    statement: int, more: int, data: st.DataObject
-) -> None:
-    highest = min(4095, statement + more)
-    limit = 2 ** (24 - max(1, highest).bit_length())
-    first, second = (data.draw(st.integers(0, limit - 1)) for _ in range(2))
-    encoded = [BucketProperty(1, one, statement).encode(highest) for one in (first, second)]
-    assert (encoded[0] == encoded[1]) == (first == second)
-    assert decode(encoded[0]).bucket == first % 4096
-
-
 @given(keys=st.lists(st.builds(RecordKey, IDS, st.integers(0, 2**31 - 1), st.integers(0, 2**40))))
 def test_key_index(keys: list[RecordKey]) -> None:
     text = "".join(f"{key.write_id},{key.bucket_property},{key.row_id};" for key in keys)

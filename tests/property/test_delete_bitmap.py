@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hiveacid.core.format.record_keys import KeyBox, Range
 from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.errors import FormatError
-from hiveacid.orc import delete_bitmap
-from hiveacid.orc.delete_bitmap import BUCKET_SHIFT, DeleteBitmap, build_delete_bitmap, read_delete_keys
+from hiveacid.orc import build_delete_bitmap as module
+from hiveacid.orc.build_delete_bitmap import BUCKET_SHIFT, DeleteBitmap, build_delete_bitmap, read_delete_keys
 from hiveacid.spark.read.delete_bounds import row_id_spans
 from support.corpus.acid_files import acid_bytes, deletes, inserts
 
 FIRST = 1 << 29
-EVERYWHERE = [((0, 0, 0), (1 << 40, 1 << 40, 1 << 40))]
+EVERYWHERE = [KeyBox(Range(0, 1 << 40), Range(0, 1 << 40), Range(0, 1 << 40))]
 Key = tuple[int, int, int]
 BUCKETS = st.tuples(st.integers(0, 3), st.sampled_from([0, 0, 1, 2])).map(
     lambda one: FIRST + (one[0] << BUCKET_SHIFT) + one[1]
@@ -36,7 +37,7 @@ def table(keys: list[Key]) -> Any:
 
 def bits(places: list[list[Key]], at_a_time: int = 1 << 20) -> DeleteBitmap | None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delete_bitmap, "_BATCH_ROWS", at_a_time)
+        patch.setattr(module, "_BATCH_ROWS", at_a_time)
         return build_delete_bitmap([table(keys) for keys in places], EVERYWHERE)
 
 
@@ -91,11 +92,11 @@ def test_rows_are_counted_by_statistics_only_where_that_is_right(
         (
             place,
             len(keys),
-            (tuple(map(min, zip(*keys, strict=True))), tuple(map(max, zip(*keys, strict=True)))),
+            KeyBox(*(Range(min(part), max(part)) for part in zip(*keys, strict=True))),
         )
         for place, keys in whole
     ]
-    rows = row_id_spans(ends)  # type: ignore[arg-type]
+    rows = row_id_spans(ends)
     found = bits([events, events])
     if rows is None or found is None:
         return
@@ -103,15 +104,20 @@ def test_rows_are_counted_by_statistics_only_where_that_is_right(
     assert sum(found.count(*one) for one in rows) == hidden
 
 
+def box_of(low: Key, high: Key) -> KeyBox:
+    """Return the smallest box with two keys."""
+    return KeyBox(*(Range(*sorted(parts)) for parts in zip(low, high, strict=True)))
+
+
 def test_files_without_gaps_are_counted() -> None:
     low, high = (1, FIRST, 0), (1, FIRST, 9)
-    other = ((1, FIRST, 5), (1, FIRST, 12))
-    assert row_id_spans([(0, 10, (low, high))]) == [(0, *low, 9)]
-    assert row_id_spans([(0, 9, (low, high))]) is None
+    file, other = box_of(low, high), box_of((1, FIRST, 5), (1, FIRST, 12))
+    assert row_id_spans([(0, 10, file)]) == [(0, *low, 9)]
+    assert row_id_spans([(0, 9, file)]) is None
     assert row_id_spans([(0, 10, None)]) is None
-    assert row_id_spans([(0, 10, (low, (2, FIRST, 9)))]) is None
-    assert row_id_spans([(0, 10, (low, high)), (0, 8, other)]) is None, "a row id may be there twice"
-    assert len(row_id_spans([(0, 10, (low, high)), (1, 8, other)]) or ()) == 2
+    assert row_id_spans([(0, 10, box_of(low, (2, FIRST, 9)))]) is None
+    assert row_id_spans([(0, 10, file), (0, 8, other)]) is None, "a row id may be there twice"
+    assert len(row_id_spans([(0, 10, file), (1, 8, other)]) or ()) == 2
 
 
 def test_what_would_take_too_many_bits_is_left_to_a_join() -> None:
@@ -133,7 +139,7 @@ def test_chunks_without_events_take_no_bits() -> None:
 
 
 def test_an_event_out_of_the_statistics_is_an_error() -> None:
-    within = [((1, FIRST, 0), (1, FIRST, 5)), ((2, FIRST, 0), (2, FIRST, 5))]
+    within = [KeyBox(Range(n, n), Range(FIRST, FIRST), Range(0, 5)) for n in (1, 2)]
     assert build_delete_bitmap([table([(1, FIRST, 5), (2, FIRST, 0)])], within) is not None
     with pytest.raises(FormatError, match="outside the statistics"):
         build_delete_bitmap([table([(1, FIRST, 5), (2, FIRST, 6)])], within)

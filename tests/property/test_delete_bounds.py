@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.orc.footer_summary import Range
+from hiveacid.core.format.record_keys import KeyBox, Range
 from hiveacid.spark.read.delete_bounds import (
     SEPARATE_SCAN_ROWS,
-    KeyBox,
     enclosing_box,
     files_without_deletes,
     merge_boxes,

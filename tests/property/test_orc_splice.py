@@ -18,7 +18,16 @@ from hypothesis import strategies as st
 from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns
-from hiveacid.orc.splicing import HEADER, PlacedStripes, merged_tail, place_stripes, read_stripes
+from hiveacid.orc.protobuf import encode_field
+from hiveacid.orc.splicing import (
+    HEADER,
+    PlacedStripes,
+    merged_tail,
+    place_stripes,
+    read_stripes,
+    shorten_texts,
+)
+from hiveacid.orc.statistics import decode_statistics
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.tail import parse_tail
 from hiveacid.orc.writing import RecordKeys, write_rows
@@ -159,6 +168,41 @@ def test_large_pieces_with_several_stripes_go_together() -> None:
     assert table.num_rows == 100_000
     assert table["rowId"].to_pylist() == [*range(50_000), *range(50_000)]
     assert pa.compute.struct_field(table["row"], "n").to_pylist() == [*range(50_000), *range(50_000)]
+
+
+@given(
+    st.text("a\x7f\u07ff\ud7ff\ue000\uffff\U00010000\U0010ffff", max_size=4),
+    st.integers(0, 2000),
+    st.text(max_size=9),
+)
+@settings(max_examples=examples(200), deadline=None)
+def test_long_texts_become_bounds_in_each_order(start: str, repeats: int, end: str) -> None:
+    text = start * repeats + end
+    exact = encode_field(1, 1) + encode_field(
+        4, encode_field(1, text.encode()) + encode_field(2, text.encode())
+    )
+    found = decode_statistics(shorten_texts(exact))
+    low, high = found.minimum, found.maximum
+    assert isinstance(low, str)
+    assert isinstance(high, str)
+    assert low.encode() <= text.encode() <= high.encode()
+    assert low.encode("utf-16-be") <= text.encode("utf-16-be") <= high.encode("utf-16-be")
+    assert found.count == 1
+    if len(text.encode()) <= 1024:
+        assert low == high == text
+    else:
+        assert len(low.encode()) <= 1024
+        assert len(high.encode()) <= 1024 or high == text
+
+
+def test_texts_larger_than_any_tail_may_be() -> None:
+    columns = (Column("s", "string"),)
+    batch = pa.RecordBatch.from_pydict({"s": ["x" * 17_000_000]}, arrow_schema(columns))
+    pieces = [place_stripes(write_rows(batch, columns, None), 3)] * 9
+    tail, flat = merged_tail(pieces, 1 << 30, "x")
+    assert len(flat) < 100_000
+    assert tail.column_statistics[1].minimum == "x" * 1024
+    assert tail.column_statistics[1].maximum == "x" * 1023 + "y"
 
 
 def test_stripes_of_different_codecs_are_refused() -> None:

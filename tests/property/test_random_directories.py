@@ -48,7 +48,7 @@ def state_of(location: Location, ids: Ids) -> AcidState:
 
 def events_of(location: Location, directory: AcidDirectory, ids: Ids) -> Iterator[Event]:
     """Read a directory's files with ACID columns as the scan does."""
-    for file in () if directory.raw else directory.acid_files:
+    for file in directory.acid_files:
         content = location.files[file.path]
         assert isinstance(content, AcidRows), file.path
         limited = file.flush_length_path is not None
@@ -75,8 +75,7 @@ def read(location: Location, state: AcidState, ids: Ids) -> Counter[tuple[object
     inserts = list(raw_of(location, state.originals, None))
     for directory in (*((state.base,) if state.base else ()), *state.deltas):
         inserts += events_of(location, directory, ids)
-        if directory.raw is not False:
-            inserts += raw_of(location, directory.raw_files, directory)
+        inserts += raw_of(location, directory.loaded_files, directory)
     deleted = {event.key for one in state.delete_deltas for event in events_of(location, one, ids)}
     return Counter((event.key, event.value) for event in inserts if event.key not in deleted)
 
@@ -125,9 +124,7 @@ def test_the_inventory_tells_of_every_file_what_selection_does_with_it(seed: int
 def files_read(state: AcidState) -> Iterator[str]:
     yield from (file.path for file in state.originals)
     for directory in (*((state.base,) if state.base else ()), *state.deltas, *state.delete_deltas):
-        files = () if directory.raw else directory.acid_files
-        raw = directory.raw_files if directory.raw is not False else ()
-        yield from (file.path for file in (*files, *raw))
+        yield from (file.path for file in (*directory.acid_files, *directory.loaded_files))
 
 
 def empty_originals(location: Location) -> set[str]:

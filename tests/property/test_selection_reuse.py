@@ -106,7 +106,7 @@ def test_what_may_still_change_is_not_final(seed: int) -> None:
         return
     assert not state.originals
     assert not state.pending
-    for directory in state.read_directories:
+    for directory in state.directories_to_read:
         assert directory.validity is RangeShare.ALL
         assert all(file.flush_length_path is None for file in directory.files)
         low = getattr(directory.name, "min_write_id", None)

@@ -357,14 +357,14 @@ class History:
             self.location.metadata(),
             high_watermark=job.high_watermark,
             min_open_txn_id=min_open,
-            unsettled={TxnId(other.txn_id) for other in self.to_clean if other not in ready},
+            possibly_unseen_txns={TxnId(other.txn_id) for other in self.to_clean if other not in ready},
         )
         self.history_from = max(self.history_from, plan.history_from or 0)
         for deletion in plan.deletions[:dies_after]:
             del self.location.directories[deletion.path]
         if dies_after is None or dies_after >= len(plan.deletions):
             self.location.forgotten.update(
-                one for one in write_ids.aborted if one <= plan.forget_aborted_up_to
+                one for one in write_ids.aborted if one <= plan.abort_records_removable_up_to
             )
             if not plan.postponed:
                 self.to_clean.remove(job)

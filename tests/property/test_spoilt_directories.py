@@ -27,7 +27,6 @@ from hiveacid.config.settings import Settings
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.orc.footer_summary import SummaryCache
-from hiveacid.spark.read.scan_source import data_directories
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.locations import Location, list_locations
 from hiveacid.table.context import Context
@@ -75,7 +74,7 @@ def live_rows(at: Location, found: Footers, ids: Ids) -> Counter[tuple[Any, ...]
                         if ids.write_ids.is_valid(event[4]):
                             yield event
 
-    rows = Counter(((e[1], e[2], e[3]), e[5][0]) for e in events(iter(data_directories(at))))
+    rows = Counter(((e[1], e[2], e[3]), e[5][0]) for e in events(iter(at.state.row_directories)))
     for one in found.numbered.get(at.root, ()):
         for n, (value,) in enumerate(reader(f"{at.root}/{one.file.path}")):
             rows[(int(one.write_id), one.bucket_property, one.first_row_id + n), value] += 1

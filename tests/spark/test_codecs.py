@@ -121,10 +121,21 @@ def test_what_nobody_can_read_is_refused(acid: AcidSession) -> None:
     assert acid.table("t").to_df().count() == 0
     with pytest.raises(ConfigError, match=r"orc.compress is 'brotli', not one of ZLIB"):
         acid.sql(INSERT.format("t"))
-    acid.sql("ALTER TABLE t SET TBLPROPERTIES ('orc.compress'='ZSTD', 'hiveacid.layout.level'='hive3')")
+    of_hive3 = "'orc.compress'='ZSTD', 'hiveacid.layout.level'='hive3'"
+    made = acid.table("t").definition
+    acid.context.catalog.alter_table(made.name, made.with_properties({"orc.compress": "ZLIB"}))
+    for statement in (
+        f"ALTER TABLE t SET TBLPROPERTIES ({of_hive3})",
+        CREATE.format("other", "ORC", f", {of_hive3}"),
+        CREATE.format("other", "ORC", f", 'transactional_properties'='insert_only', {of_hive3}"),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match=r"Hive 3.1 cannot read ORC files with ZSTD"):
+            acid.sql(statement)
+    acid.sql("ALTER TABLE t SET TBLPROPERTIES ('hiveacid.layout.level'='hive3')")
     with pytest.raises(UnsupportedFeatureError, match=r"Hive 3.1 cannot read ORC files with ZSTD"):
-        acid.sql(INSERT.format("t"))
-    assert acid.table("t").to_df().count() == 0
+        acid.sql("ALTER TABLE t SET TBLPROPERTIES ('orc.compress'='zstd')")
+    acid.sql(INSERT.format("t"))
+    assert codecs(acid, "t") == {"ZLIB"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from hiveacid.orc.delete_bitmap import BUCKET_SHIFT, build_delete_bitmap
+from hiveacid.core.format.record_keys import KeyBox, Range
+from hiveacid.orc.build_delete_bitmap import BUCKET_SHIFT, build_delete_bitmap
 from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
 
 V1 = 1 << 29
-EVERYWHERE = [((0, 0, 0), ((1 << 63) - 1,) * 3)]
+EVERYWHERE = [KeyBox(*(Range(0, (1 << 63) - 1),) * 3)]
 NAMES = ("originalTransaction", "bucket", "rowId")
 WRITE_IDS = (1, 2, 1023, 1024, 5_000, (1 << 31) - 1, 1 << 31, (1 << 31) + 7, 70_000_000_000, (1 << 62) + 3)
 BUCKETS = tuple(

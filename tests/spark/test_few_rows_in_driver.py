@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import hiveacid
 from hiveacid import errors
 from hiveacid.spark.write import acid_events
 from hiveacid.table.compaction import in_driver
@@ -280,19 +281,24 @@ def test_original_files_are_compacted_by_a_job(acid: AcidSession, compaction_job
     assert sorted(row[0] for row in acid.sql("SELECT k FROM old").collect()) == [0, 1, 3, 4]
 
 
-def test_long_texts_are_written_by_jobs(
-    acid: AcidSession, insert_jobs: list[str], compaction_jobs: list[str]
-) -> None:
+def test_long_texts(acid: AcidSession, insert_jobs: list[str], compaction_jobs: list[str]) -> None:
     """Arrow would store each whole text three times in the tail of the file, which then cannot be read."""
-    acid.sql(f"CREATE TABLE t (k INT, s STRING) {PROPERTIES.format('hive4')}")
-    acid.sql("INSERT INTO t SELECT 1, repeat('x', 17000000)")
-    assert insert_jobs
-    acid.sql("INSERT INTO t VALUES (3, 'short')")
+    acid.sql(f"CREATE TABLE t (k INT, s STRING, a ARRAY<STRING>) {PROPERTIES.format('hive4')}")
+    acid.sql("INSERT INTO t SELECT 1, repeat('x', 17000000), array(repeat('y', 17000000))")
+    acid.sql("INSERT INTO t VALUES (3, 'short', NULL)")
     acid.sql("UPDATE t SET k = 2 WHERE k = 1")
     acid.sql("MERGE INTO t USING (SELECT 2 AS k) n ON t.k = n.k WHEN MATCHED THEN UPDATE SET k = 4")
     acid.table("t").compact("major")
-    assert compaction_jobs
-    assert acid.sql("SELECT k, length(s) FROM t ORDER BY k").collect() == [(3, 5), (4, 17_000_000)]
+    assert not compaction_jobs
+    asked = "SELECT k, length(s), length(a[0]) FROM t WHERE s {} ORDER BY k"
+    assert acid.sql(asked.format("> 'a'")).collect() == [(3, 5, None), (4, 17_000_000, 17_000_000)]
+    assert acid.sql(asked.format("> 'w'")).collect() == [(4, 17_000_000, 17_000_000)]
+    assert acid.sql(asked.format("= repeat('x', 17000000)")).collect() == [(4, 17_000_000, 17_000_000)]
+    with hiveacid.open(acid.context.warehouse) as warehouse:
+        assert warehouse.table("t").to_arrow(columns=["k"], where="s > 'w'").to_pylist() == [{"k": 4}]
+    acid.sql(f"CREATE TABLE flat (s STRING) {PROPERTIES.format('hive4')}")
+    acid.sql("INSERT INTO flat VALUES (repeat('x', 17000000))")
+    assert insert_jobs == ["t", "t"], "nested columns are written by jobs"
 
 
 @pytest.mark.parametrize("kind", ["minor", "major"])

@@ -111,7 +111,7 @@ def test_deletes_are_joined_as_one_broadcast_of_packed_keys(
     assert plan.count("BroadcastHashJoin") >= 1
     assert "LeftAnti" in plan
     assert "SortMergeJoin" not in plan
-    assert re.search(r"__hiveacid_k#\d+L", plan), "the key is one long"
+    assert re.search(r"__hiveacid_row_key#\d+L", plan), "the key is one long"
     assert sorted(row.id for row in frame.collect()) == [0, 3, 4, 5, 6, 7, 8, 9]
 
 

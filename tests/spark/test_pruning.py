@@ -20,7 +20,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.errors import NoSuchColumnError
 from hiveacid.spark.predicates import partition_pruning as pruning
-from hiveacid.spark.predicates.partition_pruning import prune_partitions
+from hiveacid.spark.predicates.column_conditions import table_conjuncts
 from hiveacid.spark.session.capabilities import SparkFacts
 from support.exhaustive import examples
 
@@ -48,6 +48,17 @@ def table(*columns: tuple[str, str]) -> TableDefinition:
 
 def parts(*values: str | tuple[str | None, ...] | None) -> list[Partition]:
     return [Partition(v if isinstance(v, tuple) else (v,), f"/nowhere/{i}") for i, v in enumerate(values)]
+
+
+def prune_partitions(
+    facts: SparkFacts,
+    table: TableDefinition,
+    partitions: Sequence[Partition],
+    where: str,
+    alias: str | None = None,
+) -> tuple[Partition, ...]:
+    conditions = table_conjuncts(facts, table, where, alias=alias)
+    return pruning.prune_partitions(facts, table, partitions, conditions, alias=alias)
 
 
 def kept(
@@ -197,7 +208,7 @@ def test_python_answers_as_spark_does(
 ) -> None:
     for kind, values, where in made:
         definition, all_parts = table(("p", kind)), parts(*values)
-        known = pruning.conjuncts(facts, pruning.visible_columns(definition), where)
+        known = table_conjuncts(facts, definition, where)
         by_python = pruning._prune_in_python(definition, all_parts, known)
         assert by_python is not None
         assert by_python == pruning._prune_in_spark(facts, definition, all_parts, known, "tab")

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hiveacid.errors import CatalogError, UnsupportedFeatureError, WriteConflictError
+from hiveacid.errors import (
+    CatalogError,
+    ParseError,
+    StatementError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -30,6 +36,24 @@ def test_a_merge_without_the_cardinality_check_leaves_rows_alone_that_no_clause_
         "MERGE INTO t USING (SELECT 1 AS k UNION ALL SELECT 2) s ON t.id = s.k WHEN MATCHED AND s.k = 1 THEN DELETE"
     )
     assert ids(acid) == [2]
+
+
+def test_a_merge_clause_that_can_never_apply_is_refused(acid: AcidSession) -> None:
+    acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1), (2)")
+    source = acid.sql("SELECT 1 AS id")
+    merge = (
+        acid.table("t").merge(source, on="t.id = s.id").when_matched_delete("s.id = 2").when_matched_delete()
+    )
+    with pytest.raises(StatementError, match=r"WHEN MATCHED clause can never apply"):
+        merge.when_matched_update({"id": "5"})
+    with pytest.raises(ParseError, match=r"this clause can never apply"):
+        acid.sql(
+            "MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id "
+            "WHEN MATCHED THEN DELETE WHEN MATCHED THEN UPDATE SET id = 5"
+        )
+    merge.when_not_matched_by_source_update({"id": "7"}).execute()
+    assert ids(acid) == [7]
 
 
 def test_a_dynamic_overwrite_of_a_plain_table_keeps_the_other_partitions(acid: AcidSession) -> None:

@@ -22,6 +22,7 @@ from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableNam
 from hiveacid.spark.formats.expressions import as_column
 from hiveacid.spark.formats.time_zones import from_file
 from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.predicates.column_conditions import table_conjuncts
 from hiveacid.spark.predicates.predicate_leaves import PredicateLeaf, predicate_leaf
 from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
 from hiveacid.spark.predicates.search_argument import SearchArgumentBuilder, search_argument
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
 GROUP = 1000  # rows of a row group: the least that ORC's writer takes
 GROUPS = 12
 STORAGE = StorageFormat("orc", "orc", "orc")
+
+
+def arguments(facts: SparkFacts, table: TableDefinition, where: str) -> dict[str, str]:
+    return search_argument(facts, table, table_conjuncts(facts, table, where)).reader_options()
+
+
 FULL = (("transactional", "true"),)
 
 # name, type, what row ``id`` holds (groups 7 and 8 hold NULLs only, see `written`)
@@ -133,7 +140,7 @@ class Files:
         return frame.select(*users, F.coalesce(F.col("rowId"), F.lit(-1)).alias("ROW__ID")).alias("tab")
 
     def arguments(self, where: str) -> dict[str, str]:
-        return search_argument(self.facts, self.table, where).reader_options()
+        return arguments(self.facts, self.table, where)
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +293,7 @@ def test_what_is_not_certain_is_not_used(files: Files, where: str) -> None:
 
 def test_tables_without_row_ids_have_none(files: Files) -> None:
     plain = TableDefinition(TableName("db", "plain"), TABLE.columns, STORAGE, "/nowhere")
-    assert search_argument(files.facts, plain, "i = 5").reader_options() == {}
+    assert arguments(files.facts, plain, "i = 5") == {}
     assert set(files.arguments("i = 5 AND s = 'x'")) >= {"orc.kryo.sarg", "orc.sarg.column.names"}
     assert files.arguments("i = 5 AND s = 'x'")["orc.sarg.column.names"] == "i,s"
 
@@ -300,13 +307,8 @@ def test_partition_columns_are_not_asked_of_orc(files: Files) -> None:
         partition_columns=(Column("dt", "date"),),
         properties=FULL,
     )
-    assert search_argument(files.facts, table, "dt = '2020-01-01'").reader_options() == {}
-    assert (
-        search_argument(files.facts, table, "dt = '2020-01-01' AND i = 1").reader_options()[
-            "orc.sarg.column.names"
-        ]
-        == "i"
-    )
+    assert arguments(files.facts, table, "dt = '2020-01-01'") == {}
+    assert arguments(files.facts, table, "dt = '2020-01-01' AND i = 1")["orc.sarg.column.names"] == "i"
 
 
 def test_row_groups_whose_statistics_lack_a_minimum_are_read(files: Files) -> None:

@@ -194,6 +194,12 @@ def test_conditions_that_spark_may_understand_otherwise_are_jobs(no_jobs: AcidSe
         no_jobs.sql(f"DELETE FROM t WHERE {where}")
 
 
+@pytest.mark.usefixtures("ansi_off")
+def test_without_ansi_mode_texts_are_compared_with_columns_of_texts(no_jobs: AcidSession) -> None:
+    no_jobs.sql("DELETE FROM t WHERE k = 1 OR v = 'v2'")
+    assert rows(no_jobs) == [(0, "v0"), (3, "v3"), (4, "v4")]
+
+
 def test_a_function_that_replaces_pmod_is_called(no_jobs: AcidSession, spark: SparkSession) -> None:
     no_jobs.sql("DELETE FROM t WHERE pmod(k - 4, 3) = 1")
     assert rows(no_jobs) == [(0, "v0"), (1, "v1"), (3, "v3"), (4, "v4")]
@@ -256,7 +262,9 @@ def test_members_of_a_subquery_are_no_jobs(no_jobs: AcidSession, monkeypatch: py
     no_jobs.sql("UPDATE t SET v = 'not' WHERE k NOT IN (SELECT id FROM range(3) WHERE id LIKE '%2%')")
     assert rows(no_jobs) == [(1, "not"), (2, "v2"), (3, "not")]
     monkeypatch.setattr(simple_conditions, "_MAX_VALUES", 2)
-    for where in ("k IN (SELECT id FROM range(3))", "k IN (SELECT t.k)", "(k, v) IN (SELECT 1, 'v1')"):
+    left_to_jobs = ["k IN (SELECT id FROM range(3))", "(k, v) IN (SELECT 1, 'v1')"]
+    left_to_jobs += ["k IN (SELECT t.k)"] if no_jobs.context.facts.version >= (4, 0) else []  # 3.5 refuses it
+    for where in left_to_jobs:
         with pytest.raises(AssertionError, match="a job would run"):
             no_jobs.sql(f"DELETE FROM t WHERE {where}")
 
@@ -270,7 +278,9 @@ def test_a_column_comes_before_a_function_or_variable_of_its_name(
     acid: AcidSession, spark: SparkSession
 ) -> None:
     """Values of CHAR and TIMESTAMP are not passed to Spark, which would take the user's name, today, or the variable."""
-    spark.sql("DECLARE OR REPLACE VARIABLE at STRING DEFAULT 'variable'")
+    has_variables = acid.context.facts.version >= (4, 0)
+    if has_variables:
+        spark.sql("DECLARE OR REPLACE VARIABLE at STRING DEFAULT 'variable'")
     acid.sql(
         "CREATE TABLE n (k INT, user CHAR(2), current_date TIMESTAMP, at TIMESTAMP, v STRING) STORED AS ORC "
         "TBLPROPERTIES ('transactional'='true')"
@@ -283,7 +293,8 @@ def test_a_column_comes_before_a_function_or_variable_of_its_name(
         assert acid.sql("SELECT v FROM n").collect() == [("me!",)], value
     acid.sql("UPDATE n SET v = concat(CAST(current_date AS DATE), ' ', CAST(at AS DATE)) WHERE k = 1")
     assert acid.sql("SELECT v FROM n").collect() == [("2001-01-01 2002-02-02",)]
-    spark.sql("DROP TEMPORARY VARIABLE at")
+    if has_variables:
+        spark.sql("DROP TEMPORARY VARIABLE at")
 
 
 def test_times_and_days_are_compared_in_the_time_zone_of_the_session(

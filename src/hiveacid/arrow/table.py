@@ -21,7 +21,7 @@ from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.connection import Connection, retry_conflicts
-from hiveacid.table.arrow_read.conditions import Condition, condition_of, parse_condition
+from hiveacid.table.arrow_read.conditions import Condition, condition_from_arrow, parse_condition
 from hiveacid.table.arrow_read.scan import BATCH_ROWS, Selection, output_schema, read_batches, reading_threads
 from hiveacid.table.arrow_read.snapshot import Snapshot, take_snapshot
 from hiveacid.table.context import StoreContext
@@ -226,7 +226,7 @@ class ArrowTable:
         def read(names: Sequence[str], predicate: Any) -> Iterator[Any]:
             ids = row_ids and ROW_ID in names
             stored = [name for name in names if name != ROW_ID or not row_ids]
-            condition = None if predicate is None else condition_of(predicate, schema)
+            condition = None if predicate is None else condition_from_arrow(predicate, schema)
             if condition is not None and row_ids and ROW_ID in condition.columns:
                 raise UnsupportedFeatureError(
                     "filters on ROW__ID are not supported: read the rows first, then filter them"
@@ -280,7 +280,7 @@ def _condition(table: TableDefinition, where: Any) -> Condition | None:
     if isinstance(where, Condition):
         return where
     if isinstance(where, pc.Expression):
-        return condition_of(where, arrow_schema((*table.columns, *table.partition_columns)))
+        return condition_from_arrow(where, arrow_schema(table.all_columns))
     raise ConfigError(f"where={where!r}: a condition in SQL or an expression of pyarrow is needed")
 
 

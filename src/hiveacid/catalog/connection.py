@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from hiveacid.catalog import ddl
+from hiveacid.catalog.adopt import adopt
 from hiveacid.catalog.opening import begin_session, open_store
 from hiveacid.config import Settings
 from hiveacid.core.display import Displayed
@@ -125,7 +125,7 @@ class WarehouseConnection(Displayed):
         txns: ValidTxnList | None = None,
     ) -> AcidTable:
         """Register an existing directory as a table (``AcidSession.adopt`` accepts its DDL as SQL)."""
-        ddl.adopt(self.context, table, write_ids, txns)
+        adopt(self.context, table, write_ids, txns)
         return AcidTable(self.context, table.name)
 
     def clean(self) -> list[str]:

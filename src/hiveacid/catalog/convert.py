@@ -151,7 +151,7 @@ def _require_single_writes(context: Context, table: TableDefinition, txn: Transa
     partitions = partitions_of(context, table, txn)
     for location in list_visible(context, table, partitions, txn.valid_write_ids(table.name), txn):
         for directory in location.state.row_directories:
-            if directory.files and (_is_joined(directory) or directory.raw is False):
+            if directory.files and (_is_joined(directory) or not directory.may_lack_acid_columns):
                 raise CatalogError(
                     f"{table.name}: {location.root}/{directory.path} was compacted, or has names that full ACID does not "
                     "read: INSERT OVERWRITE the table with its own rows first"

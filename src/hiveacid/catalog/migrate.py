@@ -265,7 +265,7 @@ class Migration:
                 read = read_location(self.fs, table, root, partition, ids, txns).state
             except errors.MissingDirectoryError:
                 continue
-            for file in (*(file for one in read.read_directories for file in one.files), *read.originals):
+            for file in (*(file for one in read.directories_to_read for file in one.files), *read.originals):
                 path, size = f"{root}/{file.path}", file.size
                 if file.flush_length_path is not None:
                     size = require_flush_length(self.fs, path, file).length

@@ -114,7 +114,17 @@ class TableDefinition:
     @property
     def column_names(self) -> list[str]:
         """Return the names of all columns, those of partition columns last."""
-        return [column.name for column in (*self.columns, *self.partition_columns)]
+        return [column.name for column in self.all_columns]
+
+    @property
+    def all_columns(self) -> tuple[Column, ...]:
+        """Return the columns, then the partition columns."""
+        return (*self.columns, *self.partition_columns)
+
+    @property
+    def partition_column_names(self) -> list[str]:
+        """Return the names of the partition columns."""
+        return [column.name for column in self.partition_columns]
 
     @property
     def bucketing_version(self) -> int:

@@ -92,9 +92,7 @@ class BatchReader(SentToWorkers, DataSourceReader):
         require_warehouse(options)
         self.schema = schema
         self.as_of = count_of(options, "as_of")
-        self.change_options = ChangeOptions(
-            address.table, address.warehouse, address.store, starting="snapshot"
-        )
+        self.change_options = ChangeOptions(address.table, address.warehouse, address.store)
         self.partition_filters: list[tuple[str, frozenset[str]]] = []  # partition columns' values, as texts
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's (4.1 and later)

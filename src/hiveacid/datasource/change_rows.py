@@ -23,7 +23,7 @@ from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.arrow_read.delete_matching import DeleteKeys, Keys, int64_values
-from hiveacid.table.arrow_read.orc_file import CURRENT, KEY, OrcReader, read_events
+from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OrcReader, read_events
 from hiveacid.table.arrow_read.snapshot import EventFile, RowFile, partition_values
 
 _ROWS = 65_536  # of one batch
@@ -97,7 +97,7 @@ def _row_keys(changes: FileChanges, reader: OrcReader, stripe: int) -> tuple[Key
     if changes.file.original is not None:
         keys = Keys.of(reader.keys(stripe))
         return keys, keys.write_ids
-    *parts, current = reader.acid_columns(stripe, [*KEY, CURRENT])
+    *parts, current = reader.acid_columns(stripe, [*KEY, CURRENT_WRITE_ID])
     return Keys(*map(int64_values, parts)), int64_values(current)
 
 
@@ -120,7 +120,7 @@ class _Deletions:
         keys = DeleteKeys.of_keys(events.in_codec_1)
         if keys is None:
             return None
-        current = np.concatenate([int64_values(table.column(CURRENT)) for table in tables])
+        current = np.concatenate([int64_values(table.column(CURRENT_WRITE_ID)) for table in tables])
         positions, before = keys.find(events), _existed(changes, current)
         deleted_by = np.full(len(keys.keys.row_ids), _NEVER)
         np.minimum.at(deleted_by, positions[~before], current[~before])
@@ -162,7 +162,7 @@ def _classify(
 def _batch(changes: FileChanges, columns: Sequence[Any], kind: str, write_ids: Any) -> Any:
     table, count = changes.table, len(write_ids)
     constants = [pa.repeat(value, count) for value in partition_values(table, changes.partition)]
-    arrays, names = [*columns, *constants], arrow_schema((*table.columns, *table.partition_columns)).names
+    arrays, names = [*columns, *constants], arrow_schema(table.all_columns).names
     if changes.with_change_columns:
         arrays += [pa.repeat(kind, count), pa.array(write_ids, pa.int64())]
         names += [CHANGE_TYPE, WRITE_ID]

@@ -24,7 +24,6 @@ from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.datasource.change_rows import FileChanges, require_readable
 from hiveacid.errors import (
     ConfigError,
-    HiveAcidError,
     NotEnoughHistoryError,
     NotTransactionalError,
     UnsupportedFeatureError,
@@ -45,6 +44,7 @@ from hiveacid.table.codec_and_writer_options import layout_level
 from hiveacid.table.context import require_table
 from hiveacid.table.read.change_feed import locate_changes, require_change_history
 from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
+from hiveacid.transactions.read_leases import end_read
 from hiveacid.transactions.transaction import Transaction, Transactions, this_client
 
 logger = logging.getLogger(__name__)
@@ -333,11 +333,8 @@ class ChangeSource:
     def release(self) -> None:
         """End the read transaction of the last batch, so that the cleaner may delete its files."""
         held, self._held = self._held, None
-        if held is not None and not held.ended:
-            try:
-                held.commit()
-            except HiveAcidError as error:
-                logger.warning("read transaction %s could not be ended: %s", held.txn_id, error)
+        if held is not None:
+            end_read(held)
 
     def close(self) -> None:
         """Close everything; a later call opens it again."""

@@ -122,7 +122,7 @@ def change_schema(options: Mapping[str, str]) -> T.StructType:
 
 def spark_columns(table: TableDefinition) -> Iterator[tuple[str, T.DataType]]:
     """Yield a table's columns in Spark's types: TIMESTAMP without time zone, CHAR and VARCHAR as STRING."""
-    for column in (*table.columns, *table.partition_columns):
+    for column in table.all_columns:
         kind = parse_type(column.type)
         if isinstance(kind, Primitive) and kind.name == "timestamp":
             yield column.name, T.TimestampNTZType()
@@ -133,7 +133,7 @@ def spark_columns(table: TableDefinition) -> Iterator[tuple[str, T.DataType]]:
 
 
 def _check_key(table: TableDefinition, key: tuple[str, ...]) -> None:
-    kinds = {column.name: parse_type(column.type) for column in (*table.columns, *table.partition_columns)}
+    kinds = {column.name: parse_type(column.type) for column in table.all_columns}
     for name in key:
         if name not in kinds:
             raise ConfigError(f"key: {table.name} has no column {name}{did_you_mean(name, kinds)}")

@@ -8,7 +8,7 @@ Main flows:
   proves its key order and gives the key index.
 - Streaming and compaction: ``writing`` makes stripes from Arrow batches, ``splicing`` joins the stripes of several
   files and their statistics under one footer, and ``key_order`` proves the order of the rows.
-- Reading: ``delete_bitmap`` turns delete events into a bitmap of deleted row ids.
+- Reading: ``build_delete_bitmap`` turns delete events into a bitmap of deleted row ids.
 
 Invariants: a damaged or hostile file raises BadFileError before it costs much memory; a footer never claims more than
 the statistics prove.

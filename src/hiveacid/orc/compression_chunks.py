@@ -34,10 +34,10 @@ class Compression(IntEnum):
     BROTLI = 6
 
 
-def decompress(data: bytes, kind: Compression, block_size: int) -> bytes:
+def decompress(data: bytes, kind: Compression, block_size: int, most: int = MAX_SECTION) -> bytes:
     """Join and decompress the chunks of a section.
 
-    Raises WireError for chunks that are damaged or of unknown kind, or that have more than ``MAX_SECTION`` bytes in total.
+    Raises WireError for chunks that are damaged or of unknown kind, or that have more than ``most`` bytes in total.
     """
     if kind is Compression.NONE:
         return data
@@ -52,8 +52,8 @@ def decompress(data: bytes, kind: Compression, block_size: int) -> bytes:
         position += len(chunk)
         out.append(chunk if header & 1 else _inflate(chunk, kind, block_size))
         total += len(out[-1])
-        if total > MAX_SECTION:
-            raise WireError(f"a section of the tail has more than {MAX_SECTION} bytes")
+        if total > most:
+            raise WireError(f"a section of the tail has more than {most} bytes")
     return b"".join(out)
 
 

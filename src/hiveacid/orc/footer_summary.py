@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from hiveacid.core.compaction.disjoint_files import Key
+from hiveacid.core.format.record_keys import KeyBox, Range
 from hiveacid.core.format.row_key import FORMAT_VERSION
 from hiveacid.core.model import LAST_ID
 from hiveacid.core.schema.types import Struct
@@ -83,24 +82,6 @@ class SummaryCache:
         return summary
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Lowest and highest value of a column."""
-
-    low: int
-    high: int
-
-    @property
-    def is_single(self) -> bool:
-        """Tell whether the column has one value only."""
-        return self.low == self.high
-
-    @property
-    def bits(self) -> int:
-        """Return the number of bits that hold the distance of any value from ``low``."""
-        return (self.high - self.low).bit_length()
-
-
 class FileSummary(NamedTuple):
     """Number of rows, columns and, for an ACID file, ranges of its key parts (None without statistics).
 
@@ -119,14 +100,11 @@ class FileSummary(NamedTuple):
     statistics: tuple[bytes, ...] = ()
 
     @property
-    def keys(self) -> tuple[Key, Key] | None:
-        """Return a lower and an upper bound of all keys of the file; None if unknown."""
+    def keys(self) -> KeyBox | None:
+        """Return the box of all keys of the file; None if unknown."""
         if self.write_id is None or self.bucket is None or self.row_id is None:
             return None
-        return (
-            (self.write_id.low, self.bucket.low, self.row_id.low),
-            (self.write_id.high, self.bucket.high, self.row_id.high),
-        )
+        return KeyBox(self.write_id, self.bucket, self.row_id)
 
 
 def read_summary(fs: FileSystem, path: str, size: int) -> FileSummary:

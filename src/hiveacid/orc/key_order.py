@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
 
-from hiveacid.core.compaction.disjoint_files import Key
 from hiveacid.core.format.bucket_property import decode
+from hiveacid.core.format.record_keys import Key
 from hiveacid.errors import BadFileError
 from hiveacid.orc.file_range import FileRange
 from hiveacid.ports.file_system import FileSystem

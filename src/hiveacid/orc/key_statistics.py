@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from hiveacid.core.format.record_keys import Range
 from hiveacid.errors import BadFileError
-from hiveacid.orc.footer_summary import Range
 from hiveacid.orc.statistics import StatisticsList
 from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail
 

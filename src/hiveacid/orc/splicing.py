@@ -22,6 +22,10 @@ from hiveacid.orc.tail import OrcTail, parse_tail
 _COUNT, _HAS_NULL, _BYTES_ON_DISK = 1, 10, 11
 _INTEGERS, _DOUBLES, _STRINGS, _BOOLEANS, _DECIMALS, _DATES, _BINARIES, _TIMES = range(2, 10)
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+_MAX_TEXT = 1024  # bytes of a text in statistics, as in Java's writer; Arrow stores any text whole
+_OWN_SECTION = 1 << 31  # bytes of a section that Arrow wrote just now
+_FIRST_SURROGATE = 0xD800
+_CONTINUATION = 0b10  # first bits of a byte inside of a character in UTF-8
 
 
 def merge_statistics(parts: Sequence[bytes]) -> bytes:
@@ -46,6 +50,55 @@ def merge_statistics(parts: Sequence[bytes]) -> bytes:
     if sizes and all(size is not None for size in sizes):
         out += encode_field(_BYTES_ON_DISK, sum(size or 0 for size in sizes))
     return out
+
+
+def shorten_texts(statistics: bytes) -> bytes:
+    """Return a column's statistics with long minimum and maximum texts replaced by shorter bounds. Raises WireError.
+
+    Java's writer stores such bounds in fields of their own, which ORC 1.5 in Hive 3.1 does not know: to it a column
+    without a minimum holds only nulls. The bounds are therefore stored as minimum and maximum.
+    """
+    if len(statistics) <= _MAX_TEXT:
+        return statistics
+    return b"".join(
+        encode_field(
+            number, _shorten_bounds(value) if number == _STRINGS and isinstance(value, bytes) else value, wire
+        )
+        for number, wire, value in Message.parse(statistics).fields
+    )
+
+
+def _shorten_bounds(strings: bytes) -> bytes:
+    return b"".join(
+        encode_field(number, shorten(value) if shorten and isinstance(value, bytes) else value, wire)
+        for number, wire, value in Message.parse(strings).fields
+        for shorten in ({1: _lower_bound, 2: _upper_bound}.get(number),)
+    )
+
+
+def _lower_bound(text: bytes) -> bytes:
+    return _prefix(text) or text
+
+
+def _upper_bound(text: bytes) -> bytes:
+    """Return a short text that sorts after the long one, by UTF-8 and by Java's UTF-16; the text itself without one."""
+    if len(text) <= _MAX_TEXT:
+        return text
+    try:
+        prefix = _prefix(text).decode()
+    except UnicodeDecodeError:  # Arrow does not look at what Spark stored
+        return text
+    while prefix and ord(prefix[-1]) + 1 >= _FIRST_SURROGATE:  # the two orders differ above
+        prefix = prefix[:-1]
+    return (prefix[:-1] + chr(ord(prefix[-1]) + 1)).encode() if prefix else text
+
+
+def _prefix(text: bytes) -> bytes:
+    """Return the whole characters of the text's first bytes."""
+    end = min(len(text), _MAX_TEXT)
+    while 0 < end < len(text) and text[end] >> 6 == _CONTINUATION:
+        end -= 1
+    return text[:end]
 
 
 def _signed(number: int, value: int) -> bytes:
@@ -147,8 +200,8 @@ class PlacedStripes:
 
 
 def read_stripes(data: bytes, name: str = "an ORC file in memory") -> StripeBlock:
-    """Return the stripes of an ORC file in memory. Raises BadFileError."""
-    tail = parse_tail(data, len(data), name)
+    """Return the stripes of an ORC file in memory, which Arrow or pyorc has just written. Raises BadFileError."""
+    tail = parse_tail(data, len(data), name, _OWN_SECTION)
     start, end = stripe_extent(tail)
     return StripeBlock(data[start:end], start, tail)
 
@@ -181,7 +234,7 @@ def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[O
     source = first.source
     assert source is not None  # noqa: S101 - checked by _require_same_format
     metadata = b"".join(
-        encode_field(1, b"".join(encode_field(1, raw) for raw in stripe.statistics.raw))
+        encode_field(1, b"".join(encode_field(1, shorten_texts(raw)) for raw in stripe.statistics.raw))
         for piece in pieces
         for stripe in piece.tail.stripes
     )
@@ -249,4 +302,4 @@ def _statistics(pieces: Sequence[PlacedStripes]) -> Iterable[bytes]:
     if not all(columns):
         return
     for parts in zip(*columns, strict=True):
-        yield encode_field(_STATISTICS, merge_statistics(parts))
+        yield encode_field(_STATISTICS, shorten_texts(merge_statistics(parts)))

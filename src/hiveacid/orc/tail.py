@@ -228,10 +228,13 @@ def writer_time_zone(fs: FileSystem, tail: OrcTail, stripe: Stripe) -> str:
         raise _bad_file_error(tail.path, error) from error
 
 
-def parse_tail(data: bytes, size: int, path: str) -> OrcTail:
-    """Read the tail of a file of ``size`` bytes from its last bytes, in memory. Raises BadFileError."""
+def parse_tail(data: bytes, size: int, path: str, most: int = MAX_SECTION) -> OrcTail:
+    """Read the tail of a file of ``size`` bytes from its last bytes, in memory.
+
+    ``most``: maximum size of its decompressed sections in bytes. Raises BadFileError.
+    """
     try:
-        return _Parser(path, size, data, _postscript(data)).parse()
+        return _Parser(path, size, data, _postscript(data), most).parse()
     except WireError as error:
         raise _bad_file_error(path, error) from error
 
@@ -273,6 +276,7 @@ class _Parser:
     size: int
     data: bytes  # the file's end, as much as footer and metadata take at least
     postscript: Message
+    most: int = MAX_SECTION
 
     def parse(self) -> OrcTail:
         end = len(self.data) - 1 - self.data[-1]
@@ -322,7 +326,7 @@ class _Parser:
     def _section(self, start: int, end: int) -> bytes:
         if start < 0:
             _raise_wire_error("the tail is longer than the file")
-        return decompress(self.data[start:end], self._compression, self._block_size)
+        return decompress(self.data[start:end], self._compression, self._block_size, self.most)
 
     def _stripes(self, footer: Message, metadata: Message, columns: int) -> tuple[Stripe, ...]:
         infos = [Message.parse(raw, _STRIPE_FIELDS) for raw in footer.all_data(3)]

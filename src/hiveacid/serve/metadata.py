@@ -179,7 +179,7 @@ class Metadata:
         catalog = self.spark.acid.context.catalog
         table, view = catalog.get_table(name), catalog.get_view(name)
         if table is not None:
-            return (*table.columns, *table.partition_columns)
+            return table.all_columns
         if view is not None:
             return view.columns
         try:

@@ -38,7 +38,7 @@ class Cleaner:
     context: Context
     _overwritten: OverwrittenCleaner = field(init=False)
     _swept: int | None = field(default=None, init=False)
-    _newest_abort_by_table: dict[TableName, int] = field(default_factory=dict, init=False)
+    _newest_abort_time_by_table: dict[TableName, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Create the cleaner of overwritten directories, which remembers obsolete files between turns."""
@@ -89,17 +89,15 @@ class Cleaner:
         """Return tables with transactions aborted since the last turn; every ten minutes, all tables."""
         store = self.context.store
         now = store.now()
-        latest = {
-            changed.table: max(changed.aborted)
-            for changed in store.changed_partitions(now + 1)
-            if changed.aborted
-        }
+        latest: dict[TableName, int] = {}  # time of the newest abort
+        for changed in store.changed_partitions(now + 1):
+            for abort_time in changed.aborted:
+                latest[changed.table] = max(abort_time, latest.get(changed.table, 0))
         if self._swept is None or now - self._swept >= _SWEEP_INTERVAL_MS:
             self._swept = now
             names = table_names(self.context.catalog)
         else:
-            names = [
-                name for name, txn_id in latest.items() if txn_id > self._newest_abort_by_table.get(name, 0)
-            ]
-        self._newest_abort_by_table = latest
+            newest = self._newest_abort_time_by_table
+            names = [name for name, abort_time in latest.items() if abort_time > newest.get(name, 0)]
+        self._newest_abort_time_by_table = latest
         return names

@@ -97,7 +97,7 @@ class Initiator:
         for key, jobs in attempts.items():
             if jobs[-1].state in _ENDED_BADLY:  # a failed compaction is tried again even without new writes
                 candidates.setdefault(key, ChangedPartition(*key))
-        findings = [finding for finding in self._findings(candidates, attempts, now) if finding is not None]
+        findings = [*self._findings(candidates, attempts, now)]
         self._seen = max(0, now - _OVERLAP)
         return findings
 
@@ -112,7 +112,7 @@ class Initiator:
         candidates: Mapping[_Key, ChangedPartition],
         attempts: Mapping[_Key, Sequence[Compaction]],
         now: int,
-    ) -> Iterator[InitiatorFinding | None]:
+    ) -> Iterator[InitiatorFinding]:
         tables: dict[TableName, _Table | None] = {}
         for key, changed in sorted(candidates.items(), key=lambda item: (item[0][0], item[0][1] or "")):
             name, partition = key

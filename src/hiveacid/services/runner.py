@@ -8,20 +8,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from typing import Self
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.queue_records import Service
 from hiveacid.errors import CompactionError, HiveAcidError
+from hiveacid.services.cleaner import Cleaner
+from hiveacid.services.initiator import Initiator
 from hiveacid.services.services import Services
 from hiveacid.services.worker import Worker
 
 logger = logging.getLogger(__name__)
 
-ANNOUNCE_INTERVAL = 15.0
-"""Seconds between two announcements of a service in the store."""
+_ANNOUNCE_INTERVAL = 15.0  # seconds between two announcements of a service in the store
 _ANNOUNCER = "hiveacid-announce"
 _LONGEST_ERROR_PAUSE = 10.0  # seconds before a failed service tries again, at most
 
@@ -79,12 +80,13 @@ class Runner:
             self._run(f"{services.name}.housekeeper", "housekeeper", services.housekeeper.step, pause)
         if services.initiator is not None:
             pause = settings.get(setting_definitions.CHECK_INTERVAL)
-            self._run(services.initiator.name, "initiator", self._initiate, pause)
+            turn = partial(self._initiate, services.initiator)
+            self._run(services.initiator.name, "initiator", turn, pause)
         for worker in services.workers:
             self._run_worker(worker)
         if services.cleaner is not None:
             pause = settings.get(setting_definitions.CLEANER_RUN_INTERVAL)
-            self._run(f"{services.name}.cleaner", "cleaner", self._clean, pause)
+            self._run(f"{services.name}.cleaner", "cleaner", partial(_clean, services.cleaner), pause)
         self._threads.append(threading.Thread(target=self._announce, name=_ANNOUNCER, daemon=True))
         for thread in self._threads:
             thread.start()
@@ -119,20 +121,10 @@ class Runner:
         """Wait until `stop` is called. Returns False if ``seconds`` pass first."""
         return self._stop.wait(seconds)
 
-    def _initiate(self) -> None:
-        initiator = self._services.initiator
-        if initiator is not None and any(
-            finding.decision.kind and finding.job for finding in initiator.step()
-        ):
+    def _initiate(self, initiator: Initiator) -> None:
+        if any(finding.decision.kind and finding.job for finding in initiator.step()):
             for worker in self._services.workers:
                 self._wake_ups[worker.name].set()
-
-    def _clean(self) -> None:
-        """Clean. The turn counts as failed if any cleaning failed, even if others succeeded."""
-        cleaner = self._services.cleaner
-        errors = () if cleaner is None else cleaner.step().errors
-        if errors:
-            raise CompactionError(f"{len(errors)} could not be cleaned: {errors[0]}")
 
     def _run_worker(self, worker: Worker) -> None:
         settings = self._services.context.settings
@@ -197,12 +189,12 @@ class Runner:
 
     def _announce(self) -> None:
         pools = {worker.name: worker.pool for worker in self._services.workers}
-        while not self._stop.wait(ANNOUNCE_INTERVAL):
+        while not self._stop.wait(_ANNOUNCE_INTERVAL):
             for name in self.loops:
                 self._announce_service(name, pools.get(name))
 
     def _announce_service(self, name: str, pool: str | None) -> None:
-        service = Service(name, self._loops[name].kind, pool, version("hiveacid"))
+        service = Service(name, self._loops[name].kind, pool, _installed_version())
         try:
             self._services.context.store.announce_service(service)
         except HiveAcidError as error:
@@ -210,12 +202,18 @@ class Runner:
 
 
 @cache
-def version(package: str) -> str:
-    """Return the version of an installed package; "unknown" if it is not installed."""
+def _installed_version() -> str:
     try:
-        return metadata.version(package)
+        return metadata.version("hiveacid")
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+def _clean(cleaner: Cleaner) -> None:
+    """Clean. The turn counts as failed if any cleaning failed, even if others succeeded."""
+    errors = cleaner.step().errors
+    if errors:
+        raise CompactionError(f"{len(errors)} could not be cleaned: {errors[0]}")
 
 
 def _doubling_pauses(first: float, longest: float) -> Iterator[float]:

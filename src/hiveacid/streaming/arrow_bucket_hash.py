@@ -58,7 +58,8 @@ def _bucket_columns(table: TableDefinition) -> Sequence[tuple[Column, HiveType]]
 
 def _hash(values: Any, hive: HiveType, version: int) -> Any:
     """Return the hash of each value as an unsigned 32-bit integer; that of NULL has no meaning."""
-    name = hive.name if isinstance(hive, Primitive) else ""
+    assert isinstance(hive, Primitive)  # noqa: S101 - `check_bucketing`
+    name = hive.name
     if name in _HASHED_AS_INT or (name in _HASHED_AS_INT_IN_V1 and version == 1):
         return _numbers(values, pa.int32())
     if name in {"int", "date"}:

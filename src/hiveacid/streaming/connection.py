@@ -25,7 +25,7 @@ from hiveacid.ports.store import TransactionStore, WarehouseStore
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.streaming.record_parsers import OnReject, RecordWriter, writer_for
-from hiveacid.streaming.stream_target import StreamTarget, require_no_old_events
+from hiveacid.streaming.stream_target import StreamTarget, require_no_update_events
 from hiveacid.streaming.transaction_batch import StreamContext, TransactionBatch
 from hiveacid.table.context import require_table
 
@@ -115,7 +115,7 @@ class Connection:
             self._target = self._look_up_target()
             if writer is not None:
                 writer.check(self._target.columns)
-            require_no_old_events(self._context.fs, opened_store, opened_store, self._target.table)
+            require_no_update_events(self._context.fs, opened_store, self._target.table)
         except BaseException:
             self.close()
             raise
@@ -145,7 +145,9 @@ class Connection:
                     self._asked_at = self._now()
                     return
                 # the table was replaced or overwritten meanwhile: open a new batch
-                self._batch.close("the table was changed or overwritten after the batch was opened")
+                self._count_aborted(
+                    self._batch.close("the table was changed or overwritten after the batch was opened")
+                )
         raise WriteConflictError(f"{self.table} is overwritten repeatedly by other transactions: try later")
 
     def write(self, records: Any) -> int:

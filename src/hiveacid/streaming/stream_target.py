@@ -21,7 +21,7 @@ from hiveacid.orc.stored_values import arrow_schema, arrow_type
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.ports.store import TransactionStore
+from hiveacid.ports.store import WarehouseStore
 from hiveacid.storage.locations import list_locations
 from hiveacid.storage.paths import is_local
 from hiveacid.streaming.arrow_bucket_hash import check_bucketing
@@ -42,9 +42,7 @@ class StreamTarget:
     codec: str
 
     @classmethod
-    def of(
-        cls, table: TableDefinition, partition: Mapping[str, object] | None, settings: Settings
-    ) -> StreamTarget:
+    def of(cls, table: TableDefinition, partition: Mapping[str, object], settings: Settings) -> StreamTarget:
         """Check that rows can be streamed into the table.
 
         Raises UnsupportedFeatureError (a plain table, another format than ORC, types that only Spark can write),
@@ -63,9 +61,9 @@ class StreamTarget:
             raise errors.UnsupportedFeatureError(
                 f"{table.name} is not stored as ORC: insert its rows by Spark"
             )
-        arrow_schema((*table.columns, *table.partition_columns))
+        arrow_schema(table.all_columns)
         check_bucketing(table)
-        return cls(table, _static(table, partition or {}), orc_codec(table, settings, for_stream=True))
+        return cls(table, _static(table, partition), orc_codec(table, settings, for_stream=True))
 
     @property
     def dynamic(self) -> tuple[Column, ...]:
@@ -84,7 +82,7 @@ class StreamTarget:
 
     def partition_name(self, values: Values) -> str | None:
         """Return Hive's name of a partition, None for an unpartitioned table."""
-        names = [column.name for column in self.table.partition_columns]
+        names = self.table.partition_column_names
         return format_partition(names, values) if names else None
 
     def locations(self, catalog: Catalog) -> dict[Values, str]:
@@ -134,13 +132,11 @@ def _static_text(column: Column, value: object) -> str | None:
     return text
 
 
-def require_no_old_events(
-    fs: FileSystem, store: TransactionStore, catalog: Catalog, table: TableDefinition
-) -> None:
+def require_no_update_events(fs: FileSystem, store: WarehouseStore, table: TableDefinition) -> None:
     """Refuse to add rows beside update events of ACID v1, which only an adopted table can have."""
     if table.kind is not TableKind.FULL_ACID or ADOPTED_TXN.of(table) is None:
         return
-    partitions = catalog.list_partitions(table.name) if table.partition_columns else None
+    partitions = store.list_partitions(table.name) if table.partition_columns else None
     txns = store.valid_txns()
     write_ids = store.valid_write_ids(txns, [table.name])[table.name]
     for location in list_locations(fs, table, partitions, write_ids, txns):

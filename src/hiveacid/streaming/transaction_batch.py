@@ -163,7 +163,7 @@ class TransactionBatch:
                 file.spill(self.write_id)
 
     def _require_not_null(self, rows: Any) -> None:
-        names = [column.name for column in self.target.table.partition_columns]
+        names = self.target.table.partition_column_names
         static = dict(zip(names, self.target.static, strict=False))
         for column, constraint in not_null_columns(self._constraints).items():
             null = static[column] is None if column in static else rows.column(column).null_count

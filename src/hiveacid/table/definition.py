@@ -56,7 +56,7 @@ def _check_columns(table: TableDefinition) -> None:
             f"{table.name}: a table needs at least one column besides partition columns"
         )
     names: set[str] = set()
-    for column in (*table.columns, *table.partition_columns):
+    for column in table.all_columns:
         if column.name in names:
             raise SchemaMismatchError(f"{table.name}: column {column.name} is named twice")
         if column.name.startswith(_RESERVED_PREFIX) or column.name in RESERVED_NAMES:

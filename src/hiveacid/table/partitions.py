@@ -31,7 +31,7 @@ def partitions_of(
 
 def partition_name(table: TableDefinition, values: PartitionValues) -> str | None:
     """Return Hive's name ``p=1/q=2`` of a partition, None for an unpartitioned table."""
-    return format_partition([c.name for c in table.partition_columns], values) if values else None
+    return format_partition(table.partition_column_names, values) if values else None
 
 
 def find_partition(context: Context, table: TableDefinition, name: str | None) -> Partition | None:
@@ -49,7 +49,7 @@ def partitions_on_disk(context: Context, table: TableDefinition) -> list[Partiti
     directories = (entry.path for entry in context.fs.list_tree(table.location) if entry.is_dir)
     return [
         Partition(values, f"{table.location}/{path}")
-        for path, values in partition_directories([c.name for c in table.partition_columns], directories)
+        for path, values in partition_directories(table.partition_column_names, directories)
     ]
 
 

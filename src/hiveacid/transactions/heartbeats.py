@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 _LONGEST_TURN = 10.0
 _ABORTED = "was aborted (timed out, or by ABORT TRANSACTIONS)"
 _MISSING = "is not known to the store any more"
-# The process that aborts silent transactions may have another hive.txn.timeout. Half of Hive's default is safe with most.
+# Another process may abort silent transactions by its own hive.txn.timeout: half of Hive's default is safe from 300 s on.
 _LONGEST_INTERVAL = 150.0
-_OWNER_THREAD: ContextVar[int | None] = ContextVar("hiveacid_beginner", default=None)
+_OWNER_THREAD: ContextVar[int | None] = ContextVar("hiveacid_owner_thread", default=None)
 _BEATS_PER_TIMEOUT = 3  # if the store has a time-out of its own: one lost heartbeat is no harm
 
 
@@ -90,7 +90,7 @@ class Heartbeats:
             tell()
 
     def abort_later(self, txn_ids: Iterable[TxnId], reason: str) -> None:
-        """Abort transactions that ended without their store, at the first turn that reaches it: locks go with them."""
+        """Queue transactions whose abort failed because the store was away; the heartbeat thread aborts them, with their locks."""
         with self._lock:
             self._unaborted.update(dict.fromkeys(txn_ids, reason))
 

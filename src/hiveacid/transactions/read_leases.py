@@ -20,7 +20,7 @@ _LONGEST_ENDING = 10.0  # seconds that `close` waits for a sweep in another thre
 
 
 class Holder(Protocol):
-    """Something that keeps a read transaction open: a DataFrame's plan (``spark.session.plan_lifetime.PlanWatch``)."""
+    """Something that keeps a read transaction open: a DataFrame's plan (``spark.session.plan_lifetime.watch_plan``)."""
 
     def alive(self) -> bool:
         """Tell whether the plan can still run."""
@@ -107,7 +107,7 @@ class ReadLeases:
             released = [txn for txn, alive in held if not alive]
             try:
                 for txn in tuple(released):
-                    if _end_read(txn):
+                    if end_read(txn):
                         released.remove(txn)
             finally:  # if the store did not answer, or on Ctrl-C, the next turn tries again
                 with self._lock:
@@ -121,13 +121,13 @@ class ReadLeases:
             with self._lock:
                 held, self._held = self._held, []
             for txn, _ in held:
-                _end_read(txn)
+                end_read(txn)
         finally:
             if waited:
                 self._ending.release()
 
 
-def _end_read(txn: Transaction) -> bool:
+def end_read(txn: Transaction) -> bool:
     """Commit a read transaction; return whether it has ended."""
     try:
         if not txn.ended:

@@ -57,7 +57,7 @@ class Continued:
 
     @property
     def partition_names(self) -> list[str]:
-        return [c.name for c in self.table.definition.partition_columns]
+        return self.table.definition.partition_column_names
 
     def keys(self) -> list[int]:
         return sorted({row[self.key] for row in self.rows if row[self.key] is not None})
@@ -77,7 +77,7 @@ class Continued:
 
     def new_row(self, key: int, changed: Any) -> Row:
         """Return a row that is NULL but for its key, the changed column and a partition that exists."""
-        names = [c.name for c in (*self.table.definition.columns, *self.table.definition.partition_columns)]
+        names = [c.name for c in self.table.definition.all_columns]
         here = {name: self.rows[0][name] for name in self.partition_names}
         return {IDENTITY: None, **dict.fromkeys(names), self.key: key, self.changed: changed, **here}
 

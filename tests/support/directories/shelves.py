@@ -67,7 +67,7 @@ def definition(create_table: str, location: str) -> TableDefinition:
 
 def partitions_below(table: TableDefinition) -> list[Partition]:
     """Find a table's partitions by their directories."""
-    names = [c.name for c in table.partition_columns]
+    names = table.partition_column_names
     if not names:
         return []
     root = Path(table.location)

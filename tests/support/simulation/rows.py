@@ -83,4 +83,4 @@ class Reading:
 
 def files_of(state: AcidState) -> tuple[DataFile, ...]:
     """Return all files that a snapshot reads."""
-    return tuple(file for directory in state.read_directories for file in directory.acid_files)
+    return tuple(file for directory in state.directories_to_read for file in directory.acid_files)

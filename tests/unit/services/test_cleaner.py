@@ -156,6 +156,16 @@ def test_an_aborted_insert_into_new_partitions(scene: Scene) -> None:
     scene.store.commit_txn(reader)
 
 
+def test_aborts_in_several_partitions_are_cleaned_at_the_next_turn(scene: Scene) -> None:
+    scene.table(partitions=("1", "2"))
+    clean = cleaner(scene)
+    clean.step()  # of all tables; until ten minutes later, only of those with newer aborts
+    for partition in ("p=2", "p=1"):  # the list of changed partitions ends with the older abort
+        scene.clock.advance(1)
+        scene.write(T, partition, end="abort")
+        assert [Path(path).parent.name for path in clean.step().removed] == [partition]
+
+
 def test_what_a_dead_compaction_left(scene: Scene) -> None:
     """C6: its directory, which nobody believed, and what it was writing; not those of a living one."""
     scene.table(partitions=("1",))

@@ -59,7 +59,7 @@ def test_its_own_transaction_counts_as_open(scene: Scene) -> None:
         location = read_location(
             scene.context.fs, job.table, job.table.location, None, job.plan.write_ids, snapshot
         )
-        read.extend(one.path for one in location.state.read_directories)
+        read.extend(one.path for one in location.state.directories_to_read)
 
     report = work(scene, look)
     assert read == ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]

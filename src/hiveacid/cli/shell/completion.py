@@ -74,7 +74,7 @@ class CatalogNames:
 def _columns(catalog: Catalog, name: TableName) -> Iterator[str]:
     table = catalog.get_table(name)
     if table is not None:
-        yield from (column.name for column in (*table.columns, *table.partition_columns))
+        yield from (column.name for column in table.all_columns)
     elif (view := catalog.get_view(name)) is not None:
         yield from (column.name for column in view.columns)
 

@@ -24,7 +24,7 @@ class DeletionReason(StrEnum):
 
     OBSOLETE = "compacted or overwritten"
     ABORTED = "written by an aborted transaction"
-    HALF = "half of a compaction that was not finished"
+    UNPAIRED = "half of a compaction that was not finished"
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,16 @@ class CleaningPlan:
     the compaction is done.
     ``history_from``: lowest write id whose snapshot is complete after this turn (None: no history is lost). The
     caller records it before it deletes anything.
-    ``forget_aborted_up_to``: after the deletions, no row here has an aborted write id up to this one.
-    ``unexplained``: entries of the location that do not belong to the layout; the cleaner leaves them alone.
+    ``abort_records_removable_up_to``: after the deletions, no row here has an aborted write id up to this one. The store may
+    then drop the records of these aborts.
+    ``foreign``: entries of the location that do not belong to the layout; the cleaner leaves them alone.
     """
 
     deletions: tuple[Deletion, ...]
     postponed: tuple[str, ...]
     history_from: WriteId | None
-    forget_aborted_up_to: WriteId
-    unexplained: tuple[str, ...] = ()
+    abort_records_removable_up_to: WriteId
+    foreign: tuple[str, ...] = ()
 
 
 def plan_cleaning(
@@ -64,63 +65,72 @@ def plan_cleaning(
     *,
     high_watermark: WriteId,
     min_open_txn_id: TxnId,
-    unsettled: AbstractSet[TxnId] = frozenset(),
+    possibly_unseen_txns: AbstractSet[TxnId] = frozenset(),
     adopted_txn_id: TxnId = NO_VISIBILITY,
     aborted_only: bool = False,
-    dead_halves: Iterable[str] = (),
+    abandoned_unpaired_deltas: Iterable[str] = (),
     row_ids: bool = True,
 ) -> CleaningPlan:
     """Decide which entries in the location of a table or partition may be deleted.
 
     ``write_ids``, ``txns``: as of now. ``high_watermark``: the highest write id that the compaction covered
-    (``CQ_HIGHEST_WRITE_ID``). The caller ensures two conditions: all transactions up to it had ended, and every open
+    (``CQ_HIGHEST_WRITE_ID``). The caller ensures two conditions: every transaction with a write id up to it had ended, and every open
     transaction began after that compaction's commit (``CQ_NEXT_TXN_ID`` <= the lowest open transaction id).
 
     ``min_open_txn_id``: lowest open transaction id, or the next one to be assigned if none is open.
-    ``unsettled``: transactions of other compactions for which these conditions do not hold yet.
+    ``possibly_unseen_txns``: other compactions' transactions that an open transaction may not see as committed.
     ``metadata``, ``adopted_txn_id``: as in ``select``.
     ``aborted_only``: leave obsolete entries alone (after an aborted dynamic-partition insert, HIVE-25502).
-    ``dead_halves``: those ``halves`` of the snapshot whose compactions are not open any more.
+    ``abandoned_unpaired_deltas``: ``unpaired_deltas`` of the snapshot whose compactions have ended.
     ``row_ids``: False for an insert-only table, where merged deltas do not keep the write id of a row.
 
     Raises the errors of ``select``, except NotEnoughHistoryError.
     """
     listed = [entry for entry in entries if not _is_base_above(entry.path, high_watermark)]
     view = write_ids.cleaner(high_watermark)
-    visible_to_all = seen_by_all(txns, min_open_txn_id, unsettled)
-    state = select(listed, view, visible_to_all, metadata, adopted_txn_id=adopted_txn_id)
-    latest = select(listed, view, txns, metadata, adopted_txn_id=adopted_txn_id)
+    visible_to_all = seen_by_all(txns, min_open_txn_id, possibly_unseen_txns)
+    state_seen_by_all = select(listed, view, visible_to_all, metadata, adopted_txn_id=adopted_txn_id)
+    state_seen_now = select(listed, view, txns, metadata, adopted_txn_id=adopted_txn_id)
     kind = TableKind.FULL_ACID if row_ids else TableKind.INSERT_ONLY
     # a directory of original files (older than the conversion) may also hold foreign files
     with_foreign = {path.partition("/")[0] for path in split_by_owner(listed, kind).foreign}.intersection(
-        latest.obsolete
+        state_seen_now.obsolete
     )
-    ended = [path for path in state.obsolete if path not in with_foreign and _has_ended(path, write_ids)]
+    ended = [
+        path
+        for path in state_seen_by_all.obsolete
+        if path not in with_foreign and _has_ended(path, write_ids)
+    ]
     obsolete = [] if aborted_only else ended
     deletions = [
         *(Deletion(path, DeletionReason.OBSOLETE) for path in sorted(obsolete, key=_deletion_order)),
-        *(Deletion(path, DeletionReason.ABORTED) for path in sorted(state.aborted, key=_deletion_order)),
-        *(Deletion(path, DeletionReason.HALF) for path in sorted(dead_halves)),
+        *(
+            Deletion(path, DeletionReason.ABORTED)
+            for path in sorted(state_seen_by_all.aborted, key=_deletion_order)
+        ),
+        *(Deletion(path, DeletionReason.UNPAIRED) for path in sorted(abandoned_unpaired_deltas)),
     ]
     deleted = {deletion.path for deletion in deletions}
     return CleaningPlan(
         tuple(deletions),
-        () if aborted_only else tuple(sorted({*latest.obsolete, *latest.aborted} - deleted - with_foreign)),
-        _history_from(state, row_ids=row_ids) if obsolete else None,
-        _forgettable_up_to(
+        ()
+        if aborted_only
+        else tuple(sorted({*state_seen_now.obsolete, *state_seen_now.aborted} - deleted - with_foreign)),
+        _history_from(state_seen_by_all, row_ids=row_ids) if obsolete else None,
+        _abort_records_removable_up_to(
             listed, write_ids, deleted, WriteId(min(high_watermark, write_ids.high_watermark))
         ),
-        tuple(sorted({*latest.foreign, *with_foreign})),
+        tuple(sorted({*state_seen_now.foreign, *with_foreign})),
     )
 
 
 def seen_by_all(
-    txns: ValidTxnList, min_open_txn_id: TxnId, unsettled: AbstractSet[TxnId] = frozenset()
+    txns: ValidTxnList, min_open_txn_id: TxnId, possibly_unseen_txns: AbstractSet[TxnId] = frozenset()
 ) -> ValidTxnList:
     """Return the transactions that every open transaction sees as committed; arguments as in `plan_cleaning`."""
     return ValidTxnList(
         TxnId(min(txns.high_watermark, min_open_txn_id - 1)),
-        tuple(txn_id for txn_id in {*txns.open, *unsettled} if txn_id not in txns.aborted),
+        tuple(txn_id for txn_id in {*txns.open, *possibly_unseen_txns} if txn_id not in txns.aborted),
         txns.aborted,
     )
 
@@ -159,12 +169,12 @@ def _history_from(state: AcidState, *, row_ids: bool) -> WriteId | None:
     return max(first_whole, default=None)
 
 
-def _forgettable_up_to(
+def _abort_records_removable_up_to(
     entries: Iterable[FileEntry], write_ids: ValidWriteIdList, deleted: AbstractSet[str], top: WriteId
 ) -> WriteId:
     """Return the write id up to which no row of an aborted write id stays on disk (HIVE-24481).
 
-    A forgotten aborted id counts as committed, so no directory with its rows may be left. Streamed deltas keep such
+    Without its record, an aborted id counts as committed, so no directory with its rows may be left. Streamed deltas keep such
     rows. Without visibility suffix the result of a minor compaction looks like a streamed delta. It therefore holds
     ids back until a major compaction.
     """

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from hiveacid.core.format.bucket_property import decode
+from hiveacid.core.format.record_keys import Key
 from hiveacid.errors import BadFileError
-
-Key = tuple[int, int, int]
-"""Write id, bucket property, row id: the sort key of records."""
 
 _MAX_SMALL_FILES = 8
 """Limit of the small files that are copied below a large one. Each becomes a stripe, and small stripes are slow to read."""

@@ -97,7 +97,7 @@ def plan_compaction(
     else:
         reason = "A directory with the name of the result exists already: clean first."
         return CompactionRefusal(
-            reason, cleaning_needed=bool(state.obsolete or state.aborted or state.halves)
+            reason, cleaning_needed=bool(state.obsolete or state.aborted or state.unpaired_deltas)
         )
     whole = kind is not CompactionKind.MINOR
     marked = whole and level is LayoutLevel.HIVE3
@@ -140,7 +140,7 @@ def _result_high_watermark(state: AcidState, write_ids: ValidCompactorWriteIdLis
     delta if a base or delta ends inside its range.
     """
     highest = write_ids.high_watermark
-    for path in set(state.pending).difference(state.halves):
+    for path in set(state.pending).difference(state.unpaired_deltas):
         name = parse_directory(path)
         if isinstance(name, DeltaName) and not name.visibility_txn_id and name.min_write_id <= highest:
             highest = WriteId(name.min_write_id - 1)

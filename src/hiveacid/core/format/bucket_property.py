@@ -12,7 +12,6 @@ from hiveacid.errors import BadFileError, ConfigError
 
 MAX_BUCKET = 4095
 MAX_STATEMENT_ID = 4095
-_STATEMENT_BITS = 12
 _BUCKET_SHIFT = 16
 _VERSION_SHIFT = 29
 _V0_LIMIT = 1 << _VERSION_SHIFT
@@ -30,12 +29,8 @@ class BucketProperty:
     bucket: int
     statement_id: int = 0
 
-    def encode(self, max_statement_id: int | None = None) -> int:
-        """Return the 32-bit integer. Raises ConfigError for numbers that do not fit.
-
-        A bucket above 4095 fits only if the transaction's highest statement id is known. The upper bits of the
-        bucket then use the free statement bits (Hive 4). The low 12 bits stay in place; ``decode`` returns only those.
-        """
+    def encode(self) -> int:
+        """Return the 32-bit integer. Raises ConfigError for numbers that do not fit."""
         if self.version == 0:
             if self.statement_id != 0 or not 0 <= self.bucket < _V0_LIMIT:
                 msg = f"codec version 0 holds a bucket below 2^29 and no statement id, not {self}"
@@ -45,19 +40,9 @@ class BucketProperty:
             raise ConfigError(f"no such version of the bucket codec: {self.version}")
         if not 0 <= self.statement_id <= MAX_STATEMENT_ID:
             raise ConfigError(f"statement id {self.statement_id} is not between 0 and {MAX_STATEMENT_ID}")
-        low = self._statement_part(MAX_STATEMENT_ID if max_statement_id is None else max_statement_id)
-        return 1 << _VERSION_SHIFT | (self.bucket & MAX_BUCKET) << _BUCKET_SHIFT | low
-
-    def _statement_part(self, max_statement_id: int) -> int:
-        if not self.statement_id <= max_statement_id <= MAX_STATEMENT_ID:
-            msg = f"{max_statement_id} cannot be the highest statement id beside {self.statement_id}"
-            raise ConfigError(msg)
-        used = max(1, max_statement_id).bit_length()
-        limit = 1 << (2 * _STATEMENT_BITS - used)
-        if not 0 <= self.bucket < limit:
-            msg = f"bucket {self.bucket} does not fit: with {used} bits of statement ids the limit is {limit - 1}"
-            raise ConfigError(msg)
-        return (self.bucket >> _STATEMENT_BITS) << used | self.statement_id
+        if not 0 <= self.bucket <= MAX_BUCKET:
+            raise ConfigError(f"bucket {self.bucket} is not between 0 and {MAX_BUCKET}")
+        return 1 << _VERSION_SHIFT | self.bucket << _BUCKET_SHIFT | self.statement_id
 
 
 def decode(bucket_property: int) -> BucketProperty:

@@ -85,7 +85,7 @@ def matching_partitions(
     table: TableDefinition, partitions: Iterable[Partition], static: Mapping[str, str | None]
 ) -> list[Partition]:
     """Return the partitions that have the values of a (partial) spec, given as canonical texts."""
-    names = [c.name for c in table.partition_columns]
+    names = table.partition_column_names
     return [
         partition
         for partition in partitions

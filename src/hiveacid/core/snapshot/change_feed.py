@@ -21,7 +21,7 @@ from hiveacid.core.format.names import NO_VISIBILITY, BaseName, DeltaName
 from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.snapshot.listing import FileEntry, ListedDirectory, is_compacted, read_listing
-from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, read_directory, select
+from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, as_acid_directory, select
 from hiveacid.errors import ConfigError, NotEnoughHistoryError
 
 CHANGE_TYPE = "_change_type"
@@ -175,7 +175,7 @@ def _changed(state: AcidState, span: ChangeSpan, overwrites: Sequence[ListedDire
     if not events and not overwrites:
         added = tuple(directory for directory in state.deltas if may_be_new(directory, span))
         return ChangedState(AcidState(None, added, (), ()))
-    bases = [read_directory(directory, RangeShare.ALL, compacted=False) for directory in overwrites]
+    bases = [as_acid_directory(directory, RangeShare.ALL, compacted=False) for directory in overwrites]
     ids = {directory.name.span[0] for directory in overwrites}
     # rows that a transaction writes and then overwrites are never visible; the overwrite also removes the rows that
     # its delete events hit

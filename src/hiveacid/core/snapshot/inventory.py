@@ -178,7 +178,7 @@ class _Classifier:
         state = self.state
         if state is None:
             return {}
-        return {directory.path: directory for directory in state.read_directories}
+        return {directory.path: directory for directory in state.directories_to_read}
 
     @cached_property
     def data(self) -> Mapping[str, DataFile]:
@@ -344,10 +344,10 @@ class _Classifier:
     ) -> _Classification:
         """Classify a file of a directory that is read, by its name."""
         file = self.data[path]
-        if layout.parse_bucket_file(file.name) is not None and not directory.raw:
+        if layout.parse_bucket_file(file.name) is not None:
             limit = "read as far as its _flush_length file says"
             return ItemState.USED, classification[1] if file.flush_length_path is None else limit
-        if layout.parse_original_file(file.name) is not None and directory.raw is not False:
+        if directory.may_lack_acid_columns and layout.parse_original_file(file.name) is not None:
             return ItemState.USED, "a file without row ids (LOAD DATA)"
         return ItemState.FOREIGN, "not named bucket_N: no reader looks at it"
 

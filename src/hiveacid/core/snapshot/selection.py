@@ -29,7 +29,7 @@ from hiveacid.core.model import TxnId
 from hiveacid.core.snapshot.listing import DataFile, FileEntry, ListedDirectory, is_compacted, read_listing
 from hiveacid.errors import NotEnoughHistoryError
 
-__all__ = ["AcidDirectory", "AcidState", "DataFile", "read_directory", "select"]
+__all__ = ["AcidDirectory", "AcidState", "DataFile", "as_acid_directory", "select"]
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class AcidDirectory:
     """A directory to read.
 
     ``files``: all visible, non-empty files, sorted by path. An insert-only table reads all of them. A full-ACID table
-    reads only :attr:`acid_files` or, if ``raw``, :attr:`raw_files`.
+    reads only :attr:`acid_files` and :attr:`loaded_files`.
     ``validity``: SOME if rows must be filtered by their own write id (``currentTransaction``), else ALL.
-    ``raw``: True if the files lack the ACID columns (LOAD DATA, or written before a conversion), False if they have
-    them, None if only the schema of a file can tell.
+    ``may_lack_acid_columns``: whether there may be files without ACID columns (LOAD DATA, or written before a conversion),
+    which only a file's schema can tell.
     """
 
     path: str
     name: BaseName | DeltaName
     files: tuple[DataFile, ...]
     validity: RangeShare
-    raw: bool | None
+    may_lack_acid_columns: bool
 
     @cached_property
     def acid_files(self) -> tuple[DataFile, ...]:
@@ -55,9 +55,10 @@ class AcidDirectory:
         return tuple(file for file in self.files if parse_bucket_file(file.name) is not None)
 
     @cached_property
-    def raw_files(self) -> tuple[DataFile, ...]:
-        """Return the files named like originals, ``NNNNNN_M[_copy_K]``."""
-        return tuple(file for file in self.files if parse_original_file(file.name) is not None)
+    def loaded_files(self) -> tuple[DataFile, ...]:
+        """Return the files that may lack the ACID columns, named like originals: ``NNNNNN_M[_copy_K]``."""
+        files = self.files if self.may_lack_acid_columns else ()
+        return tuple(file for file in files if parse_original_file(file.name) is not None)
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,13 @@ class AcidState:
 
     ``deltas``, ``delete_deltas``: to be read on top of ``base`` (None: on top of ``originals``), in Hive's order.
     ``originals``: files older than the conversion, sorted by path, which is the order of their row ids.
-    ``obsolete``: root files and directories whose rows others hold or replace. ``aborted``: directories of which every
+    ``obsolete``: files and directories that a newer base or compacted delta supersedes. ``aborted``: directories of which every
     write id, or the compaction, is aborted.
     ``uncompacted_aborts``: a directory to be read holds rows of aborted write ids (HIVE-24481).
     ``foreign``: entries of the root that do not belong to the layout.
     ``pending``: directories that the snapshot must not read, because their writers are open or began later.
-    ``halves``: those pending directories of a minor compaction whose other half is missing (``names.PAIR_FILE``).
+    ``unpaired_deltas``: pending deltas whose delete delta of the same minor compaction is missing, or the reverse
+    (``names.PAIR_FILE``).
     """
 
     base: AcidDirectory | None
@@ -83,7 +85,7 @@ class AcidState:
     uncompacted_aborts: bool = False
     foreign: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
-    halves: tuple[str, ...] = ()
+    unpaired_deltas: tuple[str, ...] = ()
 
     @property
     def row_directories(self) -> tuple[AcidDirectory, ...]:
@@ -91,7 +93,7 @@ class AcidState:
         return self.deltas if self.base is None else (self.base, *self.deltas)
 
     @property
-    def read_directories(self) -> tuple[AcidDirectory, ...]:
+    def directories_to_read(self) -> tuple[AcidDirectory, ...]:
         """All directories that are read: those with rows, and the delete deltas."""
         return (*self.row_directories, *self.delete_deltas)
 
@@ -124,9 +126,9 @@ def select(
     listing = read_listing(entries)
     aborted: list[str] = []
     visible: list[ListedDirectory] = []
-    halves = _halves(listing.directories)
+    unpaired_deltas = _unpaired_deltas(listing.directories)
     for directory in listing.directories:
-        if directory.path in halves or (not row_ids and _reaches_beyond(directory.name, write_ids)):
+        if directory.path in unpaired_deltas or (not row_ids and _reaches_beyond(directory.name, write_ids)):
             continue
         txn_id = directory.name.visibility_txn_id
         if txn_id <= adopted_txn_id or txns is None or txns.is_valid(txn_id):
@@ -144,10 +146,10 @@ def select(
     return AcidState(
         base=bases.to_read(),
         deltas=tuple(
-            _read_delta(delta, write_ids) for delta in remaining if not _delta_name(delta).is_delete
+            _as_acid_delta(delta, write_ids) for delta in remaining if not _delta_name(delta).is_delete
         ),
         delete_deltas=tuple(
-            _read_delta(delta, write_ids) for delta in remaining if _delta_name(delta).is_delete
+            _as_acid_delta(delta, write_ids) for delta in remaining if _delta_name(delta).is_delete
         ),
         originals=() if bases.chosen is not None else listing.originals,
         obsolete=tuple(sorted(obsolete)),
@@ -161,7 +163,7 @@ def select(
                 if entry is not bases.chosen and entry.path not in settled
             )
         ),
-        halves=tuple(sorted(halves)),
+        unpaired_deltas=tuple(sorted(unpaired_deltas)),
     )
 
 
@@ -178,8 +180,8 @@ def _reaches_beyond(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> 
     )
 
 
-def _halves(directories: Iterable[ListedDirectory]) -> set[str]:
-    """Return the paths of marked halves of compactions whose other half is missing."""
+def _unpaired_deltas(directories: Iterable[ListedDirectory]) -> set[str]:
+    """Return the paths of marked deltas and delete deltas of compactions whose counterpart is missing."""
     marked = {directory.name: directory.path for directory in directories if directory.has_pair_file}
     return {
         path
@@ -198,7 +200,7 @@ class _ChosenBase:
     def to_read(self) -> AcidDirectory | None:
         if self.chosen is None:
             return None
-        return read_directory(self.chosen, RangeShare.ALL, compacted=self.chosen_compacted)
+        return as_acid_directory(self.chosen, RangeShare.ALL, compacted=self.chosen_compacted)
 
 
 def _choose_base(
@@ -279,16 +281,18 @@ def _drop_covered(
     ordered: Iterable[ListedDirectory], base: ListedDirectory | None
 ) -> tuple[list[ListedDirectory], list[str]]:
     """Return the deltas with rows that no earlier one holds, and the paths of the others."""
-    current = 0 if base is None or not isinstance(base.name, BaseName) else base.name.write_id
-    statements = False  # whether directories of single statements end at ``current``
+    covered_up_to = 0 if base is None or not isinstance(base.name, BaseName) else base.name.write_id
+    ends_with_statement_deltas = False  # whether directories of single statements end at ``covered_up_to``
     previous: DeltaName | None = None
     remaining: list[ListedDirectory] = []
     covered: list[str] = []
     for directory in ordered:
         name = _delta_name(directory)
-        if name.max_write_id > current:
-            current, statements = name.max_write_id, name.statement_id is not None
-        elif not _is_other_half(name, previous) and not (statements and name.max_write_id == current):
+        if name.max_write_id > covered_up_to:
+            covered_up_to, ends_with_statement_deltas = name.max_write_id, name.statement_id is not None
+        elif not _is_other_half(name, previous) and not (
+            ends_with_statement_deltas and name.max_write_id == covered_up_to
+        ):
             covered.append(directory.path)
             continue
         remaining.append(directory)
@@ -297,7 +301,7 @@ def _drop_covered(
 
 
 def _is_other_half(name: DeltaName, previous: DeltaName | None) -> bool:
-    """Tell whether a delta and a delete delta are the two halves of one statement or compaction."""
+    """Tell whether a delta and a delete delta are the two unpaired_deltas of one statement or compaction."""
     return (
         previous is not None
         and name.is_delete != previous.is_delete
@@ -307,24 +311,24 @@ def _is_other_half(name: DeltaName, previous: DeltaName | None) -> bool:
     )
 
 
-def _read_delta(directory: ListedDirectory, write_ids: ValidWriteIdList) -> AcidDirectory:
+def _as_acid_delta(directory: ListedDirectory, write_ids: ValidWriteIdList) -> AcidDirectory:
     name = _delta_name(directory)
     validity = write_ids.visible_share(name.min_write_id, name.max_write_id)
     compacted = bool(name.visibility_txn_id) or name.min_write_id != name.max_write_id
-    return read_directory(directory, validity, compacted=compacted or name.is_delete)
+    return as_acid_directory(directory, validity, compacted=compacted or name.is_delete)
 
 
-def read_directory(directory: ListedDirectory, validity: RangeShare, *, compacted: bool) -> AcidDirectory:
+def as_acid_directory(directory: ListedDirectory, validity: RangeShare, *, compacted: bool) -> AcidDirectory:
     """Return a directory as a snapshot reads it; ``compacted``: written by a compaction, or a delete delta."""
-    raw = False if compacted else _lacks_acid_columns(directory)
-    return AcidDirectory(directory.path, directory.name, directory.files, validity, raw)
+    may_lack_acid_columns = not compacted and _may_lack_acid_columns(directory)
+    return AcidDirectory(directory.path, directory.name, directory.files, validity, may_lack_acid_columns)
 
 
-def _lacks_acid_columns(directory: ListedDirectory) -> bool | None:
+def _may_lack_acid_columns(directory: ListedDirectory) -> bool:
     """Decide by names: Hive's own writers make ``bucket_N`` and the version file, LOAD DATA makes neither."""
     if directory.has_version_file or any(parse_bucket_file(file.name) for file in directory.files):
         return False
-    return None if any(parse_original_file(file.name) for file in directory.files) else False
+    return any(parse_original_file(file.name) for file in directory.files)
 
 
 def _holds_aborted_rows(name: DeltaName, write_ids: ValidWriteIdList) -> bool:

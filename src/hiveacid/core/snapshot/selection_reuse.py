@@ -70,10 +70,10 @@ def is_final(state: AcidState) -> bool:
     """Tell whether the files that a selection reads can no longer change while the directories keep their entries.
 
     Files of a delta or base are complete when their transaction commits. Exceptions: original files, streamed files with
-    a flushed length, directories with an open write id, pending ones, and half of a minor compaction (``halves``).
+    a flushed length, directories with an open write id, pending ones, and ``unpaired_deltas``.
     """
-    return not (state.originals or state.pending or state.halves) and all(
+    return not (state.originals or state.pending or state.unpaired_deltas) and all(
         directory.validity is RangeShare.ALL
         and not any(file.flush_length_path is not None for file in directory.files)
-        for directory in state.read_directories
+        for directory in state.directories_to_read
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -19,6 +20,7 @@ ROUND_TRIP_TYPES = frozenset(
     | {"string", "varchar", "boolean", "date", "binary"}
 )
 """Types whose values stay the same from Arrow to Spark and back; timestamps, char and nested types may not."""
+_ARROW_FRAMES = (4, 0)  # the first version of Spark that takes Arrow tables and returns them
 _ROW_ID = T.StructType(
     [
         T.StructField("writeid", T.LongType()),
@@ -41,8 +43,41 @@ def empty_frame(facts: SparkFacts, columns: Sequence[Column]) -> DataFrame:
 def broadcast_rows(facts: SparkFacts, columns: Sequence[Column], rows: Any) -> DataFrame:
     """Return a frame that a join broadcasts. ``rows``: an Arrow table of ``ROW__ID`` and the columns."""
     schema = T.StructType([T.StructField(ROW_ID, _ROW_ID), *schema_of(columns).fields])
-    frame: Any = facts.spark.createDataFrame(rows, schema)
-    return F.broadcast(frame)
+    return F.broadcast(frame_of_arrow(facts, rows, schema))
+
+
+def frame_of_arrow(facts: SparkFacts, rows: Any, schema: T.StructType) -> DataFrame:
+    """Return a frame of an Arrow table, without timestamps of a time zone."""
+    spark: Any = facts.spark
+    if facts.version >= _ARROW_FRAMES:
+        created: DataFrame = spark.createDataFrame(rows, schema)
+        return created
+    # As Spark 3.5 does it with the Arrow table that it makes of a pandas frame.
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer  # noqa: PLC0415 - imports pandas
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - likewise
+
+    jvm = spark._jvm  # noqa: SLF001
+    batches = rows.cast(to_arrow_schema(schema)).combine_chunks().to_batches()
+    received = spark.sparkContext._serialize_to_jvm(  # noqa: SLF001
+        batches,
+        ArrowStreamSerializer(),
+        jvm.PythonSQLUtils.readArrowStreamFromFile,
+        jvm.ArrowIteratorServer,
+    )
+    frame = jvm.PythonSQLUtils.toDataFrame(received, schema.json(), spark._jsparkSession)  # noqa: SLF001
+    return DataFrame(frame, spark)
+
+
+def collect_as_arrow(facts: SparkFacts, frame: DataFrame) -> Any:
+    """Compute a frame without timestamps of a time zone; return its rows as an Arrow table."""
+    computed: Any = frame
+    if facts.version >= _ARROW_FRAMES:
+        return computed.toArrow()
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - imports pandas
+
+    schema = to_arrow_schema(frame.schema)
+    batches = computed._collect_as_arrow()  # noqa: SLF001 - what toArrow() of Spark 4 calls
+    return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
 def estimated_bytes(frame: DataFrame) -> int:

@@ -18,7 +18,7 @@ from hiveacid.core.schema import types
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.java_hash_arithmetic import bind
 from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, shape
-from hiveacid.spark.formats.types import DATA_ERROR, spark_type
+from hiveacid.spark.formats.types import DATA_ERROR, cut_to_length, spark_type
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import try_cast
 
@@ -132,10 +132,7 @@ class _Parser:
             raw = F.encode(self._unescape(text), BYTES)
             return F.when(text.rlike(_BASE64), F.unbase64(text)).otherwise(raw)
         value = F.encode(self._unescape(text), BYTES).cast("string")
-        if kind.name == "string":
-            return value
-        cut = F.substring(value, 1, kind.args[0])
-        return F.rpad(cut, kind.args[0], " ") if kind.name == "char" else cut
+        return cut_to_length(value, kind)
 
     def _unescape(self, text: SparkColumn) -> SparkColumn:
         escape = self.layout.escape

@@ -33,8 +33,7 @@ _CHAR_METADATA_KEY = "__CHAR_VARCHAR_TYPE_STRING"
 def visible_columns(table: TableDefinition) -> T.StructType:
     """Return the columns of `hiveacid.spark.read.scan.scan`: data, partition and virtual columns."""
     fields = [
-        T.StructField(c.name, column_type(c), metadata=char_metadata(c.type))
-        for c in (*table.columns, *table.partition_columns)
+        T.StructField(c.name, column_type(c), metadata=char_metadata(c.type)) for c in table.all_columns
     ]
     if table.kind is TableKind.FULL_ACID:
         fields.append(T.StructField(ROW_ID, ROW_ID_TYPE))
@@ -48,7 +47,7 @@ def char_metadata(hive: str) -> dict[str, str]:
 
 def with_char_metadata(table: TableDefinition, frame: DataFrame) -> DataFrame:
     """Add char metadata to the columns of a scan, for Spark's ``ApplyCharTypePadding``."""
-    marks = {c.name: char_metadata(c.type) for c in (*table.columns, *table.partition_columns)}
+    marks = {c.name: char_metadata(c.type) for c in table.all_columns}
     if not any(marks.values()):
         return frame
     columns = [
@@ -58,6 +57,13 @@ def with_char_metadata(table: TableDefinition, frame: DataFrame) -> DataFrame:
         for name in frame.columns
     ]
     return frame.select(*columns)
+
+
+def table_conjuncts(
+    facts: SparkFacts, table: TableDefinition, where: str, *, alias: str | None = None
+) -> list[Conjunct]:
+    """Return the `conjuncts` of a condition on a table; ``alias``: a name for it (default: its own)."""
+    return conjuncts(facts, visible_columns(table), where, alias=alias or table.name.name)
 
 
 @dataclass(frozen=True)

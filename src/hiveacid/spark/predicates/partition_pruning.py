@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.predicates.column_conditions import Conjunct, char_metadata, conjuncts, visible_columns
+from hiveacid.spark.predicates.column_conditions import Conjunct, char_metadata
 from hiveacid.spark.predicates.literals import Value
 from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -27,19 +27,16 @@ def prune_partitions(
     facts: SparkFacts,
     table: TableDefinition,
     partitions: Sequence[Partition],
-    where: str,
+    conditions: Sequence[Conjunct],
     *,
     alias: str | None = None,
 ) -> tuple[Partition, ...]:
-    """Return the partitions that may hold rows for which ``where`` is true, in their order.
+    """Return the partitions that may hold rows for which all ``conditions`` are true, in their order.
 
-    Only conjuncts over partition columns alone count. ``alias``: a name that may qualify the columns (default: the
-    table's name). All partitions stay if no conjunct is usable, or if Spark fails on some value; the query itself
-    then reports the error. Raises what `conjuncts` raises.
+    Only conjuncts over partition columns alone count. ``alias`` as in `table_conjuncts`. All partitions stay if no conjunct
+    is usable, or if Spark fails on some value; the query itself then reports the error.
     """
     names = {column.name for column in table.partition_columns}
-    schema = visible_columns(table)
-    conditions = conjuncts(facts, schema, where, alias=alias or table.name.name)
     usable = [c for c in conditions if c.columns and c.columns <= names]
     if not usable or not partitions:
         return tuple(partitions)

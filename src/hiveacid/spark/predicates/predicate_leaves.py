@@ -34,6 +34,7 @@ from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
 _ACID_ROOT_COLUMNS = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")  # ORC reads dots as nesting and digits as column ids
 _MAX_VALUES = 200
+_MAX_TEXT = 1000  # characters; ORC refuses a search argument of more than 10 MB, in older versions 100 KB
 _LONG = 1 << 63
 _FIRST_DAY, _LAST_DAY = date(1600, 1, 1), date(9990, 1, 1)
 _FIRST_TIME, _LAST_TIME = (datetime(d.year, 1, 1, tzinfo=UTC) for d in (_FIRST_DAY, _LAST_DAY))
@@ -119,7 +120,7 @@ def _string_leaf(comparison: Comparison, type_name: str) -> PredicateLeaf | None
         return None
     values: list[str] = [str(v) for v in comparison.values]
     points = comparison.operator in {Operator.EQUAL, Operator.NULL_SAFE_EQUAL, Operator.IN}
-    if points and 0 < len(values) <= _MAX_VALUES and all(v.isascii() for v in values):
+    if points and 0 < len(values) <= _MAX_VALUES and all(map(_is_short_ascii, values)):
         return PredicateLeaf(comparison.column, type_name, points=tuple(values), or_null=True)
     intervals = [
         Interval(_ascii_lower_bound(b.low), _ascii_upper_bound(b.high)) for b in _intervals_of(comparison)
@@ -127,14 +128,18 @@ def _string_leaf(comparison: Comparison, type_name: str) -> PredicateLeaf | None
     return _interval_leaf(comparison, type_name, intervals, or_null=True)
 
 
+def _is_short_ascii(value: str) -> bool:
+    return len(value) <= _MAX_TEXT and value.isascii()
+
+
 def _ascii_lower_bound(value: str | None) -> str | None:
-    """Return the ASCII prefix of a value: no greater value sorts before it."""
-    return value and (re.match(r"[\x00-\x7f]*", value)[0] or None)  # type: ignore[index]
+    """Return a short ASCII prefix of a value: no greater value sorts before it."""
+    return value and (re.match(r"[\x00-\x7f]*", value[:_MAX_TEXT])[0] or None)  # type: ignore[index]
 
 
 def _ascii_upper_bound(value: str | None) -> str | None:
-    """Return the value if it is ASCII, else a string greater than all with its ASCII prefix."""
-    if value is None or value.isascii():
+    """Return the value if it is short and ASCII, else a string greater than all with its ASCII prefix."""
+    if value is None or _is_short_ascii(value):
         return value
     start = (_ascii_lower_bound(value) or "").rstrip("\x7f")
     return start[:-1] + chr(ord(start[-1]) + 1) if start else None

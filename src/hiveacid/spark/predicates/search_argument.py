@@ -15,7 +15,7 @@ from typing import Any
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.evolution import Recipe, plain_recipe
 from hiveacid.spark.parser.catalyst import java_class
-from hiveacid.spark.predicates.column_conditions import conjuncts, visible_columns
+from hiveacid.spark.predicates.column_conditions import Conjunct
 from hiveacid.spark.predicates.predicate_leaves import (
     Interval,
     PredicateLeaf,
@@ -63,17 +63,15 @@ class SearchArgument:
 
 
 def search_argument(
-    facts: SparkFacts, table: TableDefinition, where: str, *, alias: str | None = None
+    facts: SparkFacts, table: TableDefinition, conditions: Sequence[Conjunct]
 ) -> SearchArgument:
-    """Return the search argument of a condition on a full ACID table.
+    """Return the search argument of the conjuncts of a condition on a full ACID table.
 
-    ORC never skips rows that ``where`` selects. Other rows may pass, so that the scan still has to apply the
-    condition. ``alias`` as in `prune_partitions`. Raises what `conjuncts` raises.
+    ORC never skips rows that the condition selects. Other rows may pass, so that the scan still has to apply it.
     """
     if not facts.classic or table.kind is not TableKind.FULL_ACID:
         return SearchArgument(facts, table)
     types = {column.name: column.type for column in table.columns}
-    conditions = conjuncts(facts, visible_columns(table), where, alias=alias or table.name.name)
     comparisons = [
         c.comparison for c in conditions if c.comparison is not None and c.comparison.column in types
     ]

@@ -24,7 +24,7 @@ def subquery_of(facts: SparkFacts, table: TableDefinition, where: str, alias: st
     None if there are other subqueries, if the subquery refers to the table's columns, or if Spark would cast one of the
     sides, except an integer column to a wider type. Raises StatementError, CatalogError.
     """
-    columns = (*table.columns, *table.partition_columns)
+    columns = table.all_columns
     with translate_errors():
         frame = empty_frame(facts, columns).alias(alias).where(where)
     found = [*_subqueries(plan_of(frame).condition())]

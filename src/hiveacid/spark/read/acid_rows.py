@@ -149,7 +149,7 @@ def _row_columns(
 
 
 def _original_columns(source: ScanSource, frame: DataFrame, more: Sequence[Expression]) -> DataFrame:
-    columns = (*source.table.columns, *source.table.partition_columns)
+    columns = source.table.all_columns
     values = [named(original_column(index), column.name) for index, column in enumerate(columns)]
     file = named(path_expressions.decoded_path("__hiveacid_file"), FILE_NAME)
     write_id = named("originalTransaction", CURRENT_WRITE_ID)

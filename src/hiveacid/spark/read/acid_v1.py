@@ -43,31 +43,40 @@ def newest_versions(
         partition = partition_lookup(source.facts, source.table, group, frame)
         events.append(_event_versions(frame, partition.name, group.depth))
     newest = reduce(lambda left, right: left.union(right), events)
-    newest = newest.groupBy("__hiveacid_dk").agg(F.max("__hiveacid_dv").alias("__hiveacid_dv"))
+    newest = newest.groupBy("__hiveacid_event_key").agg(
+        F.max("__hiveacid_event_version").alias("__hiveacid_event_version")
+    )
     rows = all_rows(
         source, locations, originals, lambda partition, statement: _row_version(partition.name, statement)
     )
     return [
-        frame.join(newest, _has_newer_event(), "left_anti").drop("__hiveacid_k", "__hiveacid_v")
+        frame.join(newest, _has_newer_event(), "left_anti").drop(
+            "__hiveacid_row_key", "__hiveacid_row_version"
+        )
         for frame, _ in rows
     ]
 
 
 def _event_versions(events: DataFrame, partition: Expression, depth: int) -> DataFrame:
-    """Return keys (``__hiveacid_dk``) and versions (``__hiveacid_dv``) of events."""
+    """Return keys (``__hiveacid_event_key``) and versions (``__hiveacid_event_version``) of events."""
     version = _version("coalesce(operation, -1) = 2", statement_id_from_path(depth))
-    return selected(events, [named(_key(partition), "__hiveacid_dk"), named(version, "__hiveacid_dv")])
+    return selected(
+        events, [named(_key(partition), "__hiveacid_event_key"), named(version, "__hiveacid_event_version")]
+    )
 
 
 def _row_version(partition: Expression, statement: str) -> Sequence[Expression]:
     """Return key and version of rows as columns, for `_has_newer_event`."""
-    return [named(_key(partition), "__hiveacid_k"), named(_version("false", statement), "__hiveacid_v")]
+    return [
+        named(_key(partition), "__hiveacid_row_key"),
+        named(_version("false", statement), "__hiveacid_row_version"),
+    ]
 
 
 def _has_newer_event() -> SparkColumn:
     """Return the condition that a newer event of a row's key exists."""
-    same_key = F.col("__hiveacid_k") == F.col("__hiveacid_dk")
-    return same_key & (F.col("__hiveacid_v") < F.col("__hiveacid_dv"))
+    same_key = F.col("__hiveacid_row_key") == F.col("__hiveacid_event_key")
+    return same_key & (F.col("__hiveacid_row_version") < F.col("__hiveacid_event_version"))
 
 
 def _key(partition: Expression) -> Expression:

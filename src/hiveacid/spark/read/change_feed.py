@@ -90,7 +90,7 @@ class _RowSource:
     def columns(self) -> list[str]:
         table = self.source.table
         identity = [ROW_ID] if table.kind is TableKind.FULL_ACID else []
-        return [quote_name(c.name) for c in (*table.columns, *table.partition_columns)] + identity
+        return [quote_name(c.name) for c in table.all_columns] + identity
 
     def of(self, locations: Sequence[Location], bounds: DeleteBounds | None) -> Iterable[DataFrame]:
         """Yield scans of locations; ``bounds`` adds the key of the delete join."""
@@ -136,7 +136,7 @@ def _inserts_and_deletes(
         if events is None:
             deleted_by, visible = overwritten_by, frame
         else:
-            same_key = F.col("__hiveacid_k") == F.col("__hiveacid_dk")
+            same_key = F.col("__hiveacid_row_key") == F.col("__hiveacid_event_key")
             visible = frame.join(events, same_key, "left").where(f"NOT coalesce({_DELETED_BEFORE}, false)")
             deleted_by = F.least(F.col(_DELETED_BY), overwritten_by) if overwrites else F.col(_DELETED_BY)
         yield _change_rows(visible, rows, deleted_by, net=net)
@@ -147,7 +147,7 @@ def _first_deletes(rows: _RowSource, locations: Sequence[Location], bounds: Dele
     events = delete_keys(rows.source, locations, bounds, current=True)
     before = F.expr(row_validity(rows.span.after, CURRENT_WRITE_ID))
     first = F.min(F.when(~before, F.col(CURRENT_WRITE_ID))).alias(_DELETED_BY)
-    return events.groupBy("__hiveacid_dk").agg(first, F.max(before).alias(_DELETED_BEFORE))
+    return events.groupBy("__hiveacid_event_key").agg(first, F.max(before).alias(_DELETED_BEFORE))
 
 
 def _next_overwrite(overwrites: Sequence[int]) -> SparkColumn:

@@ -1,4 +1,4 @@
-"""Lookup of a row's id in the delete bitmap (`hiveacid.orc.delete_bitmap`), as a Spark expression.
+"""Lookup of a row's id in the delete bitmap (`hiveacid.orc.build_delete_bitmap`), as a Spark expression.
 
 The bitmap goes into the plan as literal arrays: a query neither reads delete events nor builds a hash table of their
 keys. Classic sessions only.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import Column
 
-from hiveacid.orc.delete_bitmap import BUCKET_SHIFT, DeleteBitmap
+from hiveacid.orc.build_delete_bitmap import BUCKET_SHIFT, DeleteBitmap
 from hiveacid.spark.formats.expressions import Expression, as_column
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import column_of_text, int_array, long_array

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from hiveacid.core.compaction.disjoint_files import Key
+from hiveacid.core.format.record_keys import KeyBox, Range
 from hiveacid.core.snapshot.originals import OriginalRows
-from hiveacid.orc.footer_summary import FileSummary, Range
+from hiveacid.orc.footer_summary import FileSummary
 
 FIRST_V1_PROPERTY = 1 << 29
 """Bucket properties below are of codec version 0: the bucket alone."""
@@ -23,32 +23,6 @@ _MAX_BOXES = 8
 """Maximum number of boxes; each costs a comparison for each delete event (`spark.read.delete_join_keys.delete_key`)."""
 SEPARATE_SCAN_ROWS = 1_000_000
 """Rows from which a separate scan without lookup is faster: the scan costs some 30 ms, a lookup 0.05 µs a row."""
-
-
-@dataclass(frozen=True)
-class KeyBox:
-    """Record keys whose write id, bucket property and row id each lie in a range."""
-
-    write_id: Range
-    bucket: Range
-    row_id: Range
-
-    @classmethod
-    def between(cls, keys: tuple[Key, Key]) -> KeyBox:
-        """Return the box of a file's keys (`hiveacid.orc.footer_summary.FileSummary.keys`)."""
-        return cls(*(Range(low, high) for low, high in zip(*keys, strict=True)))
-
-    @property
-    def parts(self) -> tuple[Range, Range, Range]:
-        """Return the three ranges in the order of a key."""
-        return self.write_id, self.bucket, self.row_id
-
-    def intersects(self, other: KeyBox) -> bool:
-        """Tell whether a key may lie in both boxes."""
-        return all(
-            own.low <= theirs.high and theirs.low <= own.high
-            for own, theirs in zip(self.parts, other.parts, strict=True)
-        )
 
 
 @dataclass(frozen=True)
@@ -99,7 +73,7 @@ def measure_delete_bounds(summaries: Sequence[FileSummary], limit: int) -> Delet
     if not events:
         return None
     keys = [summary.keys for summary in summaries]
-    boxes = merge_boxes(KeyBox.between(ends) for ends in keys if ends is not None)
+    boxes = merge_boxes(box for box in keys if box is not None)
     box = enclosing_box(boxes) if boxes else None
     if None in keys or box is None or (box.write_id.low <= 0 and box.bucket.low < FIRST_V1_PROPERTY):
         boxes = ()  # unknown, or keys of codec version 0, which the scan translates first
@@ -135,10 +109,10 @@ RowIdSpan = tuple[int, int, int, int, int]
 """Partition number, write id and bucket property of rows, lowest and highest row id."""
 
 
-def row_id_spans(files: Iterable[tuple[int, int, tuple[Key, Key] | None]]) -> list[RowIdSpan] | None:
+def row_id_spans(files: Iterable[tuple[int, int, KeyBox | None]]) -> list[RowIdSpan] | None:
     """Return the row ids of all rows of some files; None if footer statistics do not give them exactly.
 
-    Each file is given by partition number, number of rows, and the two keys around all of its own. If all its rows have
+    Each file is given by partition number, number of rows, and the box of its keys. If all its rows have
     one write id and bucket property, and there are as many rows as row ids in the range, the file has every row id of the
     range. Spans must not overlap, so that no row id occurs twice.
     """
@@ -146,10 +120,10 @@ def row_id_spans(files: Iterable[tuple[int, int, tuple[Key, Key] | None]]) -> li
     for partition, rows, keys in files:
         if keys is None:
             return None
-        (write_id, bucket, low), (last_write_id, last_bucket, high) = keys
-        if (write_id, bucket) != (last_write_id, last_bucket) or high - low + 1 != rows:
+        ids = keys.row_id
+        if not (keys.write_id.is_single and keys.bucket.is_single and ids.high - ids.low + 1 == rows):
             return None
-        spans.append((partition, write_id, bucket, low, high))
+        spans.append((partition, keys.write_id.low, keys.bucket.low, ids.low, ids.high))
     spans.sort()
     overlap = any(span[:3] == after[:3] and span[4] >= after[3] for span, after in pairwise(spans))
     return None if overlap else spans

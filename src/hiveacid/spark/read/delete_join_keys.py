@@ -12,11 +12,12 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hiveacid.core.format.record_keys import KeyBox
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read import acid_rows
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
-from hiveacid.spark.read.delete_bounds import FIRST_V1_PROPERTY, DeleteBounds, KeyBox
+from hiveacid.spark.read.delete_bounds import FIRST_V1_PROPERTY, DeleteBounds
 from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.scan_groups import FileGroup, group_files
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ScanSource, delete_event_files, empty_frame
@@ -38,24 +39,26 @@ _OUTSIDE = "[HIVEACID_FORMAT] a delete event lies outside the statistics of its 
 
 
 def row_key(locations: Sequence[Location], bounds: DeleteBounds) -> acid_rows.KeyColumns:
-    """Return a function that adds the column ``__hiveacid_k`` to rows, to be joined with `delete_keys`."""
+    """Return a function that adds the column ``__hiveacid_row_key`` to rows, to be joined with `delete_keys`."""
     several = len(locations) > 1
     return lambda partition, _: [
-        named(delete_key(bounds, partition.name if several else None, strict=False), "__hiveacid_k")
+        named(delete_key(bounds, partition.name if several else None, strict=False), "__hiveacid_row_key")
     ]
 
 
 def delete_keys(
     source: ScanSource, locations: Sequence[Location], bounds: DeleteBounds, *, current: bool = False
 ) -> DataFrame:
-    """Return the keys of delete events as ``__hiveacid_dk``; ``current`` adds the deleting write ids."""
+    """Return the keys of delete events as ``__hiveacid_event_key``; ``current`` adds the deleting write ids."""
     several = len(locations) > 1
     more = [acid_rows.CURRENT_WRITE_ID_COLUMN] if current else []
 
     def keys_of(group: FileGroup) -> DataFrame:
         frame = acid_rows.read_acid_files(source, group, acid_rows.DELETES)
         partition = partition_lookup(source.facts, source.table, group, frame).name if several else None
-        return selected(frame, [named(delete_key(bounds, partition, strict=True), "__hiveacid_dk"), *more])
+        return selected(
+            frame, [named(delete_key(bounds, partition, strict=True), "__hiveacid_event_key"), *more]
+        )
 
     groups = group_files(source.table, locations, delete_event_files(source))
     return reduce(lambda left, right: left.union(right), map(keys_of, groups))
@@ -100,7 +103,7 @@ def scan_deletes(source: ScanSource, locations: Sequence[Location]) -> DataFrame
     """
     groups = group_files(source.table, locations, delete_event_files(source))
     if not groups:
-        partition_columns = [c.name for c in source.table.partition_columns]
+        partition_columns = source.table.partition_column_names
         return empty_frame(source, current=True).select(*partition_columns, ROW_ID, CURRENT_WRITE_ID)
     frames = [acid_rows.delete_event_columns(source, group) for group in groups]
     return reduce(lambda left, right: left.unionByName(right), frames)

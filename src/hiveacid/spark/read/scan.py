@@ -134,10 +134,7 @@ def _files_without_deletes(
         for location in locations
         for file, _, _ in data_files(source)(location)
     ]
-    files = {}
-    for path in paths:
-        footer = source.files[path]
-        files[path] = (footer.rows, footer.keys and delete_bounds.KeyBox.between(footer.keys))
+    files = {path: (source.files[path].rows, source.files[path].keys) for path in paths}
     return delete_bounds.files_without_deletes(bounds.boxes, files, min_rows)
 
 
@@ -201,8 +198,8 @@ def _live_rows(
         return [without_column(frame.where(f"NOT {_DEAD}"), _DEAD) for frame in frames] + live
     deletes = delete_keys(source, locations, bounds)
     deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
-    matches = F.expr("__hiveacid_k = __hiveacid_dk")
-    return [frame.join(deletes, matches, "left_anti").drop("__hiveacid_k") for frame in frames] + live
+    matches = F.expr("__hiveacid_row_key = __hiveacid_event_key")
+    return [frame.join(deletes, matches, "left_anti").drop("__hiveacid_row_key") for frame in frames] + live
 
 
 def _deleted_flag(facts: SparkFacts, lookup: BitmapLookup) -> KeyColumns:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hiveacid.core.compaction.disjoint_files import Key
+from hiveacid.core.format.record_keys import KeyBox
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.evolution import Recipe
 from hiveacid.core.schema.partitions import format_partition
@@ -24,15 +24,15 @@ class FileFooter(NamedTuple):
     """Facts from the footer of a data file (``table.read.footers``).
 
     ``recipe``: maps the file's columns to those of the table. ``has_events``: it may hold update events of ACID v1.
-    ``copy``: the file that is read instead (the flushed part of a streamed one). ``keys``: a lower and an upper bound of
-    its record keys, None without statistics.
+    ``copy``: the file that is read instead (the flushed part of a streamed one). ``keys``: the box
+    of its record keys, None without statistics.
     """
 
     rows: int
     recipe: Recipe
     has_events: bool = False
     copy: str | None = None
-    keys: tuple[Key, Key] | None = None
+    keys: KeyBox | None = None
 
 
 class ReadOptions(NamedTuple):
@@ -110,7 +110,7 @@ def _regular_name(table: TableDefinition, location: Location) -> str | None:
     """Return the name of a partition that lies at Hive's default path; None for any other location."""
     if location.partition is None:
         return None
-    name = format_partition([c.name for c in table.partition_columns], location.partition.values)
+    name = format_partition(table.partition_column_names, location.partition.values)
     return name if location.root.rstrip("/") == f"{table.location.rstrip('/')}/{name}" else None
 
 

@@ -68,14 +68,14 @@ def filter_files(files_of: FilesOf, condition: Callable[[Location, DataFile], bo
 
 def data_files(source: ScanSource) -> FilesOf:
     """Return a function that yields the data files of a location."""
-    return lambda location: _files_with_rows(source, location, data_directories(location))
+    return lambda location: _files_with_rows(source, location, location.state.row_directories)
 
 
 def v1_event_files(source: ScanSource) -> FilesOf:
     """Return a function that yields the data files that may hold update and delete events as well (ACID v1)."""
     return lambda location: (
         (file, options, copy)
-        for file, options, copy in _files_with_rows(source, location, data_directories(location))
+        for file, options, copy in _files_with_rows(source, location, location.state.row_directories)
         if source.files[f"{location.root}/{file.path}"].has_events
     )
 
@@ -83,11 +83,6 @@ def v1_event_files(source: ScanSource) -> FilesOf:
 def delete_event_files(source: ScanSource) -> FilesOf:
     """Return a function that yields the files in the delete deltas of a location."""
     return lambda location: _files_with_rows(source, location, location.state.delete_deltas)
-
-
-def data_directories(location: Location) -> Sequence[AcidDirectory]:
-    """Return the base and the deltas that hold ACID files."""
-    return [directory for directory in location.state.row_directories if not directory.raw]
 
 
 def _files_with_rows(
@@ -126,9 +121,7 @@ def files_without_acid_columns(location: Location) -> Iterable[DataFile]:
 def scan_columns(source: ScanSource, *, current: bool) -> list[tuple[str, T.DataType]]:
     """Return names and types of a scan's columns; ``current`` adds the current write id."""
     table = source.table
-    columns: list[tuple[str, T.DataType]] = [
-        (c.name, column_type(c)) for c in (*table.columns, *table.partition_columns)
-    ]
+    columns: list[tuple[str, T.DataType]] = [(c.name, column_type(c)) for c in table.all_columns]
     if table.kind is TableKind.FULL_ACID:
         columns.append((ROW_ID, ROW_ID_TYPE))
     columns.append((FILE_NAME, T.StringType()))

@@ -63,8 +63,6 @@ def _master(given: Mapping[str, str]) -> str:
     return following[-1] if following else os.environ.get("MASTER", "local")
 
 
-ARROW_FRAMES = (4, 0)
-"""The first version of Spark that takes Arrow tables and returns them."""
 _QUOTED_PATTERNS = "spark.sql.parser.quotedRegexColumnNames"
 _WHOLE_FILE = 1 << 60  # bytes: no task takes a second file or part of one
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
@@ -161,7 +161,7 @@ class HadoopFileSystem:
         """Open a file to read ranges of it."""
         with _as_os_errors(path):
             size = self.fs.getFileStatus(self._path(path)).getLen()
-            return _Input(self.jvm, path, self.fs.open(self._path(path)), int(size))
+            return _Input(path, self.fs.open(self._path(path)), self.jvm, int(size))
 
     def open_output_stream(self, path: str) -> _Output:
         """Create or replace a file."""
@@ -179,8 +179,8 @@ class HadoopFileSystem:
 
 @dataclass
 class _Stream:
-    path: str = field(kw_only=True, default="")
-    stream: Any = field(kw_only=True, default=None)
+    path: str
+    stream: Any
 
     def __enter__(self) -> Self:
         return self
@@ -192,13 +192,13 @@ class _Stream:
             self.stream.close()
 
 
+@dataclass
 class _Input(_Stream):
-    def __init__(self, jvm: Any, path: str, stream: Any, size: int) -> None:
-        super().__init__(path=path, stream=stream)
-        self._jvm, self._size = jvm, size
+    jvm: Any
+    length: int
 
     def size(self) -> int:
-        return self._size
+        return self.length
 
     def seek(self, position: int) -> None:
         with _as_os_errors(self.path):
@@ -206,14 +206,11 @@ class _Input(_Stream):
 
     def read(self, length: int) -> bytes:
         with _as_os_errors(self.path):
-            data: bytes = self._jvm.org.apache.commons.io.IOUtils.toByteArray(self.stream, length)
+            data: bytes = self.jvm.org.apache.commons.io.IOUtils.toByteArray(self.stream, length)
             return bytes(data)
 
 
 class _Output(_Stream):
-    def __init__(self, path: str, stream: Any) -> None:
-        super().__init__(path=path, stream=stream)
-
     def write(self, data: bytes) -> None:
         with _as_os_errors(self.path):
             self.stream.write(bytearray(data))

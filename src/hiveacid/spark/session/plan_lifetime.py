@@ -27,27 +27,19 @@ _PAUSE = 0.1  # seconds between later rounds
 _ROUNDS_WITHOUT_PAUSE = 2  # the first rounds, which usually release a plan that has run
 
 
-class PlanWatch:
-    """Watch on the plan of one DataFrame, without a reference to the DataFrame itself."""
+def watch_plan(
+    facts: SparkFacts, frame: DataFrame, lease: float | None = None
+) -> RelationWatch | ClientWatch:
+    """Watch the plan of a DataFrame that a scan has just made, without a reference to the DataFrame itself.
 
-    def __init__(self, facts: SparkFacts, frame: DataFrame, lease: float | None = None) -> None:
-        """Watch a DataFrame that a scan has just made.
-
-        ``lease``: seconds after which the watch ends if use cannot be observed exactly (Spark Connect,
-        ``hiveacid.snapshot.lease``); None: never.
-        """
-        self._watch: _RelationWatch | _ClientWatch
-        self._watch = _RelationWatch(facts, frame) if facts.classic else _ClientWatch(frame, lease)
-
-    def alive(self) -> bool:
-        """Tell whether any plan made from the DataFrame can still run; False if it reads no files.
-
-        After the last use the answer may stay True until the JVM has collected its garbage.
-        """
-        return self._watch.alive()
+    ``alive()`` of the result tells whether any plan made from the DataFrame can still run; False if it reads no files. After
+    the last use it may stay True until the JVM has collected its garbage. ``lease``: seconds after which the watch ends if
+    use cannot be observed exactly (Spark Connect, ``hiveacid.snapshot.lease``); None: never.
+    """
+    return RelationWatch(facts, frame) if facts.classic else ClientWatch(frame, lease)
 
 
-class _RelationWatch:
+class RelationWatch:
     """Weak references, kept in the JVM, to the file relations of a plan."""
 
     def __init__(self, facts: SparkFacts, frame: DataFrame) -> None:
@@ -62,6 +54,7 @@ class _RelationWatch:
         ]
 
     def alive(self) -> bool:
+        """Tell whether a file relation is still referenced."""
         # Cleared references are dropped on the way. Usually the first one is alive, which costs one round trip.
         with self._lock:
             try:
@@ -72,7 +65,7 @@ class _RelationWatch:
             return bool(self._references)
 
 
-class _ClientWatch:
+class ClientWatch:
     """The plan that a Connect client keeps: derived DataFrames share it, views on the server do not."""
 
     def __init__(self, frame: DataFrame, lease: float | None) -> None:
@@ -84,6 +77,7 @@ class _ClientWatch:
         self._used = False
 
     def alive(self) -> bool:
+        """Tell whether the client still has a plan and the lease has not ended."""
         return self._used and (self._until is None or time.monotonic() < self._until)
 
 

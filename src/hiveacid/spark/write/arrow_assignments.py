@@ -18,45 +18,45 @@ from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import is_primitive, parse_type
 from hiveacid.errors import NoSuchColumnError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import has_early_fractions, to_stored_values
-from hiveacid.spark.formats.driver_frames import ROUND_TRIP_TYPES, schema_of
+from hiveacid.spark.formats.driver_frames import ROUND_TRIP_TYPES, collect_as_arrow, frame_of_arrow, schema_of
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, shows_columns
 from hiveacid.spark.parser.lexer import mentions, tokenize
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.changed_rows import assigned_values
 
-COMPUTED = ROUND_TRIP_TYPES | {"char", "timestamp"}
+ASSIGNABLE_TYPES = ROUND_TRIP_TYPES | {"char", "timestamp"}
 """Types of columns that may be set."""
 _INDEX = "__hiveacid_index"
 # Microseconds of 1582-10-15. Spark moves earlier times that its calendar does not have, such as 1582-10-10.
 _GREGORIAN = -12_219_292_800_000_000
 _GAP = (-141_437, -141_427)  # days of 1582-10-05 and 1582-10-15, between which that calendar has none
 _FIRST_DAY = -719_162  # day of 0001-01-01
-# Bytes. Arrow stores the lowest and highest text whole in a file's tail, which must stay small enough to be read.
-_MAX_TEXT = 1 << 20
 
 
 def compute_assignments(
     facts: SparkFacts, table: TableDefinition, rows: Any, assignments: Mapping[str, Expression], alias: str
 ) -> Any:
-    """Return the new values as an Arrow table, in the order of the rows.
+    """Return the new values as an Arrow table with at least the assigned columns, in the order of the rows.
 
     ``rows``: an Arrow table of all columns. ``alias``: the name by which expressions call the table. Raises Spark's errors,
     and UnsupportedFeatureError or ArrowException for rows that Arrow would write otherwise than Spark.
     """
     types = {column.name: column.type for column in table.columns}
     text = " ".join(str(value) for value in assignments.values()).lower()
-    columns = (*table.columns, *table.partition_columns)
+    columns = table.all_columns
     round_trip = {column.name for column in columns if is_primitive(column.type, ROUND_TRIP_TYPES)}
-    # Without the column, its name could be that of a variable, or of a function such as ``user``.
-    missing = mentions(tokenize(text), [column.name for column in columns if column.name not in round_trip])
-    if missing or not all(map(shows_columns, assignments.values())):
-        raise NoSuchColumnError(f"the new values may need others than those passed to Spark: {text}")
-    passed = [column for column in columns if column.name in round_trip and may_be_named(column.name, text)]
+    # Spark would take the name of a column that is not passed for a variable, or a function such as ``user``.
+    not_passed = mentions(
+        tokenize(text), [column.name for column in columns if column.name not in round_trip]
+    )
+    if not_passed or not all(map(shows_columns, assignments.values())):
+        raise NoSuchColumnError(f"the new values may use columns that are not passed to Spark: {text}")
+    passed = [column for column in columns if column.name in round_trip and may_mention(column.name, text)]
     numbered = rows.select([column.name for column in passed]).append_column(
         _INDEX, pa.array(np.arange(rows.num_rows))
     )
     schema = T.StructType([*schema_of(passed).fields, T.StructField(_INDEX, T.LongType())])
-    frame: Any = facts.spark.createDataFrame(numbered, schema)
+    frame = frame_of_arrow(facts, numbered, schema)
     valued, values = assigned_values(table, frame.alias(alias), assignments)
     # A file holds the wall clock that the session shows.
     new = [
@@ -65,8 +65,8 @@ def compute_assignments(
     ]
     computed: Any = selected(valued, [_INDEX, *new])  # its analysis finds the errors of expressions
     if not rows.num_rows:
-        return rows
-    result = computed.toArrow().sort_by(_INDEX)
+        return rows  # none, with all columns
+    result = collect_as_arrow(facts, computed).sort_by(_INDEX)
     for column in table.columns:
         require_writable(column, (result if column.name in assignments else rows).column(column.name))
     return result
@@ -75,16 +75,14 @@ def compute_assignments(
 def require_writable(column: Column, values: Any) -> None:
     """Check that Arrow writes the values of a column, a chunked array, as a job would.
 
-    Raises UnsupportedFeatureError for times that Spark may move or Arrow stores wrongly, and for long texts;
-    ArrowException for texts whose bytes Arrow cannot cut.
+    Raises UnsupportedFeatureError for times that Spark may move or Arrow stores wrongly; ArrowException for texts whose
+    bytes Arrow cannot cut.
     """
     kind = parse_type(column.type)
     for chunk in values.chunks:
-        to_stored_values(chunk, kind)
+        to_stored_values(chunk, kind)  # only for its errors
         if has_early_fractions(chunk, kind):
             raise UnsupportedFeatureError(f"{column.name} has a time before 1970 with a fraction of a second")
-    if pa.types.is_string(values.type) and (pc.max(pc.binary_length(values)).as_py() or 0) > _MAX_TEXT:
-        raise UnsupportedFeatureError(f"{column.name} has a text of more than {_MAX_TEXT} bytes")
     if pa.types.is_timestamp(values.type) and (pc.min(values.cast(pa.int64())).as_py() or 0) < _GREGORIAN:
         raise UnsupportedFeatureError(f"{column.name} has a time before 1582-10-15")
     if pa.types.is_date32(values.type):
@@ -94,6 +92,6 @@ def require_writable(column: Column, values: Any) -> None:
             raise UnsupportedFeatureError(f"{column.name} has a day that Spark stores as another one")
 
 
-def may_be_named(column: str, text: str) -> bool:
-    """Tell whether a text of expressions may name a column: contains its name, or could escape a part of it."""
+def may_mention(column: str, text: str) -> bool:
+    """Tell whether a text of expressions may name a column: by its name, or with escapes between back-quotes."""
     return column.lower() in text or not column.isidentifier()

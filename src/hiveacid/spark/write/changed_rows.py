@@ -108,7 +108,7 @@ class MergePlan:
             action = when(f"{_CLAUSE} = {index}", str(int(clause.action)), action)
         valued = self._with_clause_values(chosen.where(f"{_CLAUSE} >= 0{matched}"))
         types = {field.name: field.dataType for field in valued.schema.fields}
-        columns = (*self.table.columns, *self.table.partition_columns)
+        columns = self.table.all_columns
         values = [named(self._value(types, column), column.name) for column in columns]
         return selected(valued, [named(action, ACTION), ROW_ID, *values])
 
@@ -118,7 +118,7 @@ class MergePlan:
         A value becomes a column, because columns have types, and texts can name them.
         """
         target = quote_name(self.target_alias)
-        columns = (*self.table.columns, *self.table.partition_columns)
+        columns = self.table.all_columns
         kept = [named(f"{target}.{quote_name(c.name)}", _OLD + c.name) for c in columns if self.keeps(c)]
         values: list[Expression] = []
         for index, clause in enumerate(self.clauses):

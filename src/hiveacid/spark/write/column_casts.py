@@ -72,7 +72,7 @@ def fit_columns(
     belong to, by position (default: all). ``by_name``: match the frame's names instead. Raises NoSuchColumnError,
     SchemaMismatchError.
     """
-    wanted = [c for c in (*table.columns, *table.partition_columns) if c.name not in static]
+    wanted = [c for c in table.all_columns if c.name not in static]
     given = _given_names(table, frame, [c.name for c in wanted], columns, by_name=by_name)
     fields = dict(zip(given, frame.schema.fields, strict=True))
     frame = frame if frame.columns == given else renamed(frame, given)
@@ -137,7 +137,7 @@ def add_static_partition_columns(
         F.lit(static[c.name]).cast(column_type(c)).alias(c.name)
         if c.name in static
         else F.col(quote_name(c.name))
-        for c in (*table.columns, *table.partition_columns)
+        for c in table.all_columns
     ]
     return rows.select(*columns)
 
@@ -146,9 +146,7 @@ def add_missing_columns(table: TableDefinition, rows: DataFrame) -> DataFrame:
     """Return rows with NULL in the table's columns that they lack."""
     have = {name.lower() for name in rows.columns}
     lacking = [
-        F.lit(None).cast(column_type(c)).alias(c.name)
-        for c in (*table.columns, *table.partition_columns)
-        if c.name not in have
+        F.lit(None).cast(column_type(c)).alias(c.name) for c in table.all_columns if c.name not in have
     ]
     return rows.select("*", *lacking)
 
@@ -176,7 +174,7 @@ def check_not_null_changed_rows(
 ) -> DataFrame:
     """Return changes for `stage_changed_rows`, with the same check on updated and inserted rows."""
     checks = not_null_columns(constraints)
-    columns = [column.name for column in (*table.columns, *table.partition_columns)]
+    columns = [column.name for column in table.all_columns]
     texts = [_checked_column(table, name, checks.get(name), _WRITES) for name in columns]
     return selected(changes, [ACTION, ROW_ID, *texts]) if checks else changes
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog import ddl
+from hiveacid.catalog import tables
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import (
     LAST_DDL_TIME,
@@ -40,7 +40,7 @@ def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFra
     if statement.query is not None:
         return _create_as_select(execution, statement)
     table = new_table_definition(execution, statement)
-    ddl.create_table(execution.context, table, if_not_exists=statement.if_not_exists)
+    tables.create_table(execution.context, table, if_not_exists=statement.if_not_exists)
     return None
 
 
@@ -102,7 +102,7 @@ def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None
         external=statement.external,
         comment=source.comment,
     )
-    ddl.create_table(context, table, if_not_exists=statement.if_not_exists)
+    tables.create_table(context, table, if_not_exists=statement.if_not_exists)
 
 
 def _create_as_select(execution: ExecutionContext, statement: CreateTable) -> DataFrame:
@@ -151,7 +151,7 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
         operation = None if table.kind is TableKind.PLAIN else Operation.INSERT
         lock = replace(lock_of_new(context, table.name), operation=operation)
         txn.lock([lock], zero_wait=lock.type is LockType.EXCLUSIVE)
-        created = ddl.prepare_table(context, table)
+        created = tables.prepare_table(context, table)
         if not context.fs.exists(created.location):
             txn.on_abort(lambda: _remove_unowned(context, created))
         txn.add_written([], tables=[created])

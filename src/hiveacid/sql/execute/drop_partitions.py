@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from hiveacid.catalog import ddl
+from hiveacid.catalog import tables
 from hiveacid.core.model import Column, Partition, TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.suggestions import did_you_mean
@@ -41,7 +41,7 @@ def drop_partitions(execution: ExecutionContext, statement: definitions.DropPart
             return []
         return [partition for partition in partitions if any(matches(partition) for matches in matchers)]
 
-    ddl.drop_partitions(context, name, choose, if_exists=statement.if_exists)
+    tables.drop_partitions(context, name, choose, if_exists=statement.if_exists)
 
 
 def _partition_matcher(
@@ -55,7 +55,7 @@ def _partition_matcher(
 def _condition(
     execution: ExecutionContext, table: TableDefinition, item: PartitionItem
 ) -> Callable[[Partition], bool]:
-    names = [c.name for c in table.partition_columns]
+    names = table.partition_column_names
     if item.column not in names:
         raise NoSuchColumnError(
             f"{table.name} has no partition column {item.column}; it has {', '.join(names) or 'none'}"

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog.ddl import partition_values as full_values
+from hiveacid.catalog.tables import partition_values as full_values
 from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.model import (
     DEFAULT_PARTITION,
@@ -95,7 +95,7 @@ def columns(execution: ExecutionContext, statement: queries.ShowColumns) -> Data
     relation = _find(execution, statement.table)
     names = [column.name for column in relation.columns]
     if isinstance(relation, TableDefinition):
-        names += [column.name for column in relation.partition_columns]
+        names += relation.partition_column_names
     rows = [(name,) for name in show_without_spark.matching(names, statement.pattern)]
     return string_rows(execution.context.facts, ("field",), rows)
 

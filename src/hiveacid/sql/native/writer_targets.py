@@ -91,7 +91,7 @@ class TableSpec:
     def require_matches(self, method: str, table: TableDefinition) -> None:
         """Refuse a writer whose settings contradict the existing table. Raises SchemaMismatchError."""
         self.require_supported(method)
-        existing = [c.name for c in table.partition_columns]
+        existing = table.partition_column_names
         statement = self.statement(TableRef(None, table.name.name))
         if self.partition_columns is not None and [c.name for c in statement.partition_columns] != existing:
             names = ", ".join(self.partition_columns)
@@ -164,7 +164,7 @@ class Target:
         """Replace all rows of the existing table, which must have the columns that a new one would have."""
         table = self.require_table()
         spec.require_matches(method, table)
-        names = [c.name for c in table.partition_columns]  # kept if the writer sets none
+        names = table.partition_column_names  # kept if the writer sets none
         statement = dataclasses.replace(spec, partition_columns=names).statement(self.ref)
         statement = statement.with_columns(hive_columns_of(frame))
         if (_types(statement.columns), _types(statement.partition_columns)) != (

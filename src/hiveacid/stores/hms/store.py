@@ -246,7 +246,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         if seconds <= 0:
             return None
         self._own_timeout = seconds
-        self.client.patience = min(self.client.patience, max(seconds / 3, 1.0))
+        self.client.fast_call_timeout = min(self.client.fast_call_timeout, max(seconds / 3, 1.0))
         return seconds
 
     def commit_txn(
@@ -303,7 +303,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             self._recorded_writes.pop(txn_id, None)
             self._plain_tables.pop(txn_id, None)
         self._running_jobs.pop(txn_id, None)
-        self.client.lifetimes.ended([txn_id])
+        self.client.retry_deadlines.ended([txn_id])
 
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:  # noqa: ARG002
         """See :class:`hiveacid.ports.transactions.TransactionPort`. Raises UnsupportedFeatureError: none are kept."""

@@ -22,8 +22,8 @@ from hiveacid.errors import (
     StoreUnavailableError,
 )
 from hiveacid.ports.clock import Clock
-from hiveacid.stores.lifetimes import Lifetimes
 from hiveacid.stores.limits import Limits
+from hiveacid.stores.retry_deadlines import RetryDeadlines
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, dialect_of
 from hiveacid.stores.sql.store_url import parse_store_url
 
@@ -56,7 +56,7 @@ class Database:
     def __init__(self, url: str | URL, clock: Clock, *, server_time: bool | None = None) -> None:
         self._address = parse_store_url(url, os.environ)
         self._clock = clock
-        self.lifetimes = Lifetimes(clock)
+        self.retry_deadlines = RetryDeadlines(clock)
         self.dialect = dialect_of(self._address.url)
         self._server_time = self.dialect.server_time if server_time is None else server_time
         try:
@@ -78,7 +78,7 @@ class Database:
 
     def read(self, work: Callable[[Connection], _Answer]) -> _Answer:
         """Run statements that only read; each one sees all commits before its begin."""
-        return self._with_retries(lambda connection, _durability: work(connection), Durability.HARMLESS)
+        return self._with_retries(lambda connection, _durability: work(connection), Durability.WITH_CLIENT)
 
     def write(
         self,
@@ -182,7 +182,7 @@ class Database:
                 error, away = failed, trouble is ErrorKind.LOST
             except SQLAlchemyError as failed:
                 raise self._store_error(StoreUnavailableError, failed) from None
-            remaining = self.lifetimes.remaining() if away else 0.0
+            remaining = self.retry_deadlines.remaining() if away else 0.0
             if attempt >= self.tries and not remaining:
                 break
             if attempt == self.tries:

@@ -39,7 +39,7 @@ class Housekeeping(SqlBase):
 
         Ended transactions are kept for the timeout of their client at least, because a client that lost the answer to its commit
         may still ask. Idempotency marks are kept for the longest timeout of an open transaction. The
-        bounds of what open transactions may need are read while none is being opened. Later transactions need less.
+        bounds are read while no transaction can open; those that are opened later need only newer rows.
         """
         limits, now = self._limits, self._database.now()
         bounds = self._database.write(lambda connection: _bounds(self._database, connection))

@@ -155,7 +155,7 @@ def _version(connection: Connection) -> int:
 
 def _apply(database: Database, connection: Connection, steps: tuple[tuple[str, ...], ...]) -> None:
     dialect = database.dialect
-    dialect.lock_exclusively(connection, "schema")
+    dialect.lock_schema(connection)
     try:
         version = _version(connection)
         if version == 0:
@@ -169,7 +169,7 @@ def _apply(database: Database, connection: Connection, steps: tuple[tuple[str, .
                 text("INSERT INTO hiveacid_schema (version) VALUES (:version)"), {"version": number}
             )
     finally:
-        dialect.release_exclusive_lock(connection, "schema")
+        dialect.unlock_schema(connection)
 
 
 def _run(database: Database, connection: Connection, statement: str) -> None:

@@ -13,7 +13,8 @@ from hiveacid.errors import ConfigError
 
 PASSWORD_VARIABLE = "HIVEACID_STORE_PASSWORD"  # noqa: S105 - the name of a variable
 _PASSWORD_OPTIONS = ("password", "passwd", "sslpassword")
-_PASSWORD_VARIABLES = {"postgresql": ("PGPASSWORD",), "mysql": ("MYSQL_PWD",), "mariadb": ("MYSQL_PWD",)}
+_PASSWORD_VARIABLES = {"postgresql": "PGPASSWORD", "mysql": "MYSQL_PWD", "mariadb": "MYSQL_PWD"}
+_READ_BY_DRIVER = "PGPASSWORD"
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,13 @@ def parse_store_url(text: str | URL, environment: Mapping[str, str]) -> StoreUrl
         ) from None
     if isinstance(text, str) and backend != "sqlite" and _has_blank_option(text):
         raise ConfigError("an option in the store's URL has no value; write name=value, or leave it out")
-    others = _PASSWORD_VARIABLES.get(backend, ())
-    if others and url.password is None and not any(key in url.query for key in _PASSWORD_OPTIONS[:2]):
-        own_password = environment.get(PASSWORD_VARIABLE)
-        password = own_password or next(
-            (environment[name] for name in others if name == "MYSQL_PWD" and name in environment), None
-        )
+    variable = _PASSWORD_VARIABLES.get(backend)
+    if variable and url.password is None and not any(key in url.query for key in _PASSWORD_OPTIONS[:2]):
+        password = environment.get(PASSWORD_VARIABLE)
+        if variable != _READ_BY_DRIVER:
+            password = password or environment.get(variable)
         url = url.set(password=password) if password else url
-    secrets = {str(url.password or ""), *(environment.get(name, "") for name in others)}
+    secrets = {str(url.password or ""), environment.get(variable or "", "")}
     secrets |= {str(url.query[key]) for key in _PASSWORD_OPTIONS if key in url.query}
     return StoreUrl(url, frozenset(secrets - {""}))
 

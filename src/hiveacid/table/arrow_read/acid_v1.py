@@ -17,7 +17,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.key_statistics import DELETE, INSERT
 from hiveacid.table.arrow_read.delete_matching import DeleteKeys, Keys, int64_values
-from hiveacid.table.arrow_read.orc_file import CURRENT, OPERATION, OrcReader
+from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, OPERATION, OrcReader
 from hiveacid.table.arrow_read.snapshot import EventFile
 
 
@@ -49,16 +49,16 @@ class NewestVersions:
         positions = self.keys.find(keys)
         newest = self.versions[np.maximum(positions, 0)]
         own = np.stack([current, np.zeros(rows, np.int64), np.full(rows, reader.file.statement)], axis=1)
-        return mask & ~((positions >= 0) & _less(own, newest))
+        return mask & ~((positions >= 0) & _is_older(own, newest))
 
 
 def _operations(reader: OrcReader, stripe: int) -> tuple[Any, Any]:
     """Return operations and current transactions of a stripe."""
-    operation, current = reader.acid_columns(stripe, [OPERATION, CURRENT])
+    operation, current = reader.acid_columns(stripe, [OPERATION, CURRENT_WRITE_ID])
     return int64_values(operation), int64_values(current)
 
 
-def _less(own: Any, other: Any) -> Any:
+def _is_older(own: Any, other: Any) -> Any:
     """Tell for each row whether its own version is older than the other one."""
     less, equal = np.zeros(len(own), bool), np.ones(len(own), bool)
     for part in range(own.shape[1]):
@@ -77,7 +77,7 @@ def newest_versions(
     parts: list[tuple[Any, Any]] = []  # keys and versions
     for event in events:
         table = read(event).combine_chunks()
-        current = int64_values(table.column(CURRENT))
+        current = int64_values(table.column(CURRENT_WRITE_ID))
         ones = np.ones(len(current), np.int64)
         parts.append((Keys.of(table), np.stack([current, ones, ones * event.statement], axis=1)))
     for reader in readers:

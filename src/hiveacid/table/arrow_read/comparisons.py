@@ -53,7 +53,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Sides:
+class CommonTypeOperands:
     """The expressions on both sides of a comparison, of one type.
 
     ``floating``: they may be NaN. ``constant``: the right side as a scalar of the type of the left term, if it is one.
@@ -65,7 +65,7 @@ class Sides:
     constant: Any = None
 
 
-def compare_sides(sides: Sides, operator: str) -> Any:
+def compare_operands(sides: CommonTypeOperands, operator: str) -> Any:
     """Return the comparison of two sides by one of ``= <> < <= > >=``."""
     left, right = sides.left, sides.right
     plain = {
@@ -94,7 +94,7 @@ def compare_sides(sides: Sides, operator: str) -> Any:
     return plain | left_nan & right.is_valid()
 
 
-def sides_of(left: Term, right: Term) -> Sides | None:
+def cast_to_common_type(left: Term, right: Term) -> CommonTypeOperands | None:
     """Cast two terms to one type; None if Spark's cast may fail or change a value."""
     kinds = {left.kind, right.kind}
     if kinds <= {*WHOLE, "decimal", "float", "double"}:
@@ -103,19 +103,19 @@ def sides_of(left: Term, right: Term) -> Sides | None:
         return _texts(left, right)
     if right.kind == "string" and right.is_literal and left.column is not None:
         parsed = _parsed_literal(left, right)
-        return None if parsed is None else sides_of(left, parsed)
+        return None if parsed is None else cast_to_common_type(left, parsed)
     if kinds == {"date", "timestamp"}:
         data_type = pa.timestamp("us")
-        return Sides(cast_term(left, data_type), cast_term(right, data_type))
+        return CommonTypeOperands(cast_term(left, data_type), cast_term(right, data_type))
     if len(kinds) == 1 and kinds <= {"date", "timestamp", "boolean", "binary"}:
         data_type = arrow_type(left.hive) if left.hive is not None else pa.scalar(left.value).type
-        return _sides_of_type(left, right, data_type)
+        return _cast_to_type(left, right, data_type)
     return None
 
 
-def _sides_of_type(left: Term, right: Term, data_type: Any) -> Sides:
+def _cast_to_type(left: Term, right: Term, data_type: Any) -> CommonTypeOperands:
     constant = pa.scalar(right.value, data_type) if right.is_literal else None
-    return Sides(cast_term(left, data_type), cast_term(right, data_type), constant=constant)
+    return CommonTypeOperands(cast_term(left, data_type), cast_term(right, data_type), constant=constant)
 
 
 def cast_term(term: Term, data_type: Any) -> Any:
@@ -155,22 +155,24 @@ def _parsed_literal(left: Term, right: Term) -> Term | None:
     return None
 
 
-def _numbers(left: Term, right: Term) -> Sides:
+def _numbers(left: Term, right: Term) -> CommonTypeOperands:
     if {left.kind, right.kind} & {"float", "double"}:
         data_type = pa.float64()
         if left.kind == right.kind == "float" and not right.is_literal:
             data_type = pa.float32()
-        return Sides(cast_term(left, data_type), cast_term(_float(right), data_type), floating=True)
+        return CommonTypeOperands(
+            cast_term(left, data_type), cast_term(_float(right), data_type), floating=True
+        )
     hive = left.hive
     if hive is not None and right.is_literal:
         value = Decimal(right.value)
         if hive.name in WHOLE and value == value.to_integral_value() and is_within(value, hive.name):
-            return _sides_of_type(left, Term("bigint", right.token, value=int(value)), arrow_type(hive))
+            return _cast_to_type(left, Term("bigint", right.token, value=int(value)), arrow_type(hive))
         if hive.name == "decimal" and _fits_decimal(value, *hive.args):
-            return _sides_of_type(left, Term("decimal", right.token, value=value), arrow_type(hive))
+            return _cast_to_type(left, Term("decimal", right.token, value=value), arrow_type(hive))
     scale = max(_scale(left), _scale(right))
     data_type = pa.decimal256(_WIDE_DIGITS, scale)
-    return Sides(cast_term(_decimal(left), data_type), cast_term(_decimal(right), data_type))
+    return CommonTypeOperands(cast_term(_decimal(left), data_type), cast_term(_decimal(right), data_type))
 
 
 def _float(term: Term) -> Term:
@@ -193,21 +195,21 @@ def _scale(term: Term) -> int:
     return max(0, -int(Decimal(term.value).as_tuple().exponent))
 
 
-def _texts(left: Term, right: Term) -> Sides:
+def _texts(left: Term, right: Term) -> CommonTypeOperands:
     """Pad the shorter side of a comparison of two char columns, or of one with a literal, as Spark does."""
     lengths = [
         term.hive.args[0] for term in (left, right) if term.hive is not None and term.hive.name == "char"
     ]
     sides: list[Any] = [cast_term(term, pa.string()) for term in (left, right)]
     if len(lengths) == 2:  # noqa: PLR2004 - both are char
-        return Sides(*(pc.utf8_rpad(side, max(lengths), " ") for side in sides))
+        return CommonTypeOperands(*(pc.utf8_rpad(side, max(lengths), " ") for side in sides))
     if not right.is_literal:
-        return Sides(*sides)
+        return CommonTypeOperands(*sides)
     value = str(right.value).ljust(max(lengths, default=0))
     if lengths and len(value) > lengths[0]:
-        return Sides(pc.utf8_rpad(sides[0], len(value), " "), sides[1])
+        return CommonTypeOperands(pc.utf8_rpad(sides[0], len(value), " "), sides[1])
     constant = pa.scalar(value, pa.string())
-    return Sides(sides[0], pc.scalar(constant), constant=constant)
+    return CommonTypeOperands(sides[0], pc.scalar(constant), constant=constant)
 
 
 def like_regex(pattern: str, escape: str) -> str | None:

@@ -28,37 +28,54 @@ from hiveacid.spark.parser.lexer import Token, TokenKind, string_value, tokenize
 from hiveacid.table.arrow_read.arithmetic import calculate
 from hiveacid.table.arrow_read.comparisons import (
     TEXTS,
-    Sides,
+    CommonTypeOperands,
     Term,
-    compare_sides,
+    cast_to_common_type,
+    compare_operands,
     like_regex,
     parse_day,
     parse_moment,
-    sides_of,
 )
 from hiveacid.table.arrow_read.truth import ALWAYS, NEVER, UNKNOWN, Truth, all_of, any_of
 
-_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_NEGATED_OPERATORS = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_SWAPPED_OPERATORS = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NUMBERED_COLUMN = "FieldPath("  # how pyarrow prints a column that is given by its number
 _QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
-_SPELLINGS = {"==": "=", "!=": "<>"}
+_OPERATOR_SYNONYMS = {"==": "=", "!=": "<>"}
 SUBQUERY_STARTS = frozenset({"SELECT", "WITH"})
 _MAX_DEPTH = 100
 _MAX_CALCULATIONS = 200  # Arrow evaluates nested expressions by recursion
-# If one of these follows a closing parenthesis, the parentheses hold an operand, and otherwise a condition.
-_AFTER_OPERAND = frozenset(
-    {*_OPPOSITE, *_SPELLINGS, "<=>", "+", "-", "*", "%", "IS", "IN", "NOT", "BETWEEN", "LIKE"}
+# ``( … )`` followed by one of these is an operand; followed by anything else, it is a condition.
+_OPERATORS_AFTER_PARENTHESIS = frozenset(
+    {
+        *_NEGATED_OPERATORS,
+        *_OPERATOR_SYNONYMS,
+        "<=>",
+        "+",
+        "-",
+        "*",
+        "%",
+        "IS",
+        "IN",
+        "NOT",
+        "BETWEEN",
+        "LIKE",
+    }
 )
 _MAX_DIGITS = 38  # of a decimal
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A filter (an expression of pyarrow) and the columns that it refers to."""
+    """A filter (an expression of pyarrow) and the columns that it refers to.
+
+    ``parses_texts``: a text in quotes is compared with a column of another type, such as a number or a date.
+    """
 
     predicate: Any
     columns: tuple[str, ...]
+    parses_texts: bool = False
 
 
 InSubquery = Callable[[str, Any], Truth]
@@ -76,14 +93,14 @@ def parse_condition(
     truth = parser.disjunction(0)
     if parser.token.kind is not TokenKind.END:
         parser.fail("the condition should end here")
-    return Condition(truth.true, tuple(dict.fromkeys(parser.columns)))
+    return Condition(truth.true, tuple(dict.fromkeys(parser.columns)), parser.parses_texts)
 
 
-def condition_of(expression: Any, schema: Any) -> Condition:
+def condition_from_arrow(expression: Any, schema: Any) -> Condition:
     """Return the condition of a pyarrow expression.
 
-    pyarrow does not list the columns of an expression. A column is one of them if the expression does not fit the schema
-    without this column. Raises NoSuchColumnError if the expression does not fit the schema. Raises ConfigError for a
+    pyarrow does not list the columns of an expression, so they are found by trial: a column is used if the expression does
+    not fit the schema without it. Raises NoSuchColumnError if the expression does not fit the schema. Raises ConfigError for a
     column that is given by its number, because a read has only some of the columns, in an order of its own.
     """
     if _NUMBERED_COLUMN in _QUOTED_TEXT.sub("", str(expression)):
@@ -115,8 +132,9 @@ class _Parser:
         self._table, self._tokens, self._position, self._in_subquery = table, tokens, 0, in_subquery
         names = {(table.name.name,), (table.name.database, table.name.name)}
         self._qualifiers = names if alias is None else {(alias.lower(),)}
-        self._types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
+        self._types = {column.name: column.type for column in table.all_columns}
         self.columns: list[str] = []
+        self.parses_texts = False
         self._calculations = 0
         self._closing = _closing_parentheses(tokens)
 
@@ -172,17 +190,17 @@ class _Parser:
     def _opens_operand(self) -> bool:
         """Tell whether a parenthesis comes next that holds an operand: ``(i + 1) = 2``, not ``(i = 1)``."""
         end = self._closing.get(self._position)
-        return end is not None and self._tokens[end + 1].keyword in _AFTER_OPERAND
+        return end is not None and self._tokens[end + 1].keyword in _OPERATORS_AFTER_PARENTHESIS
 
     def comparison(self) -> Truth:
         left = self.term()
-        operator = _SPELLINGS.get(self.token.keyword, self.token.keyword)
-        if operator == "<=>" or operator in _OPPOSITE:
+        operator = _OPERATOR_SYNONYMS.get(self.token.keyword, self.token.keyword)
+        if operator == "<=>" or operator in _NEGATED_OPERATORS:
             token = self._next_token()
             right = self.term()
             if operator == "<=>":
-                return self._null_safe(left, right, token)
-            return self._binary(left, operator, right, token)
+                return self._compare_null_safe(left, right, token)
+            return self._compare(left, operator, right, token)
         if self.take("IS"):
             negated = self.take("NOT")
             if not self.take("NULL"):
@@ -191,18 +209,18 @@ class _Parser:
         negated = self.take("NOT")
         token = self.token
         if self.take("IN"):
-            truth = self._in(left, token)
+            truth = self._in_list_or_subquery(left, token)
         elif self.take("BETWEEN"):
             low = self.term()
             self.expect("AND")
             high = self.term()
-            truth = all_of([self._binary(left, ">=", low, token), self._binary(left, "<=", high, token)])
+            truth = all_of([self._compare(left, ">=", low, token), self._compare(left, "<=", high, token)])
         elif self.take("LIKE"):
             truth = self._like(left, token)
         elif negated:
             self.fail("IN, BETWEEN or LIKE was expected")
         elif left.kind == "boolean":
-            truth = self._binary(left, "=", Term("boolean", left.token, value=True), left.token)
+            truth = self._compare(left, "=", Term("boolean", left.token, value=True), left.token)
         elif left.kind == "null":
             truth = UNKNOWN
         else:
@@ -347,24 +365,25 @@ class _Parser:
 
     # conditions
 
-    def _null_safe(self, left: Term, right: Term, token: Token) -> Truth:
+    def _compare_null_safe(self, left: Term, right: Term, token: Token) -> Truth:
         if left.kind == "null":
             left, right = right, left
         if right.kind == "null":
             return _is_null(left)
-        equal = self._binary(left, "=", right, token)
-        nulls = [NEVER if term.is_literal else term.expression.is_null() for term in (left, right)]
-        return Truth(equal.true | (nulls[0] & nulls[1]), equal.false | (nulls[0] != nulls[1]))
+        equal = self._compare(left, "=", right, token)
+        left_null, right_null = (NEVER if t.is_literal else t.expression.is_null() for t in (left, right))
+        both_null, one_null = left_null & right_null, left_null != right_null
+        return Truth(equal.true | both_null, equal.false | one_null)
 
-    def _binary(self, left: Term, operator: str, right: Term, token: Token) -> Truth:
+    def _compare(self, left: Term, operator: str, right: Term, token: Token) -> Truth:
         if "null" in (left.kind, right.kind):
             return UNKNOWN
         if left.is_literal and not right.is_literal:
-            left, operator, right = right, _MIRRORED.get(operator, operator), left
-        sides = self._sides(left, right, token)
-        return Truth(compare_sides(sides, operator), compare_sides(sides, _OPPOSITE[operator]))
+            left, operator, right = right, _SWAPPED_OPERATORS.get(operator, operator), left
+        sides = self._require_comparable(left, right, token)
+        return Truth(compare_operands(sides, operator), compare_operands(sides, _NEGATED_OPERATORS[operator]))
 
-    def _in(self, left: Term, token: Token) -> Truth:
+    def _in_list_or_subquery(self, left: Term, token: Token) -> Truth:
         start = self._position
         self.expect("(")
         if self.token.keyword in SUBQUERY_STARTS and self._in_subquery and left.column and left.hive:
@@ -376,18 +395,20 @@ class _Parser:
             items.append(self.term())
         self.expect(")")
         values = [item for item in items if item.kind != "null"]
-        is_in = self._is_in_constants(left, values, token)
-        if is_in is None:
-            return any_of([self._binary(left, "=", item, token) for item in items])
-        return Truth(is_in, ~is_in & left.expression.is_valid() if len(values) == len(items) else NEVER)
+        membership = self._constant_membership(left, values, token)
+        if membership is None:
+            return any_of([self._compare(left, "=", item, token) for item in items])
+        return Truth(
+            membership, ~membership & left.expression.is_valid() if len(values) == len(items) else NEVER
+        )
 
-    def _is_in_constants(self, left: Term, items: Sequence[Term], token: Token) -> Any:
+    def _constant_membership(self, left: Term, items: Sequence[Term], token: Token) -> Any:
         """Return membership as one expression; None unless all items are constants of the type of ``left``."""
         if left.hive is None or not all(item.is_literal for item in items):
             return None
         values = []
         for item in items:
-            sides = self._sides(left, item, token)
+            sides = self._require_comparable(left, item, token)
             if sides.constant is None:
                 return None
             values.append(sides.constant.as_py())
@@ -412,13 +433,13 @@ class _Parser:
         matches = pc.match_substring_regex(left.expression, pattern=regex)
         return Truth(matches, ~matches)
 
-    def _sides(self, left: Term, right: Term, token: Token) -> Sides:
+    def _require_comparable(self, left: Term, right: Term, token: Token) -> CommonTypeOperands:
         if LOCAL_TIMESTAMP in (left.kind, right.kind):
             self.fail(
                 f"comparisons of {LOCAL_TIMESTAMP} depend on a session's time zone: pass a pyarrow expression instead",
                 token,
             )
-        sides = sides_of(left, right)
+        sides = cast_to_common_type(left, right)
         if sides is None:
             kinds = [
                 term.kind if term.column is None else f"{term.column} ({term.kind})" for term in (left, right)
@@ -426,6 +447,7 @@ class _Parser:
             self.fail(
                 f"{kinds[0]} and {kinds[1]} cannot be compared: write the literal in the column's type", token
             )
+        self.parses_texts |= "string" in (left.kind, right.kind) and not {left.kind, right.kind} <= TEXTS
         return sides
 
 

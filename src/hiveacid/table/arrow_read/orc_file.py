@@ -19,7 +19,7 @@ from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.evolution import matching, recipe
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
 from hiveacid.errors import BadFileError, HiveAcidError, UnsupportedFeatureError
-from hiveacid.orc.delete_bitmap import read_delete_events
+from hiveacid.orc.build_delete_bitmap import read_delete_events
 from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_type
@@ -28,12 +28,12 @@ from hiveacid.orc.writing import MicrosConverter
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
+from hiveacid.table.arrow_read.decode_values import ValueRules, decode, hybrid_micros, require_readable
 from hiveacid.table.arrow_read.delete_matching import int64_values
-from hiveacid.table.arrow_read.file_values import ValueRules, decode, hybrid_micros, require_readable
 from hiveacid.table.arrow_read.snapshot import EventFile, RowFile, require_row_ids_as_named
 
 KEY = ("originalTransaction", "bucket", "rowId")
-CURRENT, OPERATION = "currentTransaction", "operation"
+CURRENT_WRITE_ID, OPERATION = "currentTransaction", "operation"
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 _TIMES = frozenset({"timestamp", "timestamp with local time zone"})
 _OUT_OF_RANGE = "out of range for nanosecond"  # a part of Arrow's message
@@ -261,7 +261,7 @@ class OrcReader:
         return sum(info.rows for info in self.tail.stripes[:stripe])
 
     def acid_columns(self, stripe: int, names: Sequence[str]) -> list[Any]:
-        """Return columns of an ACID file beside ``row``: `KEY`, `CURRENT` and `OPERATION`."""
+        """Return columns of an ACID file beside ``row``: `KEY`, `CURRENT_WRITE_ID` and `OPERATION`."""
         batch = self._read(stripe, names)
         return [batch.column(batch.schema.get_field_index(name)) for name in names]
 
@@ -286,7 +286,7 @@ class OrcReader:
 
 
 def read_events(fs: FileSystem, file: EventFile, valid: ValidWriteIdList) -> Any:
-    """Return the valid delete events of a file as a table of the columns `KEY` and `CURRENT`.
+    """Return the valid delete events of a file as a table of the columns `KEY` and `CURRENT_WRITE_ID`.
 
     Raises BadFileError, StorageError.
     """

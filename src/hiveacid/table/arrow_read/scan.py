@@ -23,7 +23,7 @@ from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.acid_v1 import NewestVersions, newest_versions
 from hiveacid.table.arrow_read.delete_matching import DeleteKeys, Keys, deleted_among
 from hiveacid.table.arrow_read.flat_files import batch_without_columns, read_flat_file
-from hiveacid.table.arrow_read.orc_file import CURRENT, KEY, OrcReader, read_events
+from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OrcReader, read_events
 from hiveacid.table.arrow_read.pruning import possible_stripes
 from hiveacid.table.arrow_read.snapshot import EventFile, PartitionFiles, Snapshot
 from hiveacid.table.context import StoreContext
@@ -43,27 +43,27 @@ class Selection:
     """Columns and rows to read.
 
     ``columns``: in the order of the result. ``predicate``: the filter, an expression over ``filter_columns``. ``row_ids``:
-    add the column ``ROW__ID`` in front. ``current``: add the write id of each row's version at the end, named `CURRENT`; only
-    for ACID files. ``changing``: the caller changes the rows. Update events of ACID v1 and stripes
-    with too many rows for one process then raise UnsupportedFeatureError.
+    add the column ``ROW__ID`` in front. ``with_current_write_id``: add the write id of each row's version at the end, named
+    `CURRENT_WRITE_ID`; only for ACID files. ``for_change``: the rows will be updated, deleted or compacted. Update events of
+    ACID v1 and stripes with too many rows for one process then raise UnsupportedFeatureError.
     """
 
     columns: tuple[str, ...]
     predicate: Any = None
     filter_columns: tuple[str, ...] = ()
     row_ids: bool = False
-    current: bool = False
-    changing: bool = False
+    with_current_write_id: bool = False
+    for_change: bool = False
 
     def schema(self, snapshot: Snapshot) -> Any:
         """Return the schema of the batches."""
         schema = output_schema(snapshot.table, self.columns, row_ids=self.row_ids)
-        return schema.append(pa.field(CURRENT, pa.int64())) if self.current else schema
+        return schema.append(pa.field(CURRENT_WRITE_ID, pa.int64())) if self.with_current_write_id else schema
 
 
 def output_schema(table: Any, columns: Sequence[str], *, row_ids: bool) -> Any:
     """Return the schema of some columns of a table, with ``ROW__ID`` first on request."""
-    full = arrow_schema((*table.columns, *table.partition_columns))
+    full = arrow_schema(table.all_columns)
     fields = [full.field(name) for name in columns]
     return pa.schema([*([pa.field(ROW_ID, ROW_ID_TYPE)] if row_ids else []), *fields])
 
@@ -106,10 +106,10 @@ class _PartitionReader:
             return
         readers = self._open_readers()
         stripe_rows = (stripe.rows for reader in readers for stripe in reader.tail.stripes)
-        if self.selection.changing and max(stripe_rows, default=0) > _MAX_CHANGED_STRIPE:
+        if self.selection.for_change and max(stripe_rows, default=0) > _MAX_CHANGED_STRIPE:
             raise UnsupportedFeatureError(f"{table.name} has too many rows to be changed without Spark")
         if table.kind is TableKind.FULL_ACID and any(reader.has_events for reader in readers):
-            if self.selection.changing:
+            if self.selection.for_change:
                 raise UnsupportedFeatureError(f"{table.name} holds update events of ACID v1")
             self._newest = newest_versions(
                 readers, self.files.events, self._read_events, self.snapshot.write_ids
@@ -141,7 +141,7 @@ class _PartitionReader:
 
     @cached_property
     def _partition(self) -> dict[str, Any]:
-        names = [column.name for column in self.snapshot.table.partition_columns]
+        names = self.snapshot.table.partition_column_names
         return dict(zip(names, self.files.values, strict=True))
 
     @property
@@ -153,7 +153,7 @@ class _PartitionReader:
         selection = self.selection
         if selection.predicate is None:
             return range(reader.stripes)
-        schema = arrow_schema((*self.snapshot.table.columns, *self.snapshot.table.partition_columns))
+        schema = arrow_schema(self.snapshot.table.all_columns)
         columns = reader.columns_with_statistics(selection.filter_columns)
         return possible_stripes(reader.tail, columns, schema, selection.predicate)
 
@@ -168,9 +168,9 @@ class _PartitionReader:
         tasks = [(stripe, part, keep) for part in parts if part]
         for values in map_in_order(reader.values, tasks, min(self._column_threads, len(tasks))):
             columns |= values
-        if self.selection.current:
-            (current,) = reader.acid_columns(stripe, [CURRENT])
-            columns[CURRENT] = current if keep is None else current.filter(keep)
+        if self.selection.with_current_write_id:
+            (current,) = reader.acid_columns(stripe, [CURRENT_WRITE_ID])
+            columns[CURRENT_WRITE_ID] = current if keep is None else current.filter(keep)
         ids = None
         if self.selection.row_ids:
             keys = reader.keys(stripe)
@@ -180,7 +180,7 @@ class _PartitionReader:
     def _select_rows(self, reader: OrcReader, stripe: int) -> tuple[dict[str, Any], Any]:
         """Return the filter's columns for the selected live rows, and a mask of these rows; None for all."""
         selection, rows = self.selection, reader.tail.stripes[stripe].rows
-        mask = self._visible_rows(reader, stripe)
+        mask = self._live_row_mask(reader, stripe)
         keep = None if mask is None or mask.all() else pa.array(mask)
         live = rows if keep is None else keep.true_count
         if selection.predicate is None or not live:
@@ -237,20 +237,20 @@ class _PartitionReader:
 
     # live rows: of valid write ids, and not deleted
 
-    def _visible_rows(self, reader: OrcReader, stripe: int) -> Any:
+    def _live_row_mask(self, reader: OrcReader, stripe: int) -> Any:
         """Return a mask of the live rows; None for all."""
-        valid = self._valid_rows(reader, stripe) if reader.file.partly_valid else None
+        valid = self._valid_write_id_mask(reader, stripe) if reader.file.partly_valid else None
         if self._newest is not None:
             return self._newest.live_rows(reader, stripe, valid)
-        deleted = self._deleted_rows(reader, stripe) if self._deletes is not None else None
+        deleted = self._deleted_row_mask(reader, stripe) if self._deletes is not None else None
         if deleted is None:
             return valid
         return ~deleted if valid is None else valid & ~deleted
 
-    def _valid_rows(self, reader: OrcReader, stripe: int) -> Any:
+    def _valid_write_id_mask(self, reader: OrcReader, stripe: int) -> Any:
         own, current = (
             are_valid(self.snapshot.write_ids, column.cast(pa.int64()).fill_null(-1))
-            for column in reader.acid_columns(stripe, [KEY[0], CURRENT])
+            for column in reader.acid_columns(stripe, [KEY[0], CURRENT_WRITE_ID])
         )
         return pc.and_(own, current).to_numpy(zero_copy_only=False)
 
@@ -265,7 +265,7 @@ class _PartitionReader:
     def _read_events(self, file: EventFile) -> Any:
         return read_events(self.context.fs, file, self.snapshot.write_ids)
 
-    def _deleted_rows(self, reader: OrcReader, stripe: int) -> Any:
+    def _deleted_row_mask(self, reader: OrcReader, stripe: int) -> Any:
         """Return a mask of deleted rows; None if no row is deleted.
 
         If all rows have one write id and bucket property, only the row ids are compared.

@@ -107,9 +107,9 @@ def _possible_partitions(
 ) -> list[Partition]:
     if predicate is None:
         return [*partitions]
-    names = [column.name for column in table.partition_columns]
+    names = table.partition_column_names
     guarantees = [partition_guarantee(names, partition_values(table, partition)) for partition in partitions]
-    schema = arrow_schema((*table.columns, *table.partition_columns))
+    schema = arrow_schema(table.all_columns)
     return [partitions[index] for index in possible_fragments(guarantees, schema, predicate)]
 
 
@@ -165,7 +165,7 @@ def row_files(fs: FileSystem, location: Location) -> tuple[RowFile, ...]:
     state = location.state
     rows: list[RowFile] = []
     for directory in state.row_directories:
-        for file in () if directory.raw else directory.acid_files:
+        for file in directory.acid_files:
             length = _length(fs, location, file)
             if length:
                 rows.append(
@@ -178,8 +178,7 @@ def row_files(fs: FileSystem, location: Location) -> tuple[RowFile, ...]:
                         growing=file.flush_length_path is not None,
                     )
                 )
-        if directory.raw is not False:
-            rows += _originals(fs, location, directory.raw_files, directory)
+        rows += _originals(fs, location, directory.loaded_files, directory)
     rows += _originals(fs, location, state.originals, None)
     return tuple(rows)
 

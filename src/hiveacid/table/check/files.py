@@ -175,11 +175,10 @@ def read_files(state: AcidState | None, kind: TableKind) -> Iterator[tuple[AcidD
         return
     for file in state.originals:
         yield None, file
-    for directory in state.read_directories:
+    for directory in state.directories_to_read:
         files: Iterable[DataFile] = directory.files
         if kind is TableKind.FULL_ACID:
-            acid = () if directory.raw else directory.acid_files
-            files = (*acid, *(directory.raw_files if directory.raw is not False else ()))
+            files = (*directory.acid_files, *directory.loaded_files)
         yield from ((directory, file) for file in files)
 
 
@@ -189,7 +188,7 @@ def _version_files(access: TableAccess, location: LocationInventory) -> list[Fin
         return []
     present = {entry.path for entry in location.entries}
     texts: dict[str, bytes | None] = {}
-    for directory in state.read_directories:
+    for directory in state.directories_to_read:
         path = f"{directory.path}/{ACID_VERSION_FILE}"
         if path in present:
             texts[directory.path] = access.fs.read_bytes(f"{location.root}/{path}", 0, 64)

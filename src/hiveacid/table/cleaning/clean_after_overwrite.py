@@ -21,9 +21,9 @@ from hiveacid.table.cleaning.clean_location import (
     cleaner_lock,
     delete_planned,
     is_cleanup_disabled,
+    list_possibly_unseen_txns,
     plan_location_cleaning,
     ready_jobs,
-    unsettled_txns,
 )
 from hiveacid.table.cleaning.file_retention import cleaning_delay, history_retention
 from hiveacid.table.context import Context
@@ -99,7 +99,7 @@ class OverwrittenCleaner:
             )
         if not self._obsolete_files:
             return
-        # In this order: a compaction that commits after the first question is unsettled in the second.
+        # In this order: a compaction that commits after the first question counts as possibly unseen in the second.
         min_open = store.min_open_txn_id()
         now, delay = store.now(), cleaning_delay(self.context)
         ripe = [
@@ -149,7 +149,7 @@ class OverwrittenCleaner:
             if listed is None:
                 return []
             table, locations = listed
-            unsettled = unsettled_txns(ready_jobs(self.context), min_open)
+            possibly_unseen_txns = list_possibly_unseen_txns(ready_jobs(self.context), min_open)
             removed_paths: list[str] = []
             retention, now = history_retention(table), self.context.store.now()
             for partition, sighting in sightings.items():
@@ -157,7 +157,9 @@ class OverwrittenCleaner:
                 if sighting.is_kept(now, retention):  # longer than when the location was listed
                     self._obsolete_files[name, partition] = replace(sighting, retention=retention)
                 elif root is not None and allowed:
-                    removed_paths += _clean(self.context, table, root, sighting, min_open, unsettled)
+                    removed_paths += _clean(
+                        self.context, table, root, sighting, min_open, possibly_unseen_txns
+                    )
             return removed_paths
 
 
@@ -228,12 +230,14 @@ def _clean(
     root: str,
     seen: ObsoleteFiles,
     min_open: TxnId,
-    unsettled: set[TxnId],
+    possibly_unseen_txns: set[TxnId],
 ) -> list[str]:
     try:
         # a table that was dropped and created again has directories of the same names, with other files
         files = _files(list_adopted(context.fs, table, root))
-        plan = plan_location_cleaning(context, table, root, seen.high_watermark, min_open, unsettled)
+        plan = plan_location_cleaning(
+            context, table, root, seen.high_watermark, min_open, possibly_unseen_txns
+        )
     except MissingDirectoryError:
         return []
     except FormatError as error:
@@ -241,5 +245,5 @@ def _clean(
     removable = {path for path, content in seen.obsolete.items() if files.get(path) == content}
     deletions = tuple(deletion for deletion in plan.deletions if deletion.path in removable)
     history_from = plan.history_from if deletions else None
-    kept = replace(plan, deletions=deletions, history_from=history_from, unexplained=())
+    kept = replace(plan, deletions=deletions, history_from=history_from, foreign=())
     return delete_planned(context, table, root, kept)

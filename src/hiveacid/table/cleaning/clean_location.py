@@ -36,7 +36,7 @@ def ready_jobs(context: Context) -> list[Compaction]:
     return sorted(jobs, key=lambda job: (int(job.high_watermark or 0), job.id))
 
 
-def unsettled_txns(ready: Iterable[Compaction], min_open: TxnId) -> set[TxnId]:
+def list_possibly_unseen_txns(ready: Iterable[Compaction], min_open: TxnId) -> set[TxnId]:
     """Return the transactions of compactions that an open transaction may not see as committed."""
     return {job.txn_id for job in ready if job.txn_id and (job.next_txn_id or 0) > min_open}
 
@@ -75,7 +75,7 @@ def plan_location_cleaning(
     root: str,
     high_watermark: WriteId | None,
     min_open: TxnId,
-    unsettled: Iterable[TxnId] = (),
+    possibly_unseen_txns: Iterable[TxnId] = (),
     *,
     aborted_only: bool = False,
 ) -> CleaningPlan:
@@ -92,19 +92,19 @@ def plan_location_cleaning(
         read_metadata(context.fs, root, entries),
         high_watermark=top,
         min_open_txn_id=min_open,
-        unsettled=frozenset(unsettled),
+        possibly_unseen_txns=frozenset(possibly_unseen_txns),
         adopted_txn_id=adopted_txn_id(table),
         aborted_only=aborted_only,
-        dead_halves=_dead_halves(context, root, entries),
+        abandoned_unpaired_deltas=_abandoned_unpaired_deltas(context, root, entries),
         row_ids=table.kind is TableKind.FULL_ACID,
     )
 
 
-def _dead_halves(context: Context, root: str, entries: Sequence[FileEntry]) -> list[str]:
-    """Return marked halves of compactions that ended without the other half; no snapshot reads them."""
+def _abandoned_unpaired_deltas(context: Context, root: str, entries: Sequence[FileEntry]) -> list[str]:
+    """Return marked deltas and delete deltas of compactions that ended without the counterpart; no snapshot reads them."""
     marked = {path.rpartition("/")[0]: path for path in (e.path for e in entries) if path.endswith(PAIR_FILE)}
     marked = {directory: path for directory, path in marked.items() if "/" not in directory}
-    dead = []
+    abandoned = []
     for directory, path in marked.items():
         kind, _, span = directory.rpartition("delta_")
         if f"{'' if kind else 'delete_'}delta_{span}" in marked:
@@ -115,8 +115,8 @@ def _dead_halves(context: Context, root: str, entries: Sequence[FileEntry]) -> l
             continue
         txn_id = parse_number(text) if text.isdecimal() else None
         if txn_id is not None and context.store.txn_state(TxnId(txn_id)) != TransactionState.OPEN:
-            dead.append(directory)
-    return dead
+            abandoned.append(directory)
+    return abandoned
 
 
 def delete_planned(context: Context, table: TableDefinition, root: str, plan: CleaningPlan) -> list[str]:
@@ -129,9 +129,9 @@ def delete_planned(context: Context, table: TableDefinition, root: str, plan: Cl
         context.fs.delete_tree(path)
         logger.info("removed %s (%s)", path, deletion.reason)
         removed_paths.append(path)
-    unexplained = [path for path in plan.unexplained if staging_txn_id(path) is None]
-    if unexplained and not table.partition_columns:
-        logger.info("left alone in %s, not of the ACID layout: %s", root, ", ".join(unexplained))
+    foreign = [path for path in plan.foreign if staging_txn_id(path) is None]
+    if foreign and not table.partition_columns:
+        logger.info("left alone in %s, not of the ACID layout: %s", root, ", ".join(foreign))
     return removed_paths
 
 

@@ -72,7 +72,7 @@ def clean_job(context: Context, job_id: int) -> list[str]:
     """
     if not context.store.maintained_by_hiveacid():
         return []
-    # This order matters: a compaction that commits between the two calls then counts as unsettled.
+    # This order matters: a compaction that commits between the two calls then counts among the transactions that a reader may not see.
     min_open = context.store.min_open_txn_id()
     ready = clean_location.ready_jobs(context)
     job = next((candidate for candidate in ready if candidate.id == job_id), None)
@@ -105,10 +105,10 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list
     root = table.location if partition is None else partition.location
     if clean_location.is_cleanup_disabled(context, table, partition):
         return []
-    unsettled = clean_location.unsettled_txns(ready, min_open)
+    possibly_unseen_txns = clean_location.list_possibly_unseen_txns(ready, min_open)
     try:
         plan = clean_location.plan_location_cleaning(
-            context, table, root, job.high_watermark, min_open, unsettled
+            context, table, root, job.high_watermark, min_open, possibly_unseen_txns
         )
         removed_paths = clean_location.delete_planned(context, table, root, plan)
     except MissingDirectoryError:
@@ -150,7 +150,9 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
         return removed_paths
     # new partitions of a writer that crashed before its commit are not in the catalog
     disk_locations = [partition.location for partition in partitions_on_disk(context, table)]
-    unsettled = clean_location.unsettled_txns(clean_location.ready_jobs(context), min_open)
+    possibly_unseen_txns = clean_location.list_possibly_unseen_txns(
+        clean_location.ready_jobs(context), min_open
+    )
     reach: list[int] = []
     for root in dict.fromkeys((*locations, *disk_locations)):
         try:
@@ -158,7 +160,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
             removed_paths += paths
             reach.append(forgettable)
             if root in locations:
-                visible_txns = seen_by_all(context.store.valid_txns(), min_open, unsettled)
+                visible_txns = seen_by_all(context.store.valid_txns(), min_open, possibly_unseen_txns)
                 reach.append(_base_write_id(context, table, root, visible_txns))
         except MissingDirectoryError:
             continue
@@ -171,7 +173,7 @@ def _clean_aborted_at(
     context: Context, table: TableDefinition, root: str, min_open: TxnId
 ) -> tuple[list[str], int]:
     plan = clean_location.plan_location_cleaning(context, table, root, None, min_open, aborted_only=True)
-    return clean_location.delete_planned(context, table, root, plan), int(plan.forget_aborted_up_to)
+    return clean_location.delete_planned(context, table, root, plan), int(plan.abort_records_removable_up_to)
 
 
 def _base_write_id(context: Context, table: TableDefinition, root: str, txns: ValidTxnList) -> int:

@@ -52,7 +52,7 @@ def remove_table(context: Context, table: TableDefinition, partitions: Sequence[
     *locations_outside, _ = locations_to_remove(table, partitions)
     for location in locations_outside:
         remove_location(context, location, table.kind)
-    columns = [column.name for column in table.partition_columns]
+    columns = table.partition_column_names
     remove_location(context, table.location, table.kind, columns)
 
 

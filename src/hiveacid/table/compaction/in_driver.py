@@ -25,7 +25,7 @@ from hiveacid.spark.write.arrow_assignments import require_writable
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.locations import Location
 from hiveacid.table.arrow_casts import single_batch
-from hiveacid.table.arrow_read.orc_file import CURRENT, KEY, read_events
+from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, read_events
 from hiveacid.table.arrow_read.scan import Selection, read_batches
 from hiveacid.table.arrow_read.snapshot import (
     EventFile,
@@ -36,21 +36,21 @@ from hiveacid.table.arrow_read.snapshot import (
     row_files,
 )
 from hiveacid.table.context import Context
-from hiveacid.table.write.arrow_staging import Staged, stage_file
-from hiveacid.table.write.driver_reads import LEFT_TO_SPARK
+from hiveacid.table.write.arrow_staging import StagedOutput, stage_file
+from hiveacid.table.write.driver_reads import FALLBACK_ERRORS
 
 _MAX_BYTES = 16 << 20  # of the files
 _MAX_VALUES = (
     20_000_000  # of all columns, NULLs included: they take no bytes in a file, but up to 16 each in memory
 )
 _MAX_ROW_BYTES = 128 << 20  # of the rows in Arrow's memory; as much again is needed to sort and to write them
-_IDS = [*ROW_ID_PARTS, CURRENT]
+_IDS = [*ROW_ID_PARTS, CURRENT_WRITE_ID]
 _ID_SCHEMA = pa.schema(zip(_IDS, [pa.int64(), pa.int32(), pa.int64(), pa.int64()], strict=True))
 
 
 def stage_rows_with_ids(
     context: Context, target: StagingTarget, location: Location, write_ids: ValidWriteIdList, directory: str
-) -> Staged | None:
+) -> StagedOutput | None:
     """Stage the live rows of a location, with their ids, below ``directory``; None if a job has to do that."""
     if not _may_stage(context, target, location):
         return None
@@ -66,9 +66,9 @@ def stage_rows_with_ids(
             return None
         for column in table.columns:
             require_writable(column, rows.column(column.name))
-    except LEFT_TO_SPARK:
+    except FALLBACK_ERRORS:
         return None
-    ids = [*rows.column(ROW_ID).combine_chunks().flatten(), rows.column(CURRENT)]
+    ids = [*rows.column(ROW_ID).combine_chunks().flatten(), rows.column(CURRENT_WRITE_ID)]
     values = rows.select([column.name for column in table.columns]).columns
     names = [staged_column(index) for index in range(len(values))]  # a column may have the name of an id
     keyed = pa.table([*ids, *values], names=[*_IDS, *names])
@@ -83,7 +83,7 @@ def stage_rows_with_ids(
 def _read_rows(context: Context, snapshot: Snapshot) -> Any:
     """Return a table of all live rows with their ids; None if they take too much memory."""
     names = tuple(column.name for column in snapshot.table.columns)
-    selection = Selection(names, row_ids=True, current=True, changing=True)
+    selection = Selection(names, row_ids=True, with_current_write_id=True, for_change=True)
     batches, size = [], 0
     for batch in read_batches(context, snapshot, selection):
         batches.append(batch)
@@ -95,14 +95,14 @@ def _read_rows(context: Context, snapshot: Snapshot) -> Any:
 
 def stage_delete_events(
     context: Context, target: StagingTarget, location: Location, write_ids: ValidWriteIdList, directory: str
-) -> Staged | None:
+) -> StagedOutput | None:
     """Stage the delete events of a location; None if a job has to do that. Leaves out those of aborted transactions."""
     if not _may_stage(context, target, location):
         return None
     files = event_files(context.fs, location)
     if not _fit_memory(context, target, files):
         return None
-    read = [read_events(context.fs, file, write_ids).select([*KEY, CURRENT]) for file in files]
+    read = [read_events(context.fs, file, write_ids).select([*KEY, CURRENT_WRITE_ID]) for file in files]
     events = pa.concat_tables(
         [_ID_SCHEMA.empty_table(), *(part.rename_columns(_IDS).cast(_ID_SCHEMA) for part in read)]
     )
@@ -132,7 +132,7 @@ def _fit_memory(context: Context, target: StagingTarget, files: Sequence[RowFile
 
 def _stage_by_bucket(
     context: Context, rows: Any, kind: StagedKind, directory: str, write: Callable[[Any], StripeBlock]
-) -> Staged:
+) -> StagedOutput:
     """Write a file for each bucket, its rows in key order."""
     files = [
         stage_file(

@@ -16,7 +16,7 @@ from hiveacid.core.compaction.disjoint_files import KeyedFile, files_in_key_orde
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.spark.read.scan import scan
-from hiveacid.spark.read.scan_source import ScanSource, data_directories
+from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write import acid_events
 from hiveacid.spark.write.publish import list_staged_files
@@ -25,7 +25,7 @@ from hiveacid.spark.write.task_reports import add_reports
 from hiveacid.storage.locations import Location
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers
-from hiveacid.table.write.arrow_staging import Staged
+from hiveacid.table.write.arrow_staging import StagedOutput
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def stage_in_order(
     write_ids: ValidWriteIdList,
     footers: Footers,
     directory: str,
-) -> Staged | None:
+) -> StagedOutput | None:
     """Stage the live rows of a location below ``directory`` and return one file for each bucket, in key order.
 
     None if all rows have to be sorted. That is the case if no file is large, if keys overlap or are unknown, if rows
@@ -80,12 +80,12 @@ def _files_without_sorting(location: Location, footers: Footers, large: int) -> 
     ):
         return {}
     files = []
-    for file in (file for directory in data_directories(location) for file in directory.acid_files):
+    for file in (file for directory in location.state.row_directories for file in directory.acid_files):
         footer = footers.files[f"{location.root}/{file.path}"]
         if footer.rows and footer.keys is None:
             return {}
         if footer.rows and footer.keys is not None:
-            files.append(KeyedFile(file.path, file.size, *footer.keys))
+            files.append(KeyedFile(file.path, file.size, footer.keys.low, footer.keys.high))
     chosen = files_in_key_order(files, large)
     return {file.path: file.size for file in files if file.path in chosen}
 

@@ -46,7 +46,7 @@ from hiveacid.table.compaction.report import DataVolume
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import scan_locations
-from hiveacid.table.write.arrow_staging import Staged, stage_empty
+from hiveacid.table.write.arrow_staging import StagedOutput, stage_empty
 from hiveacid.transactions.transaction import Transaction
 
 _ONLY_ONE = "c0"
@@ -267,7 +267,7 @@ def _write_rows(job: RewriteTask, output: str) -> publish.PublishedFiles:
     return published
 
 
-def _stage_without_shuffle(job: RewriteTask, location: Location, directory: str) -> Staged | None:
+def _stage_without_shuffle(job: RewriteTask, location: Location, directory: str) -> StagedOutput | None:
     """Stage rows in the driver, or by copying large files in key order; None if a job has to sort all rows."""
     write_ids = job.plan.write_ids
     staged = in_driver.stage_rows_with_ids(job.context, job.target, location, write_ids, directory)
@@ -284,7 +284,7 @@ def _input_location(job: RewriteTask) -> Location:
     return replace(job.location, state=AcidState(plan.base, plan.deltas, applied, plan.originals))
 
 
-def _stage_by_shuffle(job: RewriteTask, location: Location, directory: str) -> Staged:
+def _stage_by_shuffle(job: RewriteTask, location: Location, directory: str) -> StagedOutput:
     """Stage all rows by a shuffle: sorted, rebalanced, or in any order if rows have no ids."""
     plan, full_acid = job.plan, job.table.kind is TableKind.FULL_ACID
     frame = scan_locations(job.context, job.table, [location], plan.write_ids, job.txn, current=full_acid)

@@ -20,12 +20,11 @@ from hiveacid.orc.footer_summary import FileSummary
 from hiveacid.orc.statistics import ColumnStatistics, StatisticsList
 from hiveacid.orc.tail import ROW
 from hiveacid.spark.predicates.predicate_leaves import Interval, PredicateLeaf
-from hiveacid.spark.read.scan_source import data_directories
 from hiveacid.storage.locations import Location
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers
 
-_MIN_SHARE = 4  # with fewer than one file in four skipped, the memo of the whole scan is worth more
+_MIN_SKIPPED_SHARE = 4  # with fewer than one file in four skipped, the memo of the whole scan is worth more
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 _TEXT = frozenset({"string", "varchar"})
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -50,7 +49,7 @@ def files_to_skip(
     column_ids: dict[tuple[bool, int], list[int | None]] = {}  # there is one recipe for each schema
     skipped, files = [], 0
     for location in locations:
-        acid_files = (file for directory in data_directories(location) for file in directory.acid_files)
+        acid_files = (file for directory in location.state.row_directories for file in directory.acid_files)
         originals = (rows.file for rows in footers.numbered.get(location.root, ()))
         for file in (*acid_files, *originals):
             path = f"{location.root}/{file.path}"
@@ -65,9 +64,9 @@ def files_to_skip(
                     _column_id(summary, footer.recipe, numbers[leaf.column], types[leaf.column])
                     for leaf in leaves
                 ]
-            if not _may_hold(leaves, column_ids[kind], StatisticsList(path, statistics)):
+            if not _may_hold_all(leaves, column_ids[kind], StatisticsList(path, statistics)):
                 skipped.append(path)
-    return frozenset(skipped) if _MIN_SHARE * len(skipped) >= files else frozenset()
+    return frozenset(skipped) if _MIN_SKIPPED_SHARE * len(skipped) >= files else frozenset()
 
 
 def _column_id(summary: FileSummary, recipe: Recipe, number: int, table_type: HiveType) -> int | None:
@@ -112,7 +111,7 @@ def _count_columns(kind: HiveType) -> int:
     return 1
 
 
-def _may_hold(
+def _may_hold_all(
     leaves: Sequence[PredicateLeaf], column_ids: Sequence[int | None], statistics: StatisticsList
 ) -> bool:
     try:

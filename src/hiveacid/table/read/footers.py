@@ -28,7 +28,7 @@ from hiveacid.orc.footer_summary import FileKey, FileSummary, read_summary
 from hiveacid.spark.read.delete_bounds import DeleteBounds, measure_delete_bounds
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.scan_groups import FileFooter
-from hiveacid.spark.read.scan_source import data_directories, files_without_acid_columns
+from hiveacid.spark.read.scan_source import files_without_acid_columns
 from hiveacid.storage.locations import Location, PlanMemo, map_in_threads, memo_of
 from hiveacid.table.context import Context
 from hiveacid.table.read.flushed_files import prepare_readable_part
@@ -88,7 +88,7 @@ def _read_footers(
     data = [
         _FileToRead.of(location, file)
         for location in locations
-        for file in _files(data_directories(location))
+        for file in _files(location.state.row_directories)
     ]
     original_files_by_root = {location.root: list(_original_files(location)) for location in locations}
     originals = [
@@ -142,8 +142,8 @@ def _original_files(location: Location) -> Iterator[tuple[AcidDirectory | None, 
     """Yield the files without row ids of each directory; None is the root."""
     yield None, location.state.originals
     for directory in location.state.row_directories:
-        if directory.raw is not False:
-            yield directory, directory.raw_files
+        if directory.may_lack_acid_columns:
+            yield directory, directory.loaded_files
 
 
 def read_summaries(context: Context, files: Sequence[_FileToRead]) -> dict[str, FileSummary]:

@@ -15,7 +15,6 @@ from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.spark.read.file_index import is_indexed, make_index
 from hiveacid.spark.read.scan_groups import FileGroup, ReadOptions
-from hiveacid.spark.read.scan_source import data_directories
 from hiveacid.storage.locations import Location
 from hiveacid.storage.paths import spark_path
 from hiveacid.table.context import Context
@@ -49,7 +48,7 @@ def _expected_group(locations: Sequence[Location]) -> FileGroup:
     files, sizes = [], []
     for location in locations:
         root = spark_path(location.root)
-        for directory in () if location.state.delete_deltas else data_directories(location):
+        for directory in () if location.state.delete_deltas else location.state.row_directories:
             for file in directory.acid_files if directory.validity is RangeShare.ALL else ():
                 if file.size and file.flush_length_path is None:
                     files.append(f"{root}/{file.path}")

@@ -108,7 +108,7 @@ def inventory_of(
     tops = _TableListing(table.location, listed or ())
     places = []
     for partition in partitions:
-        name = format_partition([c.name for c in table.partition_columns], partition.values)
+        name = format_partition(table.partition_column_names, partition.values)
         entries = tops.below(partition.location)
         if entries is None:
             entries = _list_tree_or_none(access.fs, partition.location)
@@ -116,7 +116,7 @@ def inventory_of(
     locations = {partition.location.rstrip("/") for partition in partitions}
     base = table.location.rstrip("/")
     directories = (entry.path for entry in listed or () if entry.is_dir)
-    named = partition_directories([c.name for c in table.partition_columns], directories)
+    named = partition_directories(table.partition_column_names, directories)
     unknown = tuple(path for path, _ in named if f"{base}/{path}" not in locations)
     beside = tuple(_beside(table, listed or (), locations, frozenset(unknown)))
     return TableInventory(table, snapshot, tuple(places), tuple(partitions), beside, unknown)

@@ -123,10 +123,8 @@ def _foreign(table: TableDefinition, location: Location) -> Iterator[str]:
     yield from (f"{location.root}/{path}" for path in state.foreign if not path.startswith(("_", ".")))
     if table.kind is not TableKind.FULL_ACID:
         return
-    for directory in state.read_directories:
-        if directory.raw is False and len(directory.acid_files) == len(directory.files):
+    for directory in state.directories_to_read:
+        if len(directory.acid_files) == len(directory.files):
             continue
-        read = {*directory.acid_files} if not directory.raw else set()
-        if directory.raw is not False:
-            read |= {*directory.raw_files}
+        read = {*directory.acid_files, *directory.loaded_files}
         yield from (f"{location.root}/{file.path}" for file in directory.files if file not in read)

@@ -94,4 +94,4 @@ def _reuse_result(
 
 
 def _size(location: table_locations.Location) -> int:
-    return 1 + sum(len(directory.files) for directory in location.state.read_directories)
+    return 1 + sum(len(directory.files) for directory in location.state.directories_to_read)

@@ -14,7 +14,7 @@ from hiveacid.config import setting_definitions
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.snapshot.listing import DataFile
-from hiveacid.orc.delete_bitmap import NO_DELETE_KEYS, KeyBounds, build_delete_bitmap, read_delete_keys
+from hiveacid.orc.build_delete_bitmap import NO_DELETE_KEYS, build_delete_bitmap, read_delete_keys
 from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.delete_bounds import DeleteBounds
 from hiveacid.spark.read.scan_groups import partition_key
@@ -69,14 +69,7 @@ def load_delete_bitmap(
         tables = _read(context, list(places.values()))
     except (pa.ArrowException, OSError):
         return None  # if a file is damaged, the join raises the error
-    within: list[KeyBounds] = [
-        (
-            (box.write_id.low, box.bucket.low, box.row_id.low),
-            (box.write_id.high, box.bucket.high, box.row_id.high),
-        )
-        for box in bounds.boxes
-    ]
-    rows = build_delete_bitmap(tables, within)
+    rows = build_delete_bitmap(tables, bounds.boxes)
     lookup = None if rows is None else BitmapLookup.of(context.facts, rows)
     if cacheable:
         size = 1 if rows is None else rows.size_in_memory

@@ -14,12 +14,12 @@ from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
-from hiveacid.spark.predicates.column_conditions import with_char_metadata
+from hiveacid.spark.predicates.column_conditions import table_conjuncts, with_char_metadata
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns
-from hiveacid.spark.session.plan_lifetime import PlanWatch
+from hiveacid.spark.session.plan_lifetime import watch_plan
 from hiveacid.storage.locations import Location, PlanMemo
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
@@ -55,7 +55,7 @@ def extend_lease(context: Context, reader: Transaction, frame: DataFrame) -> Non
     """Let a read lease last as long as the plan of a DataFrame can run."""
     if context.read_leases.holds(reader):
         lease = context.settings.get(setting_definitions.SNAPSHOT_LEASE)
-        context.read_leases.hold(reader, PlanWatch(context.facts, frame, lease))
+        context.read_leases.hold(reader, watch_plan(context.facts, frame, lease))
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,10 @@ def list_snapshot(
     if where is not None:
         # An invalid condition raises its error, with the position, when the rows are filtered by it.
         with suppress(CatalogError, StatementError):
+            conditions = table_conjuncts(context.facts, table, where, alias=alias)
             if partitions is not None:
-                partitions = prune_partitions(context.facts, table, partitions, where, alias=alias)
-            argument = search_argument(context.facts, table, where, alias=alias)
+                partitions = prune_partitions(context.facts, table, partitions, conditions, alias=alias)
+            argument = search_argument(context.facts, table, conditions)
     locations = list_as_of(context, table, partitions, write_ids, txn, as_of)
     warn_of_foreign_files(table, locations, txn)
     return TableSnapshot(context, table, txn, locations, write_ids, argument)

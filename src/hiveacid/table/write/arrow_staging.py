@@ -32,19 +32,19 @@ from hiveacid.spark.write.acid_events import (
     StagingTarget,
     partition_key,
 )
-from hiveacid.spark.write.arrow_assignments import COMPUTED, require_writable
+from hiveacid.spark.write.arrow_assignments import ASSIGNABLE_TYPES, require_writable
 from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.arrow_casts import single_batch
-from hiveacid.table.arrow_read.orc_file import CURRENT
+from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID
 from hiveacid.table.arrow_read.scan import FEW_ROWS, map_in_order, reading_threads
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name
-from hiveacid.table.write.driver_reads import LEFT_TO_SPARK, SelectedRows
+from hiveacid.table.write.driver_reads import FALLBACK_ERRORS, SelectedRows
 
-Staged = tuple[list[StagedFile], TaskReport]
+StagedOutput = tuple[list[StagedFile], TaskReport]
 """Staged files, and the counts that their writers report."""
-Stage = Callable[[StagingTarget, str], Staged]
+StageFiles = Callable[[StagingTarget, str], StagedOutput]
 """Function that writes the delete events and new rows of a statement into a staging directory."""
 _MAX_FILES = 1000  # of one statement
 
@@ -64,7 +64,7 @@ class EventRows:
 
 def stage_events(
     context: Context, events: Iterable[EventRows], target: StagingTarget, directory: str
-) -> Staged:
+) -> StagedOutput:
     """Write one file into ``directory`` for each item of ``events``; several at a time if their rows are many."""
 
     def stage(number: int, event: EventRows) -> StagedFile:
@@ -86,7 +86,7 @@ def _block(event: EventRows, target: StagingTarget) -> StripeBlock:
     columns, codec = target.table.columns, target.options["compression"]
     if event.kind.is_delete:
         write_ids = pa.repeat(pa.scalar(int(target.write_id), pa.int64()), event.rows.num_rows)
-        return write_delete_events(event.rows.append_column(CURRENT, write_ids), columns, codec)
+        return write_delete_events(event.rows.append_column(CURRENT_WRITE_ID, write_ids), columns, codec)
     bucket_property = BucketProperty(1, event.bucket, target.statements[event.kind]).encode()
     keys = RecordKeys(int(target.write_id), bucket_property, 0)
     return write_rows(single_batch(event.rows), columns, keys, codec)
@@ -106,7 +106,7 @@ def stage_file(
     return StagedFile(path, len(data), kind, partition, bucket)
 
 
-def stage_empty(context: Context, target: StagingTarget, directory: str) -> Staged:
+def stage_empty(context: Context, target: StagingTarget, directory: str) -> StagedOutput:
     """Write one file without rows, which makes an empty base visible to every engine."""
     columns = target.table.columns
     empty = single_batch(arrow_schema(columns).empty_table())
@@ -115,7 +115,9 @@ def stage_empty(context: Context, target: StagingTarget, directory: str) -> Stag
     return [file], TaskReport((directory,), 0, 1)
 
 
-def stage_computed_rows(context: Context, rows: Any, target: StagingTarget, directory: str) -> Staged | None:
+def stage_computed_rows(
+    context: Context, rows: Any, target: StagingTarget, directory: str
+) -> StagedOutput | None:
     """Write rows that Spark computed; None if a value cannot be written by Arrow, or more than 1000 files are needed.
 
     ``rows``: an Arrow table with the columns of `changed_rows_for_arrow`; no row id may appear twice.
@@ -125,7 +127,7 @@ def stage_computed_rows(context: Context, rows: Any, target: StagingTarget, dire
             require_writable(column, rows.column(staged_column(index)))
         for index in range(len(target.table.partition_columns)):
             rows.column(partition_key(index)).validate(full=True)  # its bytes are UTF-8
-    except LEFT_TO_SPARK:
+    except FALLBACK_ERRORS:
         return None
     events = list(islice(changed_row_events(rows, target), _MAX_FILES + 1))
     return stage_events(context, events, target, directory) if len(events) <= _MAX_FILES else None
@@ -133,7 +135,7 @@ def stage_computed_rows(context: Context, rows: Any, target: StagingTarget, dire
 
 def can_write(table: TableDefinition) -> bool:
     """Tell whether the driver can take values of all columns from Spark and write them by Arrow."""
-    return all(is_primitive(column.type, COMPUTED) for column in table.columns)
+    return all(is_primitive(column.type, ASSIGNABLE_TYPES) for column in table.columns)
 
 
 def selected_events(verb: str, parts: Sequence[SelectedRows], target: StagingTarget) -> Iterator[EventRows]:

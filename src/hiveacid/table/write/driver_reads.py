@@ -28,7 +28,7 @@ _MAX_DELETED, _MAX_UPDATED = 1_000_000, 300_000  # rows
 _MAX_SELECTED_BYTES = 256 << 20  # of the selected rows in Arrow's memory
 # With a local master the driver has all cores, and Arrow decodes ORC faster than Spark: tables may be larger.
 _LOCAL_FACTOR = 16
-LEFT_TO_SPARK = (StatementError, CatalogError, UnsupportedFeatureError, BadFileError, pa.ArrowException)
+FALLBACK_ERRORS = (StatementError, CatalogError, UnsupportedFeatureError, BadFileError, pa.ArrowException)
 """Errors after which the statement runs as a Spark job, which succeeds or raises a more precise error."""
 
 
@@ -50,11 +50,11 @@ def select_rows(
 ) -> list[SelectedRows] | None:
     """Return the rows that a condition selects; None if they are too many, or Spark could select other rows.
 
-    ``columns``: to read besides ``ROW__ID``: none for a DELETE, all for an UPDATE. Raises an error of `LEFT_TO_SPARK`.
+    ``columns``: to read besides ``ROW__ID``: none for a DELETE, all for an UPDATE. Raises an error of `FALLBACK_ERRORS`.
     """
     if not (where is None or isinstance(where, str)) or not may_read_in_driver(context):
         return None
-    selection, simple = Selection(columns, row_ids=True, changing=True), None
+    selection, simple = Selection(columns, row_ids=True, for_change=True), None
     if where is not None:
         simple = simple_condition(context.facts, table, where, alias)
         if simple is None:
@@ -65,7 +65,7 @@ def select_rows(
         return None
     snapshot, size = listed
     if simple is not None:
-        selection = _filtered(selection, simple.with_values(table, alias))
+        selection = _filtered(selection, simple.with_values(context.facts, table, alias))
     # Reading all columns of a large table only to find too many rows would take long: count them first.
     is_large = size > context.settings.get(setting_definitions.SMALL_CHANGES)
     if columns and is_large and _count(context, snapshot, selection) > _MAX_UPDATED:

@@ -25,7 +25,7 @@ from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write import output_directories
-from hiveacid.table.write.arrow_staging import Stage, Staged, stage_empty
+from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles, stage_empty
 from hiveacid.table.write.constraints import constrain_insert
 from hiveacid.table.write.insert_in_driver import stage_listed_rows
 from hiveacid.table.write.insert_lock_type import insert_lock_type
@@ -113,7 +113,7 @@ def empty_partitions(
     txn: Transaction,
 ) -> None:
     """Remove the rows of partitions by an empty base for each; the caller commits."""
-    names, nothing = [c.name for c in table.partition_columns], empty_rows(context.facts, table)
+    names, nothing = table.partition_column_names, empty_rows(context.facts, table)
     for partition in partitions:
         values = dict(zip(names, partition.values, strict=True))
         write_rows(context, table, nothing, values, replace(options, small=True), txn)
@@ -203,8 +203,8 @@ def write_rows(
     return record_written(outputs, published, inserted, options.verb)
 
 
-def _stage_by_spark(context: Context, rows: DataFrame, *, dynamic: bool, small: bool) -> Stage:
-    def stage(target: StagingTarget, directory: str) -> Staged:
+def _stage_by_spark(context: Context, rows: DataFrame, *, dynamic: bool, small: bool) -> StageFiles:
+    def stage(target: StagingTarget, directory: str) -> StagedOutput:
         reported = stage_insert(target, rows, directory, dynamic=dynamic, small=small)
         return publish.list_staged_files(context.fs, directory, StagedKind.INSERTED, reported), reported
 

@@ -12,7 +12,7 @@ from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.core.suggestions import did_you_mean
-from hiveacid.errors import ConfigError, NoSuchColumnError
+from hiveacid.errors import ConfigError, NoSuchColumnError, StatementError
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.parser.stars import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
@@ -96,16 +96,20 @@ class Merge(Displayed):
         return self._with(WhenClause(MatchKind.TARGET_ONLY, Action.DELETE, condition))
 
     def _with(self, clause: WhenClause) -> Merge:
+        if any(one.when is clause.when and one.condition is None for one in self.clauses):
+            raise StatementError(
+                f"this WHEN {clause.when.value.upper()} clause can never apply: one before it, without a condition, takes all its rows"
+            )
         return replace(self, clauses=(*self.clauses, clause))
 
     def execute(self) -> WriteReport:
         """Run it. Raises MergeCardinalityError if a target row matches more than one source row."""
         if not self.clauses:
             raise ConfigError("MERGE has no WHEN clause")
-        alone = is_exclusive(
+        exclusive = is_exclusive(
             self.context, inserts=any(clause.action is Action.INSERT for clause in self.clauses)
         )
-        return run_with_retry(self.context, self.name, "MERGE", self.joined, self._run, exclusive=alone)
+        return run_with_retry(self.context, self.name, "MERGE", self.joined, self._run, exclusive=exclusive)
 
     def _run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
         clauses = [
@@ -120,11 +124,13 @@ class Merge(Displayed):
                 changes = constrain_changes(self.context, table, changes, _defaulted_columns(table, clauses))
         matches = any(clause.when is MatchKind.MATCHED for clause in clauses)
         check = self.context.settings.get(setting_definitions.MERGE_CARDINALITY_CHECK) and matches
-        mixed = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in clauses}
+        updates_and_inserts = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in clauses}
         stage = stage_by_spark(self.context, changes, check_cardinality=check, small=sides.small)
         if sides.in_driver:
             stage = stage_in_driver(self.context, changes, stage)
-        return write_changes(self.context, table, txn, stage, "MERGE", mixed=mixed)
+        return write_changes(
+            self.context, table, txn, stage, "MERGE", updates_and_inserts=updates_and_inserts
+        )
 
     def _sides(self, table: TableDefinition, txn: Transaction, plan: MergePlan) -> _Sides:
         """Return target and source for the join; a large target is reduced to rows that the source may match."""
@@ -133,8 +139,8 @@ class Merge(Displayed):
             source = computed_once(source)
             matching = matching_rows(context, table, txn, plan, source)
             if matching is not None:
-                small = matching.joined_rows <= _SMALL
-                in_driver = matching.unique and can_write_in_driver(context, table, source)
+                small = matching.input_rows <= _SMALL
+                in_driver = matching.source_keys_unique and can_write_in_driver(context, table, source)
                 return _Sides(matching.target, source, small, in_driver)
         snapshot = list_snapshot(context, table, txn)
         rows = snapshot.scan(changing=True)

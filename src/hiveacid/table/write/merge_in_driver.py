@@ -24,21 +24,21 @@ from hiveacid.orc.stored_values import arrow_type
 from hiveacid.spark.formats.driver_frames import (
     ROUND_TRIP_TYPES,
     broadcast_rows,
+    collect_as_arrow,
     computed_bytes,
     empty_frame,
     estimated_bytes,
 )
 from hiveacid.spark.parser.lexer import tokenize
-from hiveacid.spark.session.capabilities import ARROW_FRAMES
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import StagingTarget, changed_rows_for_arrow
 from hiveacid.spark.write.changed_rows import MergePlan
 from hiveacid.spark.write.merge_narrowing import can_narrow, equal_columns
 from hiveacid.table.arrow_read.scan import Selection, output_schema
 from hiveacid.table.context import Context
-from hiveacid.table.write.arrow_staging import Stage, Staged, can_write, stage_computed_rows
+from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles, can_write, stage_computed_rows
 from hiveacid.table.write.driver_reads import (
-    LEFT_TO_SPARK,
+    FALLBACK_ERRORS,
     SelectedRows,
     may_read_in_driver,
     read_selected,
@@ -61,12 +61,13 @@ _Keys: TypeAlias = Sequence[tuple[str, Any]]
 class MatchingRows:
     """Target rows that the source may match, with the needed columns.
 
-    ``joined_rows``: number of these and of the source's rows. ``unique``: a target row matches one source row at most.
+    ``input_rows``: number of these rows plus number of the source's rows. ``source_keys_unique``: no two rows of the source
+    have the same key, so that a target row matches at most one.
     """
 
     target: DataFrame
-    joined_rows: int
-    unique: bool
+    input_rows: int
+    source_keys_unique: bool
 
 
 def may_read_target_in_driver(
@@ -74,25 +75,24 @@ def may_read_target_in_driver(
 ) -> bool:
     """Tell whether the source is small and the driver may read the target's columns that the statement needs.
 
-    Only with a local master: on a cluster, a lost executor takes its part of the computed source along.
+    Only with a local master: on a cluster, a part of the computed source is lost with its executor, and Spark cannot compute it again.
     """
     try:
         return (
             context.facts.local
-            and context.facts.version >= ARROW_FRAMES
             and may_read_in_driver(context)
             and can_narrow(plan)
             and not any(_NEEDS_SCAN.search(str(expression)) for expression in plan.expressions())
             and all(is_primitive(column.type, ROUND_TRIP_TYPES) for column in _needed_columns(table, plan))
             and estimated_bytes(source) <= _MAX_SOURCE_BYTES
         )
-    except LEFT_TO_SPARK:
+    except FALLBACK_ERRORS:
         return False
 
 
 def _needed_columns(table: TableDefinition, plan: MergePlan) -> list[Column]:
     names = set(_target_names(plan))
-    columns = (*table.columns, *table.partition_columns)
+    columns = table.all_columns
     return [column for column in columns if plan.keeps(column) or column.name in names]
 
 
@@ -122,8 +122,8 @@ def matching_rows(
     ]
     if not pairs:
         return None
-    frame: Any = source.select(*[quote_name(pair.source) for pair in pairs]).limit(_MAX_ROWS + 1)
-    values = frame.toArrow()
+    frame = source.select(*[quote_name(pair.source) for pair in pairs]).limit(_MAX_ROWS + 1)
+    values = collect_as_arrow(context.facts, frame)
     if values.num_rows > _MAX_ROWS:
         return None
     names = tuple(types)
@@ -132,8 +132,8 @@ def matching_rows(
         for index, pair in enumerate(pairs)
     ]
     try:
-        parts = _read_matching(context, table, txn, Selection(names, row_ids=True, changing=True), keys)
-    except LEFT_TO_SPARK:
+        parts = _read_matching(context, table, txn, Selection(names, row_ids=True, for_change=True), keys)
+    except FALLBACK_ERRORS:
         return None
     if parts is None:
         return None
@@ -152,7 +152,7 @@ def _read_matching(
     if listed is None:
         return None
     snapshot, _ = listed
-    names = [column.name for column in table.partition_columns]
+    names = table.partition_column_names
     selections = (
         (files, _with_keys(selection, keys_in_partition(keys, dict(zip(names, files.values, strict=True)))))
         for files in snapshot.partitions
@@ -168,18 +168,20 @@ def _with_keys(selection: Selection, keys: _Keys) -> Selection:
 
 
 def keys_in_partition(keys: _Keys, partition: Mapping[str, Any]) -> _Keys:
-    """Return the keys of the source rows that can match rows of a partition, without its partition columns.
+    """Keep the keys of the source rows that can match rows of a partition, and drop the partition columns from them.
 
     Arrow hashes all keys anew for each stripe. With the keys of one partition that takes a fraction of the time.
     ``partition``: an Arrow scalar for each partition column.
     """
-    here = None
+    in_partition = None
     for name, values in keys:
         if name in partition:
             equal = pc.equal(values, partition[name])
-            here = equal if here is None else pc.and_(here, equal)
-    others = [(name, values) for name, values in keys if name not in partition]
-    return others if here is None else [(name, values.filter(here)) for name, values in others]
+            in_partition = equal if in_partition is None else pc.and_(in_partition, equal)
+    stored_keys = [(name, values) for name, values in keys if name not in partition]
+    if in_partition is None:
+        return stored_keys
+    return [(name, values.filter(in_partition)) for name, values in stored_keys]
 
 
 def _are_unique(keys: Any) -> bool:
@@ -194,16 +196,15 @@ def can_write_in_driver(context: Context, table: TableDefinition, source: DataFr
     return can_write(table) and computed_bytes(context.facts, source) <= _MAX_COMPUTED_BYTES
 
 
-def stage_in_driver(context: Context, changes: DataFrame, by_spark: Stage) -> Stage:
+def stage_in_driver(context: Context, changes: DataFrame, by_spark: StageFiles) -> StageFiles:
     """Return the stage that takes changed rows from Spark and writes them by Arrow.
 
     ``changes``: one row at most for each target row. ``by_spark``: the stage if `stage_computed_rows` returns None.
     """
 
-    def stage(target: StagingTarget, directory: str) -> Staged:
+    def stage(target: StagingTarget, directory: str) -> StagedOutput:
         with translate_errors():
-            frame: Any = changed_rows_for_arrow(target, changes)
-            rows = frame.toArrow()
+            rows = collect_as_arrow(context.facts, changed_rows_for_arrow(target, changes))
         return stage_computed_rows(context, rows, target, directory) or by_spark(target, directory)
 
     return stage

@@ -119,8 +119,10 @@ class OutputDirectories:
         ]
 
 
-def change_statement_ids(txn: Transaction, level: LayoutLevel, *, mixed: bool) -> dict[StagedKind, int]:
-    """Take statement ids for an UPDATE, DELETE or MERGE. ``mixed``: a MERGE that may update and insert.
+def change_statement_ids(
+    txn: Transaction, level: LayoutLevel, *, updates_and_inserts: bool
+) -> dict[StagedKind, int]:
+    """Take statement ids for an UPDATE, DELETE or MERGE. ``updates_and_inserts``: a MERGE that may update and insert.
 
     At level hive4 the order is that of Hive 4: delete events, then new versions, then inserted rows.
 
@@ -131,7 +133,7 @@ def change_statement_ids(txn: Transaction, level: LayoutLevel, *, mixed: bool) -
     id. Rows of one bucket with different statement ids would get two writers of one file.
 
     Delete events may have the id of new rows: they name rows of older write ids or of earlier statements, never rows
-    beside them. With ``mixed``, the delete events of updates are staged as `StagedKind.REPLACED`. They need another directory
+    beside them. With ``updates_and_inserts``, the delete events of updates are staged as `StagedKind.REPLACED`. They need another directory
     than those of `StagedKind.DELETE`, and so another statement id.
     """
     if level is LayoutLevel.HIVE4:
@@ -142,7 +144,7 @@ def change_statement_ids(txn: Transaction, level: LayoutLevel, *, mixed: bool) -
                 strict=True,
             )
         )
-    if mixed:
+    if updates_and_inserts:
         first, second = txn.next_statements(2)
         return {StagedKind.INSERTED: first, StagedKind.REPLACED: first, StagedKind.DELETE: second}
     return dict.fromkeys(

@@ -12,11 +12,12 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema.types import Primitive, is_primitive, parse_type
+from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.formats.driver_frames import collect_as_arrow
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.predicates.subquery_values import subquery_of
-from hiveacid.spark.session.capabilities import ARROW_FRAMES, SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.table.arrow_read.conditions import SUBQUERY_STARTS, Condition, parse_condition
 from hiveacid.table.arrow_read.truth import ANYTHING, Truth, membership
@@ -25,7 +26,6 @@ from hiveacid.table.arrow_read.truth import ANYTHING, Truth, membership
 _EXACT_TYPES = frozenset(
     {"tinyint", "smallint", "int", "bigint", "decimal", "string", "varchar", "boolean", "date"}
 )
-_TEXTS = frozenset({"string", "varchar"})
 # Spark compares decimals of at most 18 digits with each other and with whole numbers without rounding.
 _EXACT_DIGITS = 18
 # The meaning of double quotes, backslashes, ${variables} and numbers with an exponent depends on Spark's settings. Numbers
@@ -48,13 +48,12 @@ class SimpleCondition:
     condition: Condition
     subquery: DataFrame | None = None
 
-    def with_values(self, table: TableDefinition, alias: str | None) -> Condition:
+    def with_values(self, facts: SparkFacts, table: TableDefinition, alias: str | None) -> Condition:
         """Compute the subquery and return the exact filter. Raises UnsupportedFeatureError for too many values."""
         if self.subquery is None:
             return self.condition
-        frame: Any = self.subquery.limit(_MAX_VALUES + 1)
         with translate_errors():
-            values = frame.toArrow().column(0)
+            values = collect_as_arrow(facts, self.subquery.limit(_MAX_VALUES + 1)).column(0)
         if len(values) > _MAX_VALUES:
             raise UnsupportedFeatureError(f"the subquery has more than {_MAX_VALUES} values")
         return parse_condition(
@@ -82,7 +81,7 @@ def simple_condition(
         return None
     subquery = None
     if own_text != where:
-        if facts.version < ARROW_FRAMES or not facts.classic:
+        if not facts.classic:
             return None
         subquery = subquery_of(facts, table, where, alias or table.name.name)
         if subquery is None:
@@ -112,14 +111,12 @@ def _without_subqueries(where: str) -> str:
 
 def _selects_as_spark(facts: SparkFacts, table: TableDefinition, where: str, condition: Condition) -> bool:
     """Tell whether Spark selects the same rows, with the types of these columns and the settings of the session."""
-    types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
+    types = {column.name: column.type for column in table.all_columns}
     if not all(_is_exact(types[name]) for name in condition.columns):
         return False
-    if "'" in where and not all(is_primitive(types[name], _TEXTS) for name in condition.columns):
-        # Without ANSI mode Spark compares some numbers and dates with a text as texts, or with NULL if the text does not fit.
-        ansi = str(facts.spark.conf.get("spark.sql.ansi.enabled"))
-        if ansi.lower() != "true":
-            return False
+    # Without ANSI mode Spark compares some numbers and dates with a text as texts, or with NULL if the text does not fit.
+    if condition.parses_texts and str(facts.spark.conf.get("spark.sql.ansi.enabled")).lower() != "true":
+        return False
     return not _PMOD.search(where) or facts.means_builtin_pmod()
 
 

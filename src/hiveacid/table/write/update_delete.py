@@ -25,7 +25,7 @@ from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
-from hiveacid.table.write.arrow_staging import Stage, Staged, selected_events, stage_events
+from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles, selected_events, stage_events
 from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
@@ -146,7 +146,7 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
     return values_by_column
 
 
-def _stage_selected(context: Context, verb: str, parts: Sequence[SelectedRows]) -> Stage:
+def _stage_selected(context: Context, verb: str, parts: Sequence[SelectedRows]) -> StageFiles:
     """Return the stage that writes the events of selected rows by Arrow."""
     return lambda target, directory: stage_events(
         context, selected_events(verb, parts, target), target, directory
@@ -160,14 +160,14 @@ def stage_by_spark(
     check_cardinality: bool = False,
     size: int | None = None,
     small: bool = False,
-) -> Stage:
-    """Return a `Stage` that writes changed rows in one Spark job.
+) -> StageFiles:
+    """Return a `StageFiles` that writes changed rows in one Spark job.
 
     ``check_cardinality``: fail if a target row of a MERGE has several matches. ``size``: for an UPDATE, the bytes of the
     largest partition with changed rows. ``small``: one task is enough.
     """
 
-    def stage(target: StagingTarget, directory: str) -> Staged:
+    def stage(target: StagingTarget, directory: str) -> StagedOutput:
         groups = decide_row_groups(
             size,
             context.settings.get(setting_definitions.WRITE_FILE_SIZE),
@@ -191,17 +191,19 @@ def write_changes(
     context: Context,
     table: TableDefinition,
     txn: Transaction,
-    stage: Stage,
+    stage: StageFiles,
     verb: str,
     *,
-    mixed: bool = False,
+    updates_and_inserts: bool = False,
 ) -> WriteReport:
     """Stage and publish delete events and new rows; the caller commits.
 
-    ``verb``: the statement, for the table's history. ``mixed``: a MERGE that may both update and insert rows.
+    ``verb``: the statement, for the table's history. ``updates_and_inserts``: a MERGE that may both update and insert rows.
     """
     write_id = txn.write_id(table.name)
-    statements = output_directories.change_statement_ids(txn, context.layout_level(table), mixed=mixed)
+    statements = output_directories.change_statement_ids(
+        txn, context.layout_level(table), updates_and_inserts=updates_and_inserts
+    )
     partitions = output_directories.known_partitions(context, table, txn)
     outputs = output_directories.OutputDirectories(context, table, txn, partitions, write_id, statements)
     txn.on_abort(outputs.remove)

@@ -17,12 +17,11 @@ from hiveacid.core.schema.types import is_primitive
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.spark.formats.expressions import Expression
-from hiveacid.spark.session.capabilities import ARROW_FRAMES
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.arrow_assignments import COMPUTED, compute_assignments
+from hiveacid.spark.write.arrow_assignments import ASSIGNABLE_TYPES, compute_assignments
 from hiveacid.table.context import Context
 from hiveacid.table.write.constraints import columns_set_to_default, limits_rows
-from hiveacid.table.write.driver_reads import LEFT_TO_SPARK, SelectedRows, select_rows
+from hiveacid.table.write.driver_reads import FALLBACK_ERRORS, SelectedRows, select_rows
 from hiveacid.transactions.transaction import Transaction
 
 # Subqueries may be large, and functions such as input_file_name() are about Spark's scan.
@@ -35,7 +34,7 @@ def rows_to_delete(
     """Return the rows that a DELETE selects; None if the statement has to be a job."""
     try:
         return select_rows(context, table, txn, where, alias, ())
-    except LEFT_TO_SPARK:
+    except FALLBACK_ERRORS:
         return None
 
 
@@ -58,7 +57,7 @@ def rows_to_update(
         if selected is None:
             return None
         return _with_new_values(context, table, selected, assignments, alias)
-    except LEFT_TO_SPARK:
+    except FALLBACK_ERRORS:
         return None
 
 
@@ -68,10 +67,9 @@ def _can_take_new_values(
     """Tell whether the driver may take the new values from Spark and write them by Arrow."""
     types = {column.name: column.type for column in table.columns}
     return (
-        context.facts.version >= ARROW_FRAMES
-        and table.bucketing is None
+        table.bucketing is None
         and all(isinstance(value, str) and not _NEEDS_SCAN.search(value) for value in assignments.values())
-        and all(is_primitive(types[name], COMPUTED) for name in assignments)
+        and all(is_primitive(types[name], ASSIGNABLE_TYPES) for name in assignments)
         and not columns_set_to_default(assignments)
         and not limits_rows(context, table)
     )
@@ -85,7 +83,7 @@ def _with_new_values(
     alias: str | None,
 ) -> list[SelectedRows]:
     """Return the selected rows with the new values that Spark computes."""
-    schema = arrow_schema((*table.columns, *table.partition_columns))
+    schema = arrow_schema(table.all_columns)
     rows = pa.concat_tables([schema.empty_table(), *(part.rows.select(schema.names) for part in selected)])
     with translate_errors():
         computed = compute_assignments(context.facts, table, rows, assignments, alias or table.name.name)

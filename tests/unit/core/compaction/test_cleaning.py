@@ -14,7 +14,7 @@ def plan(
     txns: str = COMMITTED,
     top: int = 9,
     min_open: int = 51,
-    unsettled: tuple[int, ...] = (),
+    possibly_unseen_txns: tuple[int, ...] = (),
     aborted_only: bool = False,
 ) -> CleaningPlan:
     entries = [
@@ -27,7 +27,7 @@ def plan(
         {"base_5": '{"thisFileVersion":"0","dataFormat":"compacted"}'},
         high_watermark=WriteId(top),
         min_open_txn_id=TxnId(min_open),
-        unsettled=frozenset(map(TxnId, unsettled)),
+        possibly_unseen_txns=frozenset(map(TxnId, possibly_unseen_txns)),
         aborted_only=aborted_only,
     )
 
@@ -48,7 +48,7 @@ def test_after_a_major_compaction_everything_below_goes_bases_first() -> None:
     )
     assert deleted(found) == ["base_1_v3", "base_2", "delta_3_3_0", "delete_delta_4_4_1", "delta_4_4_0"]
     assert {deletion.reason for deletion in found.deletions} == {DeletionReason.OBSOLETE}
-    assert (found.postponed, found.history_from, found.forget_aborted_up_to) == ((), 9, 9)
+    assert (found.postponed, found.history_from, found.abort_records_removable_up_to) == ((), 9, 9)
 
 
 def test_after_a_minor_compaction_history_is_kept() -> None:
@@ -69,7 +69,7 @@ def test_nothing_goes_while_a_reader_does_not_see_the_compaction() -> None:
 
 def test_a_later_compaction_that_a_reader_may_not_see_does_not_count_yet() -> None:
     paths = ("delta_1_1_0", "delta_2_2_0", "delta_1_5_v20", "base_5_v30")
-    found = plan(*paths, top=5, unsettled=(30,))
+    found = plan(*paths, top=5, possibly_unseen_txns=(30,))
     assert deleted(found) == ["delta_1_1_0", "delta_2_2_0"]
     assert found.postponed == ("delta_1_5_v20",)
     assert deleted(plan(*paths, top=5)) == ["delta_1_1_0", "delta_1_5_v20", "delta_2_2_0"]
@@ -92,23 +92,23 @@ def test_directories_of_aborted_writers_and_compactions_go() -> None:
     )
     assert deleted(found) == ["base_4", "delta_1_2_v30", "delta_3_3_0"]
     assert {deletion.reason for deletion in found.deletions} == {DeletionReason.ABORTED}
-    assert found.forget_aborted_up_to == 9
+    assert found.abort_records_removable_up_to == 9
 
 
 def test_aborted_rows_in_a_streamed_delta_are_remembered() -> None:
     """C13, HIVE-24481: an id is not forgotten while its rows are on disk."""
     found = plan("delta_2_5", "delta_7_7_0", write_ids="9:9223372036854775807::4,7")
     assert deleted(found) == ["delta_7_7_0"]
-    assert found.forget_aborted_up_to == 3
+    assert found.abort_records_removable_up_to == 3
     compacted = plan("delta_2_5", "delta_2_9_v20", write_ids="9:9223372036854775807::4,7")
     assert deleted(compacted) == ["delta_2_5"]
-    assert compacted.forget_aborted_up_to == 9
+    assert compacted.abort_records_removable_up_to == 9
 
 
 def test_aborted_rows_in_a_streamed_delta_that_ends_above_the_watermark_are_remembered() -> None:
     found = plan("delta_4_7", "delta_1_1_0", write_ids="7:6:6,7:4", top=5)
     assert deleted(found) == []
-    assert found.forget_aborted_up_to == 3
+    assert found.abort_records_removable_up_to == 3
 
 
 def test_open_writers_are_left_alone() -> None:

@@ -49,26 +49,3 @@ def test_other_versions_are_refused(bad: int) -> None:
 def test_numbers_that_do_not_fit_are_refused(bad: BucketProperty) -> None:
     with pytest.raises(ConfigError):
         bad.encode()
-
-
-def test_a_bucket_above_4095_borrows_the_unused_statement_bits() -> None:
-    # 5000 = 1 * 4096 + 904; one statement takes one bit, so the upper part begins at bit 1
-    encoded = BucketProperty(1, 5000, 0).encode(max_statement_id=0)
-    assert encoded == 1 << 29 | 904 << 16 | 1 << 1
-    assert decode(encoded).bucket == 904
-    # statements 0..5 take three bits
-    assert BucketProperty(1, 5000, 5).encode(max_statement_id=5) == 1 << 29 | 904 << 16 | 1 << 3 | 5
-
-
-def test_the_overflow_is_bounded_by_the_statement_bits_left() -> None:
-    top = (1 << 23) - 1
-    assert BucketProperty(1, top).encode(max_statement_id=1) == 1 << 29 | 4095 << 16 | 2047 << 1
-    for bucket, highest in ((top + 1, 1), (4096, 4095), (4096, 2048), (1, 4096)):
-        with pytest.raises(ConfigError):
-            BucketProperty(1, bucket).encode(max_statement_id=highest)
-    with pytest.raises(ConfigError):
-        BucketProperty(1, 1, 3).encode(max_statement_id=2)
-
-
-def test_buckets_that_fit_are_encoded_alike_whatever_the_highest_statement() -> None:
-    assert BucketProperty(1, 4095, 1).encode(max_statement_id=1) == BucketProperty(1, 4095, 1).encode()

@@ -46,7 +46,7 @@ def look(
 
 
 def read(found: ChangedState) -> list[str]:
-    return [directory.path for directory in found.state.read_directories]
+    return [directory.path for directory in found.state.directories_to_read]
 
 
 def test_where_rows_were_only_added_nothing_else_is_read() -> None:

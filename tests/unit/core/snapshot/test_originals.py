@@ -49,7 +49,7 @@ def test_copies_count_in_the_order_of_their_names_as_texts() -> None:
 
 def test_a_directory_gives_its_write_id_and_its_statement() -> None:
     loaded = DeltaName(False, WriteId(7), WriteId(7), 3)
-    delta = AcidDirectory(loaded.format(), loaded, (), RangeShare.ALL, raw=None)
+    delta = AcidDirectory(loaded.format(), loaded, (), RangeShare.ALL, may_lack_acid_columns=True)
     assert numbered({f"{delta.path}/000001_0": 5}, delta) == {f"{delta.path}/000001_0": (7, BUCKET_1 | 3, 0)}
-    base = AcidDirectory("base_0000009", BaseName(WriteId(9)), (), RangeShare.ALL, raw=None)
+    base = AcidDirectory("base_0000009", BaseName(WriteId(9)), (), RangeShare.ALL, may_lack_acid_columns=True)
     assert numbered({"base_0000009/000000_0": 5}, base) == {"base_0000009/000000_0": (9, BUCKET_0, 0)}

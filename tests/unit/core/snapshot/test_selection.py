@@ -203,7 +203,7 @@ def test_s11_originals_are_sorted_by_path_as_text_and_union_directories_belong_t
         "000001_0",
         "HIVE_UNION_SUBDIR_1/000000_0",
     ]
-    assert [file.path for file in found.deltas[0].raw_files] == [
+    assert [file.path for file in found.deltas[0].loaded_files] == [
         "delta_1_1_0/HIVE_UNION_SUBDIR_1/000000_0",
         "delta_1_1_0/HIVE_UNION_SUBDIR_2/000000_0",
     ]
@@ -269,10 +269,10 @@ def test_s14_flush_lengths_go_with_their_files_in_streamed_deltas_only() -> None
 
 
 @pytest.mark.parametrize(
-    ("paths", "raw"),
+    ("paths", "may_lack"),
     [
-        (("delta_2_2_0/000000_0", "delta_2_2_0/000001_0"), None),
-        (("base_2/000000_0",), None),
+        (("delta_2_2_0/000000_0", "delta_2_2_0/000001_0"), True),
+        (("base_2/000000_0",), True),
         (("delta_2_2_0/bucket_00000",), False),
         (("delta_2_2_0/bucket_00000", "delta_2_2_0/000002_0"), False),
         (("delta_2_2_0/000000_0", "delta_2_2_0/_orc_acid_version"), False),
@@ -285,11 +285,11 @@ def test_s14_flush_lengths_go_with_their_files_in_streamed_deltas_only() -> None
 )
 def test_s15_loaded_files_are_told_by_name_or_left_to_their_schema(
     paths: tuple[str, ...],
-    raw: bool | None,  # noqa: FBT001 - the expected value
+    may_lack: bool,  # noqa: FBT001 - the expected value
 ) -> None:
     found = state(*paths)
     (directory,) = [*([found.base] if found.base else []), *found.deltas, *found.delete_deltas]
-    assert directory.raw is raw
+    assert directory.may_lack_acid_columns is may_lack
 
 
 def test_s16_attempt_ids_are_accepted_and_other_files_kept_apart() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import ConfigError, NoSuchColumnError, ParseError
-from hiveacid.table.arrow_read.conditions import condition_of, parse_condition
+from hiveacid.table.arrow_read.conditions import condition_from_arrow, parse_condition
 
 TYPES = {"i": "int", "s": "string", "d": "date", "t": "timestamp", "b": "boolean", "z": "struct<a:int>"}
 TABLE = TableDefinition(
@@ -83,6 +83,6 @@ def test_columns_by_number_are_refused_because_a_read_has_others() -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("s", pa.string())])
     for expression in (pc.field(0) == 7, (pc.field("a") == 1) & pc.field(1).is_valid()):
         with pytest.raises(ConfigError, match="number"):
-            condition_of(expression, schema)
+            condition_from_arrow(expression, schema)
     for text in ("FieldPath(0)", 'x"FieldPath(0)', "\\"):
-        assert condition_of(pc.field("s") == text, schema).columns == ("s",)
+        assert condition_from_arrow(pc.field("s") == text, schema).columns == ("s",)

@@ -34,7 +34,7 @@ _UNREADABLE = (
 )
 
 
-class Refusal(Exception):  # noqa: N818 - becomes an error of hiveacid in ``client``
+class Refusal(Exception):  # noqa: N818 - becomes an error of hiveacid in ``failover_client``
     """The metastore answered with one of its exceptions; ``kind`` is the exception's name."""
 
     def __init__(self, method: str, kind: str, message: str) -> None:
@@ -79,7 +79,7 @@ class ThriftConnection:
         from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated  # noqa: PLC0415
 
         self.server = server
-        self._patience = address.timeout
+        self._answer_timeout = address.timeout
         self._methods = methods
         self.process = os.getpid()
         self._socket = _connected(server, address)
@@ -105,7 +105,7 @@ class ThriftConnection:
         arguments = signature.arguments(**dict(zip(names, values, strict=True)))
         answer = signature.answer()
         try:
-            self._timed.expect(self._patience if within is None else within)
+            self._timed.expect(self._answer_timeout if within is None else within)
             self._send(method, arguments)
             kind = self._received(method, answer)
         except NotSentError as error:

@@ -24,22 +24,21 @@ from hiveacid.stores.hms.thrift.connection import (
     require_library,
 )
 from hiveacid.stores.hms.thrift.protocol import METHODS
-from hiveacid.stores.lifetimes import Lifetimes
+from hiveacid.stores.retry_deadlines import RetryDeadlines
 
 logger = logging.getLogger(__name__)
 
 ROUNDS = 3
 """Rounds over all servers before a call fails, about two seconds with the pauses.
 
-Each further server adds a round, because a server that hangs takes the time of the others. While a transaction of this client
-is open, rounds follow until it is about to expire.
+Each further server adds a round, because a server that hangs takes the time of the others. If this client has open
+transactions, it goes on beyond these rounds until the last of them is about to expire.
 """
 _PAUSE, _DOUBLINGS = 0.5, 2  # seconds, doubled at each round; at most so many times
 _MAX_IDLE = 4
-_SHORT = frozenset(
-    {"getVersion", "get_config_value", "heartbeat_txn_range"}
-)  # a healthy server answers at once
-_LONGEST_SHORT = 30.0  # seconds
+# A healthy server answers these at once.
+_FAST_METHODS = frozenset({"getVersion", "get_config_value", "heartbeat_txn_range"})
+_MAX_FAST_TIMEOUT = 30.0  # seconds
 _KINDS: Mapping[str, type[errors.HiveAcidError]] = MappingProxyType(
     {
         "NoSuchTxnException": errors.NoSuchTransactionError,
@@ -70,18 +69,18 @@ class MetastoreClient:
         require_library()
         self._address = address
         self._clock = clock
-        self.lifetimes = Lifetimes(clock)
+        self.retry_deadlines = RetryDeadlines(clock)
         self._lock = threading.Lock()
         self._idle: list[ThriftConnection] = []
-        self.patience = min(address.timeout, _LONGEST_SHORT)  # for the answers of short calls, in seconds
-        self._first = 0  # the server that answered last
+        self.fast_call_timeout = min(address.timeout, _MAX_FAST_TIMEOUT)  # seconds
+        self._preferred_server = 0  # the server that answered last
 
     def __str__(self) -> str:
         """Return the URL."""
         return str(self._address)
 
     def call(self, method: str, *values: Any) -> Any:
-        """Call a method of ``methods.METHODS``; return its answer.
+        """Call a method of ``protocol.METHODS``; return its answer.
 
         A refusal of the metastore becomes an error of hiveacid (:func:`_as_error`). A call that may not be repeated is
         sent once: CommitStateUnknownError if its answer was lost. StoreUnavailableError where no server answers;
@@ -92,7 +91,7 @@ class MetastoreClient:
         trouble: Exception | None = None
         rounds = ROUNDS + len(self._address.servers) - 1
         for turn in count():
-            remaining = self.lifetimes.remaining() if turn >= rounds else 0.0
+            remaining = self.retry_deadlines.remaining() if turn >= rounds else 0.0
             if turn >= rounds and not remaining:
                 break
             if turn == rounds:
@@ -103,7 +102,7 @@ class MetastoreClient:
             if turn:
                 self._clock.sleep(_PAUSE * 2 ** min(turn - 1, _DOUBLINGS) * random.uniform(0.5, 1.0))  # noqa: S311 - a pause
             try:
-                return self._once(method, values)
+                return self._try_call(method, values)
             except Unreachable as error:
                 trouble = error
             except LostAnswer as error:
@@ -118,84 +117,86 @@ class MetastoreClient:
             f"the metastore {self} does not answer to {method}: {trouble}"
         ) from trouble
 
-    def _once(self, method: str, values: tuple[Any, ...]) -> Any:
-        wire = self._borrow()
+    def _try_call(self, method: str, values: tuple[Any, ...]) -> Any:
+        connection = self._borrow_connection()
         try:
-            answer = wire.call(method, *values, within=self.patience if method in _SHORT else None)
+            answer = connection.call(
+                method, *values, within=self.fast_call_timeout if method in _FAST_METHODS else None
+            )
         except Refusal as refusal:
-            self._return(wire)
+            self._return(connection)
             raise _as_error(refusal) from None
         except UnknownMethod:
-            self._return(wire)
+            self._return(connection)
             raise errors.UnsupportedFeatureError(
                 f"the metastore {self} does not know the call {method}: it is of another version"
             ) from None
         except LostAnswer:
-            wire.close()
-            self._avoid_server(wire.server)
+            connection.close()
+            self._avoid_server(connection.server)
             raise
         except BaseException:  # an answer may still arrive, and must not be read as that of another call
-            wire.close()
+            connection.close()
             raise
-        self._return(wire)
+        self._return(connection)
         return answer
 
-    def _borrow(self) -> ThriftConnection:
+    def _borrow_connection(self) -> ThriftConnection:
         """Return a live connection: an idle one, or a new one to the first server that accepts it."""
-        while (idle := self._take_idle()) is not None:
+        while (idle := self._pop_idle_connection()) is not None:
             if idle.process == os.getpid() and idle.alive():
                 return idle
             idle.close()
-        return self._connected()
+        return self._open_connection()
 
     def _avoid_server(self, server: tuple[str, int]) -> None:
         """Close the idle connections to a server that did not answer, and try other servers first."""
         with self._lock:
             idle = [connection for connection in self._idle if connection.server == server]
             self._idle = [connection for connection in self._idle if connection.server != server]
-            if self._address.servers[self._first] == server:
-                self._first = (self._first + 1) % len(self._address.servers)
+            if self._address.servers[self._preferred_server] == server:
+                self._preferred_server = (self._preferred_server + 1) % len(self._address.servers)
         for connection in idle:
             connection.close()
 
-    def _take_idle(self) -> ThriftConnection | None:
+    def _pop_idle_connection(self) -> ThriftConnection | None:
         with self._lock:
             return self._idle.pop() if self._idle else None
 
-    def _connected(self) -> ThriftConnection:
+    def _open_connection(self) -> ThriftConnection:
         servers = self._address.servers
         failures: list[Unreachable | errors.StoreError] = []
         for index in range(len(servers)):
-            number = (self._first + index) % len(servers)
+            number = (self._preferred_server + index) % len(servers)
             try:
-                wire = ThriftConnection(servers[number], self._address)
+                connection = ThriftConnection(servers[number], self._address)
             except (
                 Unreachable,
                 errors.StoreError,
             ) as error:  # a refusal: another server may have another principal
                 failures.append(error)
                 continue
-            self._first = number
-            return wire
+            self._preferred_server = number
+            return connection
         if all(
             isinstance(failure, errors.StoreError) for failure in failures
         ):  # then it is of no use to try again
             raise failures[-1]
         raise Unreachable("; ".join(map(str, failures)))
 
-    def _return(self, wire: ThriftConnection) -> None:
+    def _return(self, connection: ThriftConnection) -> None:
         with self._lock:
             if len(self._idle) < _MAX_IDLE:
-                self._idle.append(wire)
+                self._idle.append(connection)
                 return
-        wire.close()
+        connection.close()
 
     def close(self) -> None:
         """Close the idle connections; a later call opens new ones."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for wire in idle:
-            wire.close()
+        for connection in idle:
+            connection.close()
 
 
 def _as_error(refusal: Refusal) -> errors.HiveAcidError:

@@ -58,7 +58,7 @@ class MetastoreTransactions:
         sent = self.clock.now()
         answer = self.client.call("open_txns", request)
         opened = tuple(TxnId(checked_id(txn_id)) for txn_id in sorted(answer.txn_ids))
-        self.client.lifetimes.opened(opened, self._own_timeout or self._limits.txn_timeout, sent)
+        self.client.retry_deadlines.opened(opened, self._own_timeout or self._limits.txn_timeout, sent)
         return opened
 
     def valid_txns(self) -> ValidTxnList:
@@ -153,8 +153,10 @@ class MetastoreTransactions:
             missing |= answer.nosuch or set()
             ended = {*map(TxnId, aborted), *map(TxnId, missing)}
             # at once: the call for the next run may fail
-            self.client.lifetimes.record_heartbeat({i for i in txn_ids if low <= i <= high} - ended, sent)
-            self.client.lifetimes.ended(ended)
+            self.client.retry_deadlines.record_heartbeat(
+                {i for i in txn_ids if low <= i <= high} - ended, sent
+            )
+            self.client.retry_deadlines.ended(ended)
         return HeartbeatAnswer(tuple(map(TxnId, sorted(aborted))), tuple(map(TxnId, sorted(missing))))
 
     def show_transactions(self) -> tuple[TransactionRow, ...]:

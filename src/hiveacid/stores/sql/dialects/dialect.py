@@ -28,12 +28,11 @@ class Durability(Enum):
     """Durability of a commit: the writes that a power cut may lose.
 
     FULL: nothing. WITH_CLIENT: work of a client that would have died with the store (an embedded store lives
-    on its clients' machine; a server does not, so there it is FULL). HARMLESS: no reader relies on it.
+    on its clients' machine; a server does not, so there it is FULL).
     """
 
     FULL = auto()
     WITH_CLIENT = auto()
-    HARMLESS = auto()
 
 
 class ErrorKind(Enum):
@@ -119,12 +118,12 @@ class Dialect(ABC):
         True locks a key exclusively, False shares it with other transactions that gave False.
         """
 
-    def lock_exclusively(self, connection: Connection, key: str) -> None:
-        """Hold the exclusive lock ``key`` until the commit, even across DDL."""
-        self.serialise(connection, {key: True})
+    def lock_schema(self, connection: Connection) -> None:
+        """Hold an exclusive lock on the schema until the commit, even across DDL."""
+        self.serialise(connection, {"schema": True})
 
-    def release_exclusive_lock(self, connection: Connection, key: str) -> None:  # noqa: B027 - most need nothing
-        """Release the exclusive lock ``key`` if the commit does not do it."""
+    def unlock_schema(self, connection: Connection) -> None:  # noqa: B027 - most need nothing
+        """Release the lock on the schema if the commit does not do it."""
 
     def is_already_applied(self, error: DBAPIError) -> bool:  # noqa: ARG002 - for those where DDL cannot be rolled back
         """Tell whether a schema step failed because an interrupted migration had applied it."""
@@ -179,6 +178,13 @@ def _returning_ids(insert: Insert) -> ReturningInsert[Any]:
 _COUNT = text("UPDATE hiveacid_counters SET value = value + 1 WHERE name = :name RETURNING value")
 
 
-def key_number(key: str) -> int:
-    """Return a stable number for a key: 31 bits of the key below a constant high half of this project."""
-    return 0x6869_7665 << 31 | zlib.crc32(key.encode()) >> 1
+def number_keys(keys: Mapping[str, bool], count: int = 1 << 31) -> list[tuple[int, bool]]:
+    """Return keys as stable numbers in ascending order, each with whether one of its keys is exclusive.
+
+    A number has 31 bits of the key, modulo ``count``, below a constant high half of this project.
+    """
+    numbered: dict[int, bool] = {}
+    for key, exclusive in keys.items():
+        number = 0x6869_7665 << 31 | (zlib.crc32(key.encode()) >> 1) % count
+        numbered[number] = numbered.get(number, False) or exclusive
+    return sorted(numbered.items())

@@ -11,15 +11,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, bindparam, create_engine, event, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import Dialect as SqlalchemyDialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from hiveacid.core.model import TableName
-from hiveacid.errors import ConfigError
-from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, database_now, key_number
+from hiveacid.errors import ConfigError, StoreUnavailableError
+from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, database_now, number_keys
 from hiveacid.stores.sql.dialects.tls import mariadb_context
 from hiveacid.stores.sql.table_names import table_parameters
 
@@ -94,23 +94,27 @@ class MariadbDialect(Dialect):
 
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
         """Lock a counter row for each key, always in the same order."""
-        numbered: dict[str, bool] = {}
-        for key, exclusive in keys.items():
-            name = f"key {key_number(key) % _KEYS}"
-            numbered[name] = numbered.get(name, False) or exclusive
-        for name, exclusive in sorted(numbered.items()):
+        for number, exclusive in number_keys(keys, _KEYS):
+            name = f"key {number}"
             statement = _HOLD if exclusive else _SHARE
             if connection.scalar(statement, {"name": name}) is None:
                 connection.execute(_MAKE_KEY, {"name": name})
                 connection.scalar(statement, {"name": name})
 
-    def lock_exclusively(self, connection: Connection, key: str) -> None:
-        """Take a named lock, which belongs to the session and survives the commits of DDL."""
-        connection.execute(_GET_LOCK, {"key": f"hiveacid {key}"})
+    def lock_schema(self, connection: Connection) -> None:
+        """Take a named lock, which belongs to the session and survives the commits of DDL.
 
-    def release_exclusive_lock(self, connection: Connection, key: str) -> None:
+        Raises StoreUnavailableError after ten minutes.
+        """
+        if connection.scalar(_GET_LOCK) != 1:
+            raise StoreUnavailableError(
+                "another client has been changing the schema of the transaction store for ten minutes: wait until it has "
+                "ended, or end its connection to the server"
+            )
+
+    def unlock_schema(self, connection: Connection) -> None:
         """Release the named lock."""
-        connection.execute(_RELEASE_LOCK, {"key": f"hiveacid {key}"})
+        connection.execute(_RELEASE_LOCK)
 
     def is_already_applied(self, error: DBAPIError) -> bool:
         """Tell by the error number. DDL commits by itself, so an interrupted step has left its first statements."""
@@ -162,8 +166,8 @@ _SET_IDS = text("UPDATE hiveacid_counters SET value = :top WHERE name = 'transac
 _HOLD = text("SELECT value FROM hiveacid_counters WHERE name = :name FOR UPDATE")
 _SHARE = text("SELECT value FROM hiveacid_counters WHERE name = :name LOCK IN SHARE MODE")
 _MAKE_KEY = text("INSERT IGNORE INTO hiveacid_counters (name, value) VALUES (:name, 0)")
-_GET_LOCK = text("SELECT GET_LOCK(:key, 600)").bindparams(bindparam("key"))
-_RELEASE_LOCK = text("SELECT RELEASE_LOCK(:key)").bindparams(bindparam("key"))
+_GET_LOCK = text("SELECT GET_LOCK('hiveacid schema', 600)")  # seconds
+_RELEASE_LOCK = text("SELECT RELEASE_LOCK('hiveacid schema')")
 
 
 def _code(error: DBAPIError) -> int | None:

@@ -17,7 +17,7 @@ from hiveacid.stores.sql.dialects.dialect import (
     ErrorKind,
     database_now,
     joined_ids,
-    key_number,
+    number_keys,
 )
 from hiveacid.stores.sql.dialects.tls import check_postgres
 
@@ -58,10 +58,9 @@ class PostgresDialect(Dialect):
         event.listen(engine, "connect", _prepare)
         return engine
 
-    def begin(self, connection: Connection, durability: Durability) -> None:
+    def begin(self, connection: Connection, durability: Durability) -> None:  # noqa: ARG002 - always full
         """Begin with read committed: after a wait for a lock, the next statement sees the other transaction's changes."""
-        relaxed = "; SET LOCAL synchronous_commit TO off" if durability is Durability.HARMLESS else ""
-        self.run(connection, f"BEGIN ISOLATION LEVEL READ COMMITTED{relaxed}")
+        self.run(connection, "BEGIN ISOLATION LEVEL READ COMMITTED")
 
     def pipeline(
         self, connection: Connection, steps: Sequence[tuple[str, Mapping[str, Any]]]
@@ -87,7 +86,7 @@ class PostgresDialect(Dialect):
 
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
         """Take advisory locks, always in the same order."""
-        numbered = sorted({key_number(key): exclusive for key, exclusive in sorted(keys.items())}.items())
+        numbered = number_keys(keys)
         calls = ", ".join(
             f"pg_advisory_xact_lock{'' if exclusive else '_shared'}(:key{index})"
             for index, (_, exclusive) in enumerate(numbered)

@@ -87,7 +87,7 @@ def _flag(parameters: Mapping[str, str], name: str) -> bool:
 
 
 def _single(url: URL) -> dict[str, str]:
-    """Return the options that begin with ``ssl``, and ``service``. Raises ConfigError for an option given twice."""
+    """Return the options that are given once. Raises ConfigError if one that begins with ``ssl`` is given twice."""
     parameters = {}
     for name, value in url.query.items():
         if not isinstance(value, str):

@@ -26,7 +26,7 @@ from hiveacid.core.transactions.states import LOCK, TRANSACTION, TransactionStat
 from hiveacid.ports.locks import LockAnswer
 from hiveacid.ports.transactions import Begun, Start, TxnKind, Written
 from hiveacid.stores.sql.dialects import Dialect
-from hiveacid.stores.sql.dialects.dialect import key_number
+from hiveacid.stores.sql.dialects.dialect import number_keys
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, txns
 from hiveacid.stores.sql.table_names import table_parameters
 from hiveacid.stores.sql.transactions.lock_queue import keys_of
@@ -58,7 +58,7 @@ def begin(
     if lock is None:
         steps.append((_OPEN.format(free="", asked=_NOT_ASKED), parameters))
     else:
-        keys = sorted((key_number(key), exclusive) for key, exclusive in keys_of(start.locks).items())
+        keys = number_keys(keys_of(start.locks))
         steps.append((_hold(tuple(exclusive for _, exclusive in keys)), _numbered(keys)))
         requested = {
             "type": lock.type.value,

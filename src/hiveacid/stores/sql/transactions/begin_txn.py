@@ -16,9 +16,9 @@ from hiveacid.stores.sql.transactions import begin_commit_pipelined
 from hiveacid.stores.sql.transactions.lock_queue import enqueue, keys_of
 from hiveacid.stores.sql.transactions.open_txns import insert_txns, open_parameters
 from hiveacid.stores.sql.transactions.snapshots import (
+    raise_settled_counter,
     read_snapshot_row,
     record_moment,
-    settle_and_list,
     snapshot_of_row,
 )
 from hiveacid.stores.sql.transactions.write_ids import assign_write_ids, write_id_lists
@@ -35,9 +35,9 @@ class BeginTxn(SqlBase):
         database, sent, limits = self._database, self._clock.now(), self._limits
         parameters = open_parameters(database, limits, client, 1, kind)
         begun, row = _begin(database, start, parameters)
-        database.lifetimes.opened([begun.txn_id], limits.txn_timeout, sent)
+        database.retry_deadlines.opened([begun.txn_id], limits.txn_timeout, sent)
         if row is not None:  # it need not be in the same transaction
-            settle_and_list(database, row)
+            raise_settled_counter(database, row)
         return begun
 
 

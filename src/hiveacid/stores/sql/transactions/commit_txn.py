@@ -82,7 +82,7 @@ class CommitTxn(SqlBase):
             )
             if refused is not None:
                 raise refused
-        database.lifetimes.ended([txn_id])
+        database.retry_deadlines.ended([txn_id])
 
 
 def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -> None:
@@ -110,7 +110,7 @@ def _end_read(database: Database, txn_id: TxnId) -> bool:
     parameters = {"txn_id": txn_id, "now": database.now()}
     answer = database.write_statement(
         lambda connection: connection.execute(_END_READ, parameters).rowcount,
-        Durability.HARMLESS,
+        Durability.WITH_CLIENT,
         repeatable=True,
     )
     return bool(answer)

@@ -51,8 +51,8 @@ class AbortTxns(SqlBase):
             aborted += [txn_id for txn_id in chunk if states.get(txn_id) == TransactionState.ABORTED]
             ended_states = None, TransactionState.COMMITTED
             missing += [txn_id for txn_id in chunk if states.get(txn_id) in ended_states]
-        database.lifetimes.record_heartbeat(set(txn_ids) - {*aborted, *missing}, sent)
-        database.lifetimes.ended([*aborted, *missing])
+        database.retry_deadlines.record_heartbeat(set(txn_ids) - {*aborted, *missing}, sent)
+        database.retry_deadlines.ended([*aborted, *missing])
         return HeartbeatAnswer(tuple(aborted), tuple(missing))
 
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
@@ -68,7 +68,7 @@ class AbortTxns(SqlBase):
             return tuple(open_ids)
 
         aborted = write_exactly_once(self._database, work, Durability.WITH_CLIENT)
-        self._database.lifetimes.ended(txn_ids)
+        self._database.retry_deadlines.ended(txn_ids)
         return aborted
 
     def abort_timed_out(self) -> tuple[TxnId, ...]:
@@ -119,7 +119,7 @@ class AbortTxns(SqlBase):
 def _beat(database: Database, txn_ids: Sequence[TxnId]) -> int:
     parameters = {"ids": txn_ids, "now": database.now()}
     return database.write_statement(
-        lambda connection: connection.execute(_BEAT, parameters).rowcount, Durability.HARMLESS
+        lambda connection: connection.execute(_BEAT, parameters).rowcount, Durability.WITH_CLIENT
     )
 
 

@@ -56,7 +56,7 @@ class OpenTxns(SqlBase):
             opened = database.write_statement(
                 lambda connection: insert_txns(database, connection, parameters), Durability.WITH_CLIENT
             )
-        database.lifetimes.opened(opened, limits.txn_timeout, sent)
+        database.retry_deadlines.opened(opened, limits.txn_timeout, sent)
         return opened
 
     def seed_txns(self, high_watermark: TxnId) -> None:

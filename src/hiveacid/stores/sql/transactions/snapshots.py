@@ -63,7 +63,7 @@ class Snapshots(SqlBase):
             raise refusal_errors.not_open(txn_id, row.state or TransactionState.UNKNOWN, row.reason, row.code)
         if row.moment != row.sequence and not row.has_written:
             noted = self._database.write_statement(
-                lambda connection: record_moment(connection, txn_id, row.sequence), Durability.HARMLESS
+                lambda connection: record_moment(connection, txn_id, row.sequence), Durability.WITH_CLIENT
             )
             if not noted:
                 answer = self._database.read(
@@ -72,14 +72,14 @@ class Snapshots(SqlBase):
                 raise refusal_errors.not_open(
                     txn_id, answer.state or TransactionState.UNKNOWN, answer.reason, answer.code
                 )
-        return settle_and_list(self._database, row)
+        raise_settled_counter(self._database, row)
+        return snapshot_of_row(row)
 
     def valid_txns(self) -> ValidTxnList:
         """Return the present snapshot."""
-        return settle_and_list(
-            self._database,
-            self._database.read(lambda connection: read_snapshot_row(self._database, connection, TxnId(0))),
-        )
+        row = self._database.read(lambda connection: read_snapshot_row(self._database, connection, TxnId(0)))
+        raise_settled_counter(self._database, row)
+        return snapshot_of_row(row)
 
     def min_open_txn_id(self) -> TxnId:
         """Return the lowest id that is open or just being opened; if there is none, the next one."""
@@ -116,7 +116,7 @@ _STATE = select(txns.c.state).where(txns.c.id == bindparam("txn_id"))
 
 
 def read_snapshot_row(database: Database, connection: Connection, txn_id: TxnId) -> Any:
-    """Return the row from which :func:`snapshot_of_row` and :func:`settle_and_list` make a snapshot."""
+    """Return the row from which :func:`snapshot_of_row` makes a snapshot."""
     return connection.execute(_snapshot_query(gaps=database.dialect.ids_may_gap), {"txn_id": txn_id}).one()
 
 
@@ -178,15 +178,14 @@ def _lowest(*, gaps: bool) -> Executable:
     return select(*columns)
 
 
-def settle_and_list(database: Database, row: Any) -> ValidTxnList:
-    """Convert a row of :func:`read_snapshot_row` to a snapshot; raise the counter SETTLED if it is far behind."""
+def raise_settled_counter(database: Database, row: Any) -> None:
+    """Raise the counter SETTLED to the first gap in a row of :func:`read_snapshot_row` if it is far behind."""
     if database.dialect.ids_may_gap:
         up_to = min((before for before, _ in _gaps_of(row)), default=int(row.top))
         if up_to > row.settled + _FAR_BEHIND:
             database.write_statement(
-                lambda connection: connection.execute(_SETTLE, {"to": up_to}), Durability.HARMLESS
+                lambda connection: connection.execute(_SETTLE, {"to": up_to}), Durability.WITH_CLIENT
             )
-    return snapshot_of_row(row)
 
 
 def snapshot_of_row(row: Any) -> ValidTxnList:

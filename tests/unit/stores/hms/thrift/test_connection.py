@@ -108,7 +108,7 @@ def test_a_metastore_says_its_time_out_of_transactions(
     server = start(lambda name, _: {"success": "4.0.1" if name == "getVersion" else said})
     store = MetastoreStore(f"thrift://127.0.0.1:{server.port}")
     assert store.txn_timeout() == seconds
-    assert store.client.patience == (1 if seconds == 1 else 30)
+    assert store.client.fast_call_timeout == (1 if seconds == 1 else 30)
     store.close()
 
 
@@ -183,8 +183,8 @@ def test_a_heartbeat_waits_less_than_other_calls(start: Callable[..., Server]) -
     silent, other = start(wait), start(lambda *_: {"success": BEATEN})
     servers = (("127.0.0.1", silent.port), ("127.0.0.1", other.port))
     client = MetastoreClient(MetastoreAddress(servers, timeout=600), ManualClock())
-    assert client.patience * len(servers) < 100  # Hive's 300 s, of which a third may have passed
-    client.patience = 0.2
+    assert client.fast_call_timeout * len(servers) < 100  # Hive's 300 s, of which a third may have passed
+    client.fast_call_timeout = 0.2
     client.call("heartbeat_txn_range", protocol.HeartbeatTxnRangeRequest(min=1, max=1))
     assert (silent.calls, other.calls) == (["heartbeat_txn_range"],) * 2
     free.set()

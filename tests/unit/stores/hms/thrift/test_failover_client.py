@@ -160,14 +160,14 @@ def test_calls_are_repeated_until_the_open_transaction_is_about_to_expire(
     server = start(lambda *_: next(answers, HANG_UP))
     clock = ManualClock()
     one = MetastoreClient(MetastoreAddress((("127.0.0.1", server.port),), timeout=20), clock)
-    one.lifetimes.opened([TxnId(7)], 300, clock.now())
+    one.retry_deadlines.opened([TxnId(7)], 300, clock.now())
     begin = clock.now()
     assert one.call("getVersion") == "4.0.1"
     with pytest.raises(StoreUnavailableError):
         one.call("getVersion")
     assert 260 <= (clock.now() - begin) / 1000 <= 280
-    one.lifetimes.opened([TxnId(8)], 300, clock.now())
-    one.lifetimes.ended([TxnId(8)])
+    one.retry_deadlines.opened([TxnId(8)], 300, clock.now())
+    one.retry_deadlines.ended([TxnId(8)])
     calls = len(server.calls)
     with pytest.raises(StoreUnavailableError):
         one.call("getVersion")

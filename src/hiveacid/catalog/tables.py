@@ -1,4 +1,4 @@
-"""Databases, tables and partitions: create, alter, drop, truncate, adopt."""
+"""Tables and their partitions: create, alter, drop, truncate."""
 
 from __future__ import annotations
 
@@ -10,40 +10,31 @@ from hiveacid import errors
 from hiveacid.catalog.convert import convert, target_kind
 from hiveacid.catalog.naming_rules import (
     check_bucket_count,
-    check_database_location,
     check_location,
     check_name,
 )
 from hiveacid.catalog.property_rules import check_entries, check_properties, refuse_reserved
 from hiveacid.config.property_definitions import (
-    ADOPTED_INVALID,
-    ADOPTED_TXN,
     BUCKETING_VERSION,
-    HISTORY_FROM,
     LAST_DDL_TIME,
+    LAYOUT_LEVEL,
+    ORC_COMPRESS,
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
-from hiveacid.core.format.names import BaseName
-from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import (
-    LAST_SEED,
     Column,
-    DatabaseDefinition,
     Partition,
     TableDefinition,
     TableKind,
     TableName,
-    TxnId,
-    WriteId,
 )
 from hiveacid.core.schema.partitions import matching_partitions
-from hiveacid.core.schema.storage_formats import supported_file_kind
+from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.write.column_casts import empty_rows
-from hiveacid.storage.locations import list_layout
 from hiveacid.storage.paths import absolute
 from hiveacid.table.cleaning.clean_location import record_history_start
 from hiveacid.table.cleaning.removal import (
@@ -53,56 +44,18 @@ from hiveacid.table.cleaning.removal import (
     remove_table,
     require_listable,
 )
+from hiveacid.table.codec_and_writer_options import orc_codec
 from hiveacid.table.context import Context, all_tables
 from hiveacid.table.definition import alter, check_definition, exclusive_name, exclusive_table
 from hiveacid.table.partitions import (
     partition_name,
     partitions_of,
-    partitions_on_disk,
     static_values,
 )
 from hiveacid.table.write.insert import InsertOptions, empty_partitions, write_rows
 from hiveacid.transactions.transaction import Transaction
 
 Spec = Mapping[str, object]
-
-
-def create_database(context: Context, database: DatabaseDefinition, *, if_not_exists: bool = False) -> None:
-    """Create a database below the warehouse (``name.db``) or at its location.
-
-    Raises AlreadyExistsError, CatalogError (a name or location that cannot be).
-    """
-    if context.catalog.get_database(database.name) is not None and if_not_exists:
-        return
-    check_name("a database called", database.name)
-    location = absolute(database.location or f"{context.warehouse}/{database.name}.db")
-    check_database_location(location, context)
-    context.catalog.create_database(replace(database, location=location))
-
-
-def drop_database(context: Context, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-    """Drop an empty database or, with ``cascade``, a database and its tables and views.
-
-    Nothing is dropped if the files of one table cannot be listed.
-    """
-    if context.catalog.get_database(name) is None:
-        if if_exists:
-            return
-        raise errors.NoSuchDatabaseError(f"database {name} does not exist")
-    if name == "default":
-        raise errors.CatalogError("the database default cannot be dropped")
-    tables, views = context.catalog.list_tables(name), context.catalog.list_views(name)
-    if (tables or views) and not cascade:
-        names = (*tables, *views)
-        kinds = "tables and views" if views else "tables"
-        raise errors.CatalogError(f"database {name} holds {len(names)} {kinds} ({names[0]} …): use CASCADE")
-    for definition in filter(None, (context.catalog.get_table(TableName(name, table)) for table in tables)):
-        _require_removable(context, definition, partitions_of(context, definition) or ())
-    for view in views:
-        context.catalog.drop_view(TableName(name, view))
-    for table in tables:
-        drop_table(context, TableName(name, table))
-    context.catalog.drop_database(name)
 
 
 def default_location(context: Context, name: TableName) -> str:
@@ -145,10 +98,17 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     target_kind(replace(table, properties=()), dict(table.properties))  # raises for unknown values
     check_definition(definition)
     check_bucket_count(definition)
+    _check_codec(context, definition)
     if definition.kind is not TableKind.PLAIN:
         supported_file_kind(definition)  # refuses what no statement could read or write
         require_unoccupied(context, definition.location)
     return definition
+
+
+def _check_codec(context: Context, table: TableDefinition) -> None:
+    """Raise UnsupportedFeatureError for a codec that Hive 3.1 cannot read, in a table of its layout level."""
+    if ORC_COMPRESS.of(table) and file_kind(table.storage) is FileKind.ORC:
+        orc_codec(table, context.settings)
 
 
 def require_unoccupied(context: Context, location: str) -> None:
@@ -191,13 +151,13 @@ def drop_table(context: Context, name: TableName, *, if_exists: bool = False) ->
         raise errors.NoSuchTableError(f"table {name} does not exist")
     with exclusive_table(context, name) as (table, _):
         partitions = partitions_of(context, table) or ()
-        _require_removable(context, table, partitions)
+        require_removable(context, table, partitions)
         context.catalog.drop_table(name)
         if not table.external:
             remove_table(context, table, partitions)
 
 
-def _require_removable(context: Context, table: TableDefinition, partitions: Sequence[Partition]) -> None:
+def require_removable(context: Context, table: TableDefinition, partitions: Sequence[Partition]) -> None:
     """Raise StorageError if DROP TABLE could not list what it deletes; an external table keeps its files."""
     if not table.external:
         require_listable(context, locations_to_remove(table, partitions))
@@ -220,7 +180,10 @@ def set_properties(context: Context, name: TableName, changes: Mapping[str, str]
 
     def edit(table: TableDefinition) -> TableDefinition:
         check_properties(table, changes)
-        return table.with_properties(dict(changes))
+        changed = table.with_properties(dict(changes))
+        if {ORC_COMPRESS.name, LAYOUT_LEVEL.name}.intersection(map(str.lower, changes)):
+            _check_codec(context, changed)
+        return changed
 
     alter(context, name, edit)
 
@@ -347,92 +310,3 @@ def truncate(
         if table.kind is TableKind.PLAIN:
             require_listable(context, [partition.location for partition in chosen])
         empty_partitions(context, table, chosen, options, txn)
-
-
-def adopt(
-    context: Context,
-    table: TableDefinition,
-    write_ids: ValidWriteIdList | None,
-    txns: ValidTxnList | None,
-) -> None:
-    """Register a directory that another engine wrote as a table, without changing any file.
-
-    ``write_ids``: its open ids count as aborted, because their writers cannot commit in this store. None: the highest
-    write id on disk is the high watermark, and no id is open or aborted. ``txns``: directories of compactions that it
-    does not list as committed are ignored. None: every ``_v`` directory counts as committed.
-
-    Creates the database if it is missing. Raises MissingDirectoryError, AlreadyExistsError.
-    """
-    if not context.store.maintained_by_hiveacid():
-        raise errors.UnsupportedFeatureError(
-            f"{table.name} cannot be adopted into a Hive Metastore, which cannot record which of its directories are "
-            "valid: adopt it into a store of hiveacid's own (warehouse=), and move it from there by hiveacid migrate"
-        )
-    if not context.fs.exists(table.location):
-        raise errors.MissingDirectoryError("the table's directory does not exist", path=table.location)
-    check_name("a table called", table.name.name)
-    if context.catalog.get_database(table.name.database) is None:
-        create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
-    with exclusive_name(context, table.name):  # no writer may take a write id before the list is seeded
-        _adopt(context, table, write_ids, txns)
-
-
-def _adopt(
-    context: Context, table: TableDefinition, write_ids: ValidWriteIdList | None, txns: ValidTxnList | None
-) -> None:
-    check_location(table.location, context, table.name)
-    if context.catalog.get_table(table.name) is not None:
-        raise errors.AlreadyExistsError(f"table {table.name} exists already")
-    partitions = partitions_on_disk(context, table)
-    roots = [p.location for p in partitions] if table.partition_columns else [table.location]
-    highest, base, visible = _ids_on_disk(context, roots)
-    visibility = max(visible, default=0)
-    invalid = sorted(txn_id for txn_id in visible if txns is not None and not txns.is_valid(TxnId(txn_id)))
-    properties = dict(table.properties) | {ADOPTED_TXN.name: str(visibility), HISTORY_FROM.name: str(base)}
-    if invalid:
-        properties[ADOPTED_INVALID.name] = ",".join(map(str, invalid))
-    adopted = replace(table, properties=tuple(sorted(properties.items())))
-    check_definition(adopted)
-    context.catalog.create_table(adopted)
-    try:
-        context.catalog.add_partitions(table.name, partitions)
-        if table.kind is not TableKind.PLAIN:
-            _seed(context, table.name, write_ids, WriteId(highest), visibility, txns)
-    except BaseException:
-        context.catalog.drop_table(table.name)  # a table without its write ids would show no rows
-        raise
-
-
-def _seed(
-    context: Context,
-    name: TableName,
-    write_ids: ValidWriteIdList | None,
-    highest: WriteId,
-    visibility: int,
-    txns: ValidTxnList | None,
-) -> None:
-    context.store.seed_txns(TxnId(max(visibility, int(txns.high_watermark) if txns else 0)))
-    if write_ids is not None:
-        lost = tuple(sorted({*write_ids.open, *write_ids.aborted}))
-        context.store.seed_write_ids(name, write_ids.high_watermark, lost)
-    elif highest:
-        context.store.seed_write_ids(name, highest, ())
-
-
-def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[int]]:
-    """Return the highest write id of all directories, that of all bases, and all visibility transaction ids."""
-    write_id = base = 0
-    visible: set[int] = set()
-    for root in roots:
-        for directory in list_layout(context.fs, root).directories:
-            name = directory.name
-            if max(*name.span, name.visibility_txn_id) > LAST_SEED:
-                raise errors.BadDirectoryNameError(
-                    f"a table with ids above {LAST_SEED} cannot be taken over: too few ids would remain for new writes",
-                    path=f"{root}/{directory.path}",
-                )
-            write_id = max(write_id, int(name.span[1]))
-            base = max(base, int(name.write_id)) if isinstance(name, BaseName) else base
-            if name.visibility_txn_id:
-                visible.add(int(name.visibility_txn_id))
-    return write_id, base, visible

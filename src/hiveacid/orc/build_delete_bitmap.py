@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from hiveacid.core.compaction.disjoint_files import Key
+from hiveacid.core.format.record_keys import KeyBox
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.errors import FormatError
 from hiveacid.orc.arrow_arrays import are_valid, row_numbers
@@ -44,8 +44,6 @@ _WORD_BITS = 64
 _CHUNK_SIZES = (9, 12, 15)  # binary logarithms of the row ids in a chunk
 _CHUNK_ENTRY_BITS = 32  # memory of one entry in the table of chunks
 _SPARE_WRITE_ID_BITS, _SPARE_PAGE_BITS = 10, 16  # room for later write ids, which costs next to nothing
-KeyBounds = tuple[Key, Key]
-"""Two keys: the lowest and the highest value of each key part."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ def read_delete_keys(data: bytes, valid: ValidWriteIdList | None) -> Any:
     return read_delete_events(data, valid).select([*_KEY_COLUMNS])
 
 
-def build_delete_bitmap(partitions: Iterable[Any], bounds: Sequence[KeyBounds]) -> DeleteBitmap | None:
+def build_delete_bitmap(partitions: Iterable[Any], bounds: Sequence[KeyBox]) -> DeleteBitmap | None:
     """Return the bitmap of the keys of some partitions (`read_delete_keys`); None if it would be too large.
 
     Raises FormatError for a key outside all ``bounds``: scans skip the lookup for files outside them.
@@ -323,12 +321,12 @@ def _offset_table(length: int, positions: Any, step: int) -> Any:
     return pa.Array.from_buffers(pa.int32(), length, [None, pa.py_buffer(values)])
 
 
-def _require_within(columns: Sequence[Any], bounds: Sequence[KeyBounds]) -> None:
+def _require_within(columns: Sequence[Any], bounds: Sequence[KeyBox]) -> None:
     in_any = None
-    for low, high in bounds:
+    for box in bounds:
         in_this = None
-        for column, least, most in zip(columns, low, high, strict=True):
-            in_range = pc.and_(pc.greater_equal(column, least), pc.less_equal(column, most))
+        for column, part in zip(columns, box.parts, strict=True):
+            in_range = pc.and_(pc.greater_equal(column, part.low), pc.less_equal(column, part.high))
             in_this = in_range if in_this is None else pc.and_(in_this, in_range)
         in_any = in_this if in_any is None else pc.or_(in_any, in_this)
     if in_any is None or not pc.all(in_any, skip_nulls=False).as_py():

@@ -12,7 +12,7 @@ _SHARE = 0.9
 """Part of a transaction's timeout during which calls to the store are repeated; the rest is left for the answer."""
 
 
-class Lifetimes:
+class RetryDeadlines:
     """Time for which it is useful to try to reach a store again: until shortly before transactions expire.
 
     A transaction that has expired here may still be open in the store, because the store's clock decides. Several

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog import ddl
+from hiveacid.catalog import databases, tables
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.sql.execute.context import ExecutionContext
@@ -17,13 +17,13 @@ def create_database(execution: ExecutionContext, statement: definitions.CreateDa
     database = DatabaseDefinition(
         statement.name, statement.location or "", statement.comment, statement.properties
     )
-    ddl.create_database(execution.context, database, if_not_exists=statement.if_not_exists)
+    databases.create_database(execution.context, database, if_not_exists=statement.if_not_exists)
 
 
 def drop_database(execution: ExecutionContext, statement: definitions.DropDatabase) -> None:
     """DROP DATABASE; if it was the current one, ``default`` becomes the current database."""
     context = execution.context
-    ddl.drop_database(context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade)
+    databases.drop_database(context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade)
     if context.database == statement.name:
         execution.use("default")
 
@@ -38,35 +38,35 @@ def drop_table(execution: ExecutionContext, statement: definitions.DropTable) ->
     name = statement.table.resolve(execution.context.database)
     if not statement.if_exists:
         execution.find(statement.table)
-    ddl.drop_table(execution.context, name, if_exists=statement.if_exists)
+    tables.drop_table(execution.context, name, if_exists=statement.if_exists)
 
 
 def rename_table(execution: ExecutionContext, statement: definitions.RenameTable) -> None:
     """ALTER TABLE RENAME; a new name without a database stays in the table's own."""
     name = execution.find(statement.table)
-    ddl.rename_table(execution.context, name, statement.new_name.resolve(name.database))
+    tables.rename_table(execution.context, name, statement.new_name.resolve(name.database))
 
 
 def add_columns(execution: ExecutionContext, statement: definitions.AddColumns) -> None:
     """ALTER TABLE ADD COLUMNS."""
-    ddl.add_columns(execution.context, execution.find(statement.table), statement.columns)
+    tables.add_columns(execution.context, execution.find(statement.table), statement.columns)
 
 
 def set_properties(execution: ExecutionContext, statement: definitions.SetTableProperties) -> None:
     """ALTER TABLE SET TBLPROPERTIES."""
-    ddl.set_properties(execution.context, execution.find(statement.table), dict(statement.properties))
+    tables.set_properties(execution.context, execution.find(statement.table), dict(statement.properties))
 
 
 def unset_properties(execution: ExecutionContext, statement: definitions.UnsetTableProperties) -> None:
     """ALTER TABLE UNSET TBLPROPERTIES."""
     name = execution.find(statement.table)
-    ddl.unset_properties(execution.context, name, statement.keys, if_exists=statement.if_exists)
+    tables.unset_properties(execution.context, name, statement.keys, if_exists=statement.if_exists)
 
 
 def truncate(execution: ExecutionContext, statement: definitions.TruncateTable) -> None:
     """TRUNCATE, of a table or of the partitions of a specification."""
     spec = partition_values(execution, statement.partition)
-    ddl.truncate(execution.context, execution.find(statement.table), spec, execution.joined)
+    tables.truncate(execution.context, execution.find(statement.table), spec, execution.joined)
 
 
 def add_partitions(execution: ExecutionContext, statement: definitions.AddPartitions) -> None:
@@ -76,7 +76,7 @@ def add_partitions(execution: ExecutionContext, statement: definitions.AddPartit
         for partition in statement.partitions
     ]
     name = execution.find(statement.table)
-    ddl.add_partitions(execution.context, name, specs, if_not_exists=statement.if_not_exists)
+    tables.add_partitions(execution.context, name, specs, if_not_exists=statement.if_not_exists)
 
 
 def unsupported(_: ExecutionContext, statement: administration.UnsupportedStatement) -> DataFrame:

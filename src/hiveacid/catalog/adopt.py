@@ -1,0 +1,124 @@
+"""Adoption of a table that another engine or store left on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hiveacid import errors
+from hiveacid.catalog.databases import create_database
+from hiveacid.catalog.naming_rules import (
+    check_location,
+    check_name,
+)
+from hiveacid.config.property_definitions import (
+    ADOPTED_INVALID,
+    ADOPTED_TXN,
+    HISTORY_FROM,
+)
+from hiveacid.core.format.names import BaseName
+from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
+from hiveacid.core.model import (
+    LAST_SEED,
+    DatabaseDefinition,
+    TableDefinition,
+    TableKind,
+    TableName,
+    TxnId,
+    WriteId,
+)
+from hiveacid.storage.locations import list_layout
+from hiveacid.table.context import Context
+from hiveacid.table.definition import check_definition, exclusive_name
+from hiveacid.table.partitions import (
+    partitions_on_disk,
+)
+
+
+def adopt(
+    context: Context,
+    table: TableDefinition,
+    write_ids: ValidWriteIdList | None,
+    txns: ValidTxnList | None,
+) -> None:
+    """Register a directory that another engine wrote as a table, without changing any file.
+
+    ``write_ids``: its open ids count as aborted, because their writers cannot commit in this store. None: the highest
+    write id on disk is the high watermark, and no id is open or aborted. ``txns``: directories of compactions that it
+    does not list as committed are ignored. None: every ``_v`` directory counts as committed.
+
+    Creates the database if it is missing. Raises MissingDirectoryError, AlreadyExistsError.
+    """
+    if not context.store.maintained_by_hiveacid():
+        raise errors.UnsupportedFeatureError(
+            f"{table.name} cannot be adopted into a Hive Metastore, which cannot record which of its directories are "
+            "valid: adopt it into a store of hiveacid's own (warehouse=), and move it from there by hiveacid migrate"
+        )
+    if not context.fs.exists(table.location):
+        raise errors.MissingDirectoryError("the table's directory does not exist", path=table.location)
+    check_name("a table called", table.name.name)
+    if context.catalog.get_database(table.name.database) is None:
+        create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
+    with exclusive_name(context, table.name):  # no writer may take a write id before the list is seeded
+        _adopt(context, table, write_ids, txns)
+
+
+def _adopt(
+    context: Context, table: TableDefinition, write_ids: ValidWriteIdList | None, txns: ValidTxnList | None
+) -> None:
+    check_location(table.location, context, table.name)
+    if context.catalog.get_table(table.name) is not None:
+        raise errors.AlreadyExistsError(f"table {table.name} exists already")
+    partitions = partitions_on_disk(context, table)
+    roots = [p.location for p in partitions] if table.partition_columns else [table.location]
+    highest, base, visible = _ids_on_disk(context, roots)
+    visibility = max(visible, default=0)
+    invalid = sorted(txn_id for txn_id in visible if txns is not None and not txns.is_valid(TxnId(txn_id)))
+    properties = dict(table.properties) | {ADOPTED_TXN.name: str(visibility), HISTORY_FROM.name: str(base)}
+    if invalid:
+        properties[ADOPTED_INVALID.name] = ",".join(map(str, invalid))
+    adopted = replace(table, properties=tuple(sorted(properties.items())))
+    check_definition(adopted)
+    context.catalog.create_table(adopted)
+    try:
+        context.catalog.add_partitions(table.name, partitions)
+        if table.kind is not TableKind.PLAIN:
+            _seed(context, table.name, write_ids, WriteId(highest), visibility, txns)
+    except BaseException:
+        context.catalog.drop_table(table.name)  # a table without its write ids would show no rows
+        raise
+
+
+def _seed(
+    context: Context,
+    name: TableName,
+    write_ids: ValidWriteIdList | None,
+    highest: WriteId,
+    visibility: int,
+    txns: ValidTxnList | None,
+) -> None:
+    context.store.seed_txns(TxnId(max(visibility, int(txns.high_watermark) if txns else 0)))
+    if write_ids is not None:
+        lost = tuple(sorted({*write_ids.open, *write_ids.aborted}))
+        context.store.seed_write_ids(name, write_ids.high_watermark, lost)
+    elif highest:
+        context.store.seed_write_ids(name, highest, ())
+
+
+def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[int]]:
+    """Return the highest write id of all directories, that of all bases, and all visibility transaction ids."""
+    write_id = base = 0
+    visible: set[int] = set()
+    for root in roots:
+        for directory in list_layout(context.fs, root).directories:
+            name = directory.name
+            if max(*name.span, name.visibility_txn_id) > LAST_SEED:
+                raise errors.BadDirectoryNameError(
+                    f"a table with ids above {LAST_SEED} cannot be taken over: too few ids would remain for new writes",
+                    path=f"{root}/{directory.path}",
+                )
+            write_id = max(write_id, int(name.span[1]))
+            base = max(base, int(name.write_id)) if isinstance(name, BaseName) else base
+            if name.visibility_txn_id:
+                visible.add(int(name.visibility_txn_id))
+    return write_id, base, visible
