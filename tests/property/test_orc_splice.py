@@ -192,7 +192,7 @@ def test_long_texts_become_bounds_in_each_order(start: str, repeats: int, end: s
         assert low == high == text
     else:
         assert len(low.encode()) <= 1024
-        assert len(high.encode()) <= 1024 or high == text
+        assert len(high.encode()) <= 1024 + 1 or high == text  # its last character may have a byte more
 
 
 def test_texts_larger_than_any_tail_may_be() -> None:

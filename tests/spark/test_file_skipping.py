@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+import hiveacid
 from hiveacid.core.model import Column
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from hiveacid import AcidSession
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
@@ -29,16 +33,18 @@ _CONDITIONS = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def many(acid: AcidSession) -> AcidSession:
-    """Make a table of ten inserts of ten rows each, with deleted and updated rows and one of NULLs."""
+@pytest.fixture(scope="module")
+def many(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AcidSession]:
+    """Make a table of ten inserts of ten rows each, with deleted and updated rows and one of NULLs; tests only read it."""
+    acid = hiveacid.connect(spark, warehouse=str(tmp_path_factory.mktemp("skipping")))
     acid.sql(f"CREATE TABLE t {ACID} AS SELECT {_VALUES} FROM range(0)")
     for first in range(0, 100, 10):
         acid.sql(f"INSERT INTO t SELECT {_VALUES} FROM range({first}, {first + 10}, 1, 1)")
     acid.sql("DELETE FROM t WHERE i IN (7, 36, 95)")
     acid.sql("UPDATE t SET s = 'k00001' WHERE i = 50")
     acid.sql("INSERT INTO t (flag) VALUES (true)")
-    return acid
+    yield acid
+    acid.close()
 
 
 def _require_equal_rows(acid: AcidSession, conditions: list[str], columns: str = "ROW__ID, *") -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
-from hiveacid.core.schema.evolution import Matching, recipe
+from hiveacid.core.schema.evolution import Matching, map_columns
 from hiveacid.core.schema.storage_formats import (
     AVRO,
     JSONFILE,
@@ -126,7 +126,7 @@ def stored(spark: SparkSession, table: TableDefinition, path: Path) -> DataFrame
     if table.storage.input_format != ORC.input_format:
         return read(spark, table, uris([path]))
     schema = row_schema(read_tail(LocalFileSystem(), str(path), path.stat().st_size))
-    how = recipe(table.columns, schema, Matching.POSITION)
+    how = map_columns(table.columns, schema, Matching.POSITION)
     return flat.read(SparkFacts(spark), table, uris([path]), STRICT, how)
 
 

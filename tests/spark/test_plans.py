@@ -104,7 +104,7 @@ def test_deletes_are_joined_as_one_broadcast_of_packed_keys(
     acid: AcidSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where bits would not do: very many partitions or write ids, Spark Connect."""
-    monkeypatch.setattr(dead, "_MAX_PLACES", 0)
+    monkeypatch.setattr(dead, "_MAX_PARTITIONS", 0)
     acid.sql("DELETE FROM t WHERE id IN (1, 2)")
     frame = acid.table(table).to_df()
     plan = executed_plan(frame)

@@ -269,6 +269,25 @@ def test_members_of_a_subquery_are_no_jobs(no_jobs: AcidSession, monkeypatch: py
             no_jobs.sql(f"DELETE FROM t WHERE {where}")
 
 
+def test_only_files_of_partitions_that_may_match_count(
+    no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_jobs.sql(
+        "CREATE TABLE parts (k INT) PARTITIONED BY (p INT, q STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    no_jobs.sql(
+        "INSERT INTO parts SELECT CAST(id AS INT), CAST(id AS INT), if(id = 5, NULL, 'a') FROM range(6)"
+    )
+    monkeypatch.setattr(driver_reads, "_MAX_FILES_WITH_LOCAL_MASTER", 2)
+    no_jobs.sql("UPDATE parts SET k = 10 WHERE p = 1 OR p = 2 AND k < 3")
+    no_jobs.sql("DELETE FROM parts WHERE q IS NULL AND p > 3 OR p = 3")
+    for where in ("p < 3", "k = 0"):
+        with pytest.raises(AssertionError, match="a job would run"):
+            no_jobs.sql(f"DELETE FROM parts WHERE {where}")
+    found = no_jobs.sql("SELECT k, p, q FROM parts ORDER BY p").collect()
+    assert found == [(0, 0, "a"), (10, 1, "a"), (10, 2, "a"), (4, 4, "a")]
+
+
 def test_a_variable_is_replaced_as_by_a_job(no_jobs: AcidSession) -> None:
     with pytest.raises(AssertionError, match="a job would run"):
         no_jobs.table("t").delete("v = '${nothing}'")

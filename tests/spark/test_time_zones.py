@@ -96,6 +96,6 @@ def test_a_value_asks_for_its_zones_once(session_zone: SparkSession, monkeypatch
     assert len(file_values(facts, table)) == 3
     assert sorted(asked) == ["session"] * 2 + ["stored"] * 2
     asked.clear()
-    from_file(replace(facts, shown_as_stored=True), "a", "timestamp")
+    from_file(replace(facts, copies_timestamps=True), "a", "timestamp")
     from_file(facts, "b", "int")
     assert asked == []

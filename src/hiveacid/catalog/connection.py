@@ -46,7 +46,7 @@ def make_context(
     chosen = Settings.of(settings or {})
     facts = SparkFacts(spark)
     facts.apply_settings()
-    facts.require_whole_path(warehouse)
+    facts.require_absolute_warehouse(warehouse)
     clock = SystemClock()
     opened, root = open_store(warehouse, store, chosen, clock)
     chosen, transactions = begin_session(opened, settings or {}, clock)

@@ -109,7 +109,7 @@ class BatchReader(SentToWorkers, DataSourceReader):
         except BaseException:
             source.close()
             raise
-        source.close_keeping_files()
+        source.close_without_ending_read()
         return [FilePartition(file) for file in files if self._passes_partition_filters(file)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

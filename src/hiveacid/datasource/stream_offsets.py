@@ -235,7 +235,7 @@ class ChangeSource:
         )
         return self.files(_offset(table, None), _offset(table, until))
 
-    def close_keeping_files(self) -> None:
+    def close_without_ending_read(self) -> None:
         """Close all but the read transaction of the last batch. The cleaner keeps its files until it times out."""
         held, self._held = self._held, None
         self.close()
@@ -298,7 +298,7 @@ class ChangeSource:
         files: list[FileChanges] = []
         for location in list_locations(self.fs, table, partitions, span.until, txn.snapshot()):
             files += self.file_changes(table, location, span.until, None)
-        txn.require_protection()
+        txn.require_open_in_store()
         require_change_history(require_table(self.store, table.name), span)
         return files
 

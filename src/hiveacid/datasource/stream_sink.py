@@ -29,7 +29,7 @@ from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import without_offset
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import STREAM_PREFIX
-from hiveacid.streaming import Connection, QueryStream
+from hiveacid.streaming import Connection, StreamingQueryWriter
 
 _BATCH_ROWS = 10_000  # of one batch
 
@@ -128,7 +128,7 @@ class Sink:
         )
         agent = f"hiveacid stream {query}"
         with Connection(**asdict(address), agent=agent) as connection:
-            stream = QueryStream.register(connection, query, self.run, checkpoint, restart=restart)
+            stream = StreamingQueryWriter.register(connection, query, self.run, checkpoint, restart=restart)
             stream.deliver(batch_id, lambda: read_staged(messages))
         if stream.first:  # earlier runs that staged files are fenced or dead
             LocalFileSystem().delete_tree(self.home)

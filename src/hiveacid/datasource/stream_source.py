@@ -142,7 +142,7 @@ def _check_key(table: TableDefinition, key: tuple[str, ...]) -> None:
 
 
 @dataclass
-class BatchPartition(InputPartition):
+class MicroBatchPartition(InputPartition):
     """All files of a batch, for one task, because the two changes of an update may lie in different files."""
 
     files: tuple[FileChanges, ...]
@@ -179,12 +179,12 @@ class _ChangeReader(SentToWorkers, DataSourceStreamReader):
         """Return the files of a batch."""
         files = self._open().files(start, end)
         if self.change_options.key and files:
-            return [BatchPartition(tuple(files), self.change_options.key)]
+            return [MicroBatchPartition(tuple(files), self.change_options.key)]
         return [FilePartition(file) for file in files]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one file, or a whole batch, in a task."""
-        if isinstance(partition, BatchPartition):
+        if isinstance(partition, MicroBatchPartition):
             return read_paired(partition.files, partition.key)
         assert isinstance(partition, FilePartition)  # noqa: S101 - made above
         return read_file_changes(partition.file)

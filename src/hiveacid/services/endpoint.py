@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from hiveacid.errors import ConfigError
 from hiveacid.services.http_server import PROBES, Access, HttpServer, Page
-from hiveacid.services.metrics import Metric, StoreFigures, location_metrics, loop_metrics, store_metrics
+from hiveacid.services.metrics import Metric, StoreRows, location_metrics, loop_metrics, store_metrics
 from hiveacid.services.runner import LoopState, Runner
 from hiveacid.services.services import Services
 from hiveacid.table.compaction.compact import SERVICE_TIMEOUT
@@ -49,7 +49,7 @@ def collect(services: Services, loops: dict[str, LoopState]) -> Iterator[Metric]
     """Yield the current metrics of a service process."""
     store = services.context.store
     now = store.now()
-    figures = StoreFigures(
+    figures = StoreRows(
         now,
         store.show_compactions(),
         store.show_transactions(),

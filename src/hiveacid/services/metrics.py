@@ -31,7 +31,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class StoreFigures:
+class StoreRows:
     """Rows of a store from which metrics are computed; times in ms by the store's clock, ``now`` included."""
 
     now: int
@@ -48,7 +48,7 @@ def _age(now: int, since: Iterable[int | None]) -> float:
     return 0.0 if oldest is None else max(0.0, (now - oldest) / 1000)
 
 
-def store_metrics(figures: StoreFigures) -> Iterator[Metric]:
+def store_metrics(figures: StoreRows) -> Iterator[Metric]:
     """Yield metrics of the store: compaction queue, transactions, locks, services."""
     yield from _queue(figures)
     yield from _pools(figures)
@@ -71,7 +71,7 @@ def _gauge(name: str, help_: str, value: float) -> Metric:
     return Metric(name, help_, {(): value})
 
 
-def _queue(figures: StoreFigures) -> Iterator[Metric]:
+def _queue(figures: StoreRows) -> Iterator[Metric]:
     now, jobs = figures.now, figures.compactions
     states = Counter(job.state for job in jobs)
     for state in COMPACTION.states:
@@ -108,7 +108,7 @@ def _queue(figures: StoreFigures) -> Iterator[Metric]:
     )
 
 
-def _pools(figures: StoreFigures) -> Iterator[Metric]:
+def _pools(figures: StoreRows) -> Iterator[Metric]:
     by_state = (
         (CompactionState.INITIATED, "initiated", "enqueue", attrgetter("enqueued")),
         (CompactionState.WORKING, "working", "working", attrgetter("started")),
@@ -130,7 +130,7 @@ def _pools(figures: StoreFigures) -> Iterator[Metric]:
         )
 
 
-def _transactions(figures: StoreFigures) -> Iterator[Metric]:
+def _transactions(figures: StoreRows) -> Iterator[Metric]:
     alive = [txn for txn in figures.transactions if txn.state == "OPEN"]
     aborted = [txn for txn in figures.transactions if txn.state == "ABORTED"]
     for state, txns in (("open_non_repl", alive), ("aborted", aborted)):

@@ -2,7 +2,7 @@
 
 A `Connection` opens a batch of transactions (`transaction_batch`). A `RecordWriter` parses records into Arrow
 batches (`record_parsers`), which are split by partition and bucket (`batch_splitting`, `arrow_bucket_hash`). Each bucket is one file that
-all transactions of the batch append to (`growing_file`). `QueryStream` adds exactly-once batches of a streaming
+all transactions of the batch append to (`growing_file`). `StreamingQueryWriter` adds exactly-once batches of a streaming
 query, and `feeder` feeds it lines of files and pipes.
 
 A commit writes a footer and publishes its length in a side file (``_flush_length``) before the store commits. Readers
@@ -10,7 +10,7 @@ therefore never see rows of an open transaction, although the file grows.
 """
 
 from hiveacid.streaming.connection import Connection, Statistics
-from hiveacid.streaming.query import QueryStream
+from hiveacid.streaming.query import StreamingQueryWriter
 from hiveacid.streaming.record_parsers import (
     ArrowWriter,
     DelimitedWriter,
@@ -27,9 +27,9 @@ __all__ = [
     "DelimitedWriter",
     "DictWriter",
     "JsonWriter",
-    "QueryStream",
     "RecordWriter",
     "RegexWriter",
     "Reject",
     "Statistics",
+    "StreamingQueryWriter",
 ]

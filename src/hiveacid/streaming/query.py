@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class QueryStream:
+class StreamingQueryWriter:
     """A query that writes through a connection, made by `register`. ``first``: this run has not registered before."""
 
     connection: Connection
@@ -25,7 +25,7 @@ class QueryStream:
     @classmethod
     def register(
         cls, connection: Connection, query: str, run: str, checkpoint: str, *, restart: bool = False
-    ) -> QueryStream:
+    ) -> StreamingQueryWriter:
         """Register a run of the query, or let it continue.
 
         Raises StreamFencedError (a newer run has taken over), StreamCheckpointError (see ``core.transactions.stream_progress``).

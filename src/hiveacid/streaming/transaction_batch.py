@@ -223,7 +223,7 @@ class TransactionBatch:
             work.store.abort_txns([txn.txn_id for txn in still_open], reason)
         except StoreError as error:
             logger.warning("%d transactions are aborted later, or time out: %s", len(still_open), error)
-            work.heartbeats.abort_later([txn.txn_id for txn in still_open], reason)
+            work.heartbeats.enqueue_abort([txn.txn_id for txn in still_open], reason)
         for txn in still_open:
             txn.ended = True
             work.heartbeats.forget(txn.txn_id)

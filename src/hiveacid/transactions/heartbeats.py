@@ -89,7 +89,7 @@ class Heartbeats:
         for tell in self._commit_listeners if wrote else ():
             tell()
 
-    def abort_later(self, txn_ids: Iterable[TxnId], reason: str) -> None:
+    def enqueue_abort(self, txn_ids: Iterable[TxnId], reason: str) -> None:
         """Queue transactions whose abort failed because the store was away; the heartbeat thread aborts them, with their locks."""
         with self._lock:
             self._unaborted.update(dict.fromkeys(txn_ids, reason))
@@ -103,7 +103,7 @@ class Heartbeats:
         """Call ``tell`` whenever a transaction that wrote has committed."""
         self._commit_listeners.append(tell)
 
-    def on_turn(self, sweep: Callable[[], object]) -> None:
+    def add_sweeper(self, sweep: Callable[[], object]) -> None:
         """Call ``sweep`` at every turn in the second thread, from the first transaction on."""
         with self._lock:
             self._sweepers.append(sweep)

@@ -47,7 +47,7 @@ class ReadLeases:
         self._lock = threading.Lock()
         self._held: list[tuple[Transaction, list[Holder]]] = []
         self._ending = threading.Lock()  # held while snapshots are out of the list but not ended yet
-        transactions.heartbeats.on_turn(self.sweep)
+        transactions.heartbeats.add_sweeper(self.sweep)
 
     @contextmanager
     def acquire(self, settings: Settings) -> Iterator[Transaction]:

@@ -67,7 +67,7 @@ class Transaction(Displayed):
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
     _valid_write_ids: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
-    _overtaken: set[TableName] = field(default_factory=set)
+    _tables_with_later_commits: set[TableName] = field(default_factory=set)
     _held: list[LockComponent] = field(default_factory=list)
     _next_statement: int = 0
     _written: list[Written] = field(default_factory=list)
@@ -140,7 +140,7 @@ class Transaction(Displayed):
             self._snapshot = self.store.take_snapshot(self.txn_id)
         return self._snapshot
 
-    def require_protection(self) -> None:
+    def require_open_in_store(self) -> None:
         """Raise TransactionAbortedError unless the store still counts the transaction as open.
 
         Call it after listing a directory. The cleaner keeps the files of open transactions only, so a transaction that
@@ -186,12 +186,12 @@ class Transaction(Displayed):
         """
         own = self._write_ids.get(table)
         if own is not None and write_ids.count_valid(own + 1, write_ids.high_watermark):
-            self._overtaken.add(table)
+            self._tables_with_later_commits.add(table)
         self._valid_write_ids[table] = write_ids if own is None else write_ids.below(own)
 
-    def was_overtaken(self, table: TableName) -> bool:
+    def has_later_commits(self, table: TableName) -> bool:
         """Tell whether a higher write id had committed before this transaction took its snapshot."""
-        return table in self._overtaken
+        return table in self._tables_with_later_commits
 
     def misses_commits_of(self, table: TableName, now: ValidWriteIdList) -> bool:
         """Tell whether ``now`` has a committed write id that this transaction's snapshot has not."""
@@ -327,7 +327,7 @@ class Transaction(Displayed):
                 self._run_actions(self._on_abort)
         except errors.StoreError as error:
             logger.warning("transaction %s is aborted later, or times out: %s", self.txn_id, error)
-            self.heartbeats.abort_later([self.txn_id], reason)
+            self.heartbeats.enqueue_abort([self.txn_id], reason)
 
     def _run_actions(self, actions: Sequence[Callable[[], None]]) -> None:
         for action in actions:

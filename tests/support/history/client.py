@@ -243,7 +243,7 @@ class Running:
     def _rows(self, key: Key) -> tuple[Row, ...]:
         write_ids = self.txn.valid_write_ids(TableName(DATABASE, key.table))
         rows = self.client.tables.rows(key.table, key.partition, write_ids, self.txn.snapshot())
-        self.txn.require_protection()  # as every read does when it has listed: a reaped one may believe too much
+        self.txn.require_open_in_store()  # as every read does when it has listed: a reaped one may believe too much
         return tuple(row for row in rows if row.kind is key.kind)
 
     def _did(self, operation: Read | Append) -> None:

@@ -19,7 +19,7 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.transactions import Client
-from hiveacid.streaming import Connection, QueryStream
+from hiveacid.streaming import Connection, StreamingQueryWriter
 from support.crash.faults import (
     Faults,
     FaultyFileSystem,
@@ -47,7 +47,7 @@ def found(wh: Warehouse) -> list[int]:
 
 def begin(
     wh: Warehouse, run: str, faults: Faults | None = None, checkpoint: str = "c", **more: Any
-) -> QueryStream:
+) -> StreamingQueryWriter:
     """Open a connection, through fault points if asked, and register."""
     store: Any = wh.store if faults is None else FaultyStore(wh.store, faults)
     connection = Connection("t", store=store)
@@ -55,7 +55,7 @@ def begin(
         context = connection._context
         connection._context = replace(context, fs=FaultyFileSystem(context.fs, faults))  # type: ignore[arg-type]
         faults.start()
-    return QueryStream.register(connection, "events", run, checkpoint, **more)
+    return StreamingQueryWriter.register(connection, "events", run, checkpoint, **more)
 
 
 def test_a_batch_is_there_once_wherever_its_writer_dies(wh: Warehouse) -> None:

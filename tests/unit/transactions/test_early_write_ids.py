@@ -72,11 +72,11 @@ def test_what_others_committed_above_ones_own_write_id_is_not_seen(store: Early,
     seen = txn.valid_write_ids(TABLE)
     assert txn.write_id(TABLE) == 1
     assert [one for one in range(1, 4) if seen.is_valid(one)] == [1]
-    assert txn.was_overtaken(TABLE)
+    assert txn.has_later_commits(TABLE)
     txn.commit()
     with Transactions(store, Heartbeats(store, 150.0), SystemClock(), CLIENT).scope(SETTINGS) as reader:
         assert reader.valid_write_ids(TABLE).count_valid(1, 2) == 2
-        assert not reader.was_overtaken(TABLE)
+        assert not reader.has_later_commits(TABLE)
 
 
 @pytest.mark.parametrize("how", ["at once", "waits", "later"])

@@ -63,7 +63,7 @@ def test_a_beat_that_failed_is_sent_again_and_sweeps_are_in_nobodys_way() -> Non
         swept.set()
         raise RuntimeError("always")
 
-    heartbeats.on_turn(sweep)
+    heartbeats.add_sweeper(sweep)
     (txn_id,) = store.open_txns(Client("ann", "here", "test"))
     heartbeats.track(TxnId(txn_id))
     assert store.answered.wait(30)
@@ -84,7 +84,7 @@ def test_a_sweep_that_waits_does_not_keep_the_heart_still() -> None:
     store.out_of_reach = True
     (txn_id,) = store.open_txns(Client("ann", "here", "test"))
     heartbeats.track(TxnId(txn_id))
-    heartbeats.on_turn(sweep)
+    heartbeats.add_sweeper(sweep)
     assert sweeping.wait(30)
     store.out_of_reach = False
     assert store.answered.wait(30)

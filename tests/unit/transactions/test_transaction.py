@@ -132,7 +132,7 @@ def test_a_failing_sweep_stops_no_heartbeat(store: Cut) -> None:
         return heard(ids)
 
     store.heartbeat = listen  # type: ignore[assignment,method-assign]
-    heartbeats.on_turn(lambda: 1 // 0)
+    heartbeats.add_sweeper(lambda: 1 // 0)
     (txn_id,) = store.open_txns(Client("u", "h", "test"))
     heartbeats.track(txn_id)
     assert beats.wait(timeout=30)

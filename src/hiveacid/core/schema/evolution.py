@@ -59,7 +59,7 @@ class ColumnSource:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ColumnMapping:
     """Mapping of a table's columns to a file's, with the types to read.
 
     ``columns``: one source for each column of the table. ``positional``: None if the names in the file are usable.
@@ -70,13 +70,13 @@ class Recipe:
     positional: tuple[hive_types.HiveType, ...] | None = None
 
 
-def plain_recipe(columns: Sequence[Column]) -> Recipe:
-    """Return the recipe of files whose columns are exactly those of the table."""
+def identity_mapping(columns: Sequence[Column]) -> ColumnMapping:
+    """Return the mapping of files whose columns are exactly those of the table."""
     fields = (hive_types.Field(c.name, hive_types.parse_type(c.type)) for c in columns)
-    return recipe(columns, hive_types.Struct(tuple(fields)), Matching.POSITION)
+    return map_columns(columns, hive_types.Struct(tuple(fields)), Matching.POSITION)
 
 
-def recipe(columns: Sequence[Column], file: hive_types.Struct, how: Matching) -> Recipe:
+def map_columns(columns: Sequence[Column], file: hive_types.Struct, how: Matching) -> ColumnMapping:
     """Decide how a file whose row has the fields ``file`` (names as written) is read for a table's columns."""
     names = [field.name for field in file.fields]
     if names and all(map(_NAMELESS.fullmatch, names)):
@@ -84,7 +84,7 @@ def recipe(columns: Sequence[Column], file: hive_types.Struct, how: Matching) ->
     places = [_position_in_file(number, column, names, how) for number, column in enumerate(columns)]
     if _names_are_usable(names):
         sources = (_by_name(column, place, file) for column, place in zip(columns, places, strict=True))
-        return Recipe(tuple(sources))
+        return ColumnMapping(tuple(sources))
     columns_by_place = {
         place: column for column, place in zip(columns, places, strict=True) if place is not None
     }
@@ -102,7 +102,7 @@ def recipe(columns: Sequence[Column], file: hive_types.Struct, how: Matching) ->
         requested[place].type if place in requested and not requested[place].problem else field.type
         for place, field in enumerate(file.fields)
     )
-    return Recipe(tuple(sources), tuple(types))
+    return ColumnMapping(tuple(sources), tuple(types))
 
 
 def _position_in_file(number: int, column: Column, names: Sequence[str], how: Matching) -> int | None:

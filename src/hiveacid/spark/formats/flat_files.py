@@ -1,6 +1,6 @@
 """Files without ACID columns: insert-only and plain tables, and what Hive calls original files.
 
-A recipe (``core.schema.evolution``) maps the columns of an ORC file to the table's; Parquet columns are matched by name.
+A column mapping (``core.schema.evolution``) relates the columns of an ORC file to the table's; Parquet columns are matched by name.
 
 Timestamps are wall-clock times to Hive. ORC and Parquet files keep them in the time zone of the JVM that wrote them.
 Readers assume their own zone (``spark.formats.time_zones``). Text files keep them as they are shown.
@@ -27,11 +27,10 @@ from pyspark.sql import types as T
 from hiveacid.core.format.names import staged_column
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema import types as hive_types
-from hiveacid.core.schema.evolution import Recipe, plain_recipe
+from hiveacid.core.schema.evolution import ColumnMapping, identity_mapping
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats import schema_evolution as recipes
-from hiveacid.spark.formats import text
+from hiveacid.spark.formats import schema_evolution, text
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected
 from hiveacid.spark.formats.text_layout import text_layout
 from hiveacid.spark.formats.time_zones import from_file, to_file
@@ -146,11 +145,11 @@ def read(
     table: TableDefinition,
     files: Sequence[str],
     strict: Mapping[str, str],
-    recipe: Recipe | None = None,
+    mapping: ColumnMapping | None = None,
 ) -> DataFrame:
     """Return the table's data columns from files (Spark URIs); ``_metadata`` can still be selected.
 
-    ``strict``: reader options. ``recipe``: for ORC files (default: their columns are exactly those of the table).
+    ``strict``: reader options. ``mapping``: for ORC files (default: their columns are exactly those of the table).
     Raises UnsupportedFeatureError for unsupported kinds of files, SerDe properties and types, and for Avro without
     Spark's Avro package.
     """
@@ -165,24 +164,33 @@ def read(
         rows = with_avro_source(facts, lambda: analyse(facts, reader.format("avro").load(list(files))))
         return selected(rows, _values(facts, table))
     if kind is FileKind.ORC:
-        return _read_orc(facts, table, files, reader, recipe or plain_recipe(table.columns))
+        return _read_orc(facts, table, files, reader, mapping or identity_mapping(table.columns))
     types = [T.StructField(c.name, column_type(c)) for c in table.columns]
     rows = reader.schema(T.StructType(types)).options(**_CALENDAR).parquet(*files)
     return selected(rows, _values(facts, table))
 
 
 def _read_orc(
-    facts: SparkFacts, table: TableDefinition, files: Sequence[str], reader: DataFrameReader, recipe: Recipe
+    facts: SparkFacts,
+    table: TableDefinition,
+    files: Sequence[str],
+    reader: DataFrameReader,
+    mapping: ColumnMapping,
 ) -> DataFrame:
-    wanted = recipes.fields(recipe, files[0])
+    wanted = schema_evolution.requested_fields(mapping, files[0])
     if not wanted.fields:  # a reader without any requested column returns no rows
         wanted = wanted.add("__hiveacid_absent", T.IntegerType())
-    rows = reader.schema(wanted).options(**recipes.options(recipe)).format(recipes.ORC).load(list(files))
-    return selected(rows, recipes.values(facts, recipe, table.columns, "", files[0]))
+    rows = (
+        reader.schema(wanted)
+        .options(**schema_evolution.reader_options(mapping))
+        .format(schema_evolution.ORC)
+        .load(list(files))
+    )
+    return selected(rows, schema_evolution.table_columns(facts, mapping, table.columns, "", files[0]))
 
 
 def _values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
-    facts = replace(facts, by_driver=True)
+    facts = replace(facts, files_in_driver_zone=True)
     return [
         named(from_file(facts, cast(hive_types.quote_name(c.name), column_type(c)), c.type), c.name)
         for c in table.columns
@@ -200,7 +208,7 @@ def file_values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
         raise UnsupportedFeatureError(
             f"column {refused[0]}: Hive keeps no {hive_types.LOCAL_TIMESTAMP} in {kind.upper()} files: use ORC"
         )
-    facts = replace(facts, by_driver=kind is not FileKind.ORC)
+    facts = replace(facts, files_in_driver_zone=kind is not FileKind.ORC)
     values: list[Expression] = [hive_types.quote_name(c.name) for c in table.columns]
     if kind is not FileKind.TEXTFILE:
         values = [to_file(facts, value, c.type) for value, c in zip(values, table.columns, strict=True)]
@@ -227,7 +235,7 @@ def write(
     kind = supported_file_kind(table)
     match kind:
         case FileKind.ORC:
-            return save_frame(facts, frame, recipes.ORC, options, keys, directory)
+            return save_frame(facts, frame, schema_evolution.ORC, options, keys, directory)
         case FileKind.PARQUET:
             codec = {"compression": options["compression"]}
             with _session_settings(facts.spark, _PARQUET):

@@ -1,4 +1,4 @@
-"""Apply a file's recipe (``core.schema.evolution``): the fields to request from Spark's ORC reader, and the columns.
+"""Apply a column mapping (``core.schema.evolution``): the fields to request from Spark's ORC reader, and the columns.
 
 Files whose columns have no usable names are read by position. Inside an ACID file's ``row`` Spark must then request
 every field. If it left some out, it would read the values of other fields (see ``spark.read.acid_rows``).
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column
-from hiveacid.core.schema.evolution import ColumnSource, Recipe
+from hiveacid.core.schema.evolution import ColumnMapping, ColumnSource
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
@@ -25,30 +25,30 @@ ORC = "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat"
 POSITIONAL = {"orc.force.positional.evolution": "true"}
 
 
-def fields(recipe: Recipe, path: str) -> T.StructType:
+def requested_fields(mapping: ColumnMapping, path: str) -> T.StructType:
     """Return the fields to request from the reader; ``path``: one of the files, for errors. Raises BadFileError."""
-    if recipe.positional is None:
-        asked = [(source.name, source.type) for source in recipe.columns if source.name is not None]
+    if mapping.positional is None:
+        asked = [(source.name, source.type) for source in mapping.columns if source.name is not None]
     else:
-        asked = [(f"c{index}", kind) for index, kind in enumerate(recipe.positional)]
+        asked = [(f"c{index}", kind) for index, kind in enumerate(mapping.positional)]
     try:
         return T.StructType([T.StructField(name, spark_type(kind)) for name, kind in asked])
     except UnsupportedFeatureError as error:
         raise BadFileError(f"a column cannot be read by position: {error}", path=path) from error
 
 
-def options(recipe: Recipe) -> dict[str, str]:
-    """Return the reader options that a recipe needs."""
-    return {} if recipe.positional is None else dict(POSITIONAL)
+def reader_options(mapping: ColumnMapping) -> dict[str, str]:
+    """Return the reader options that a mapping needs."""
+    return {} if mapping.positional is None else dict(POSITIONAL)
 
 
-def values(
-    facts: SparkFacts, recipe: Recipe, columns: Sequence[Column], prefix: str, path: str
+def table_columns(
+    facts: SparkFacts, mapping: ColumnMapping, columns: Sequence[Column], prefix: str, path: str
 ) -> list[Expression]:
     """Return the table's columns; ``prefix``: text before the names of the requested fields (``row.``)."""
     return [
         named(_value(facts, source, column, prefix, path), column.name)
-        for source, column in zip(recipe.columns, columns, strict=True)
+        for source, column in zip(mapping.columns, columns, strict=True)
     ]
 
 

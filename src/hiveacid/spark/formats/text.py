@@ -17,7 +17,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.schema import types
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.java_hash_arithmetic import bind
-from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, shape
+from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, accepted_text_pattern
 from hiveacid.spark.formats.types import DATA_ERROR, cut_to_length, spark_type
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import try_cast
@@ -99,7 +99,7 @@ class _Parser:
             case types.Primitive(name="boolean"):
                 word = F.lower(text)
                 return F.when(word == "true", F.lit(True)).when(word == "false", F.lit(False))  # noqa: FBT003
-        return F.when(text.rlike(shape(kind)), self._cast(text, kind))
+        return F.when(text.rlike(accepted_text_pattern(kind)), self._cast(text, kind))
 
     def _items(self, text: SparkColumn, level: int) -> SparkColumn:
         parts = F.split(text, _pattern(self.layout.separators[level]))

@@ -139,7 +139,7 @@ _SHAPES = {
 }
 
 
-def shape(kind: types.HiveType) -> str:
+def accepted_text_pattern(kind: types.HiveType) -> str:
     """Return the pattern of the texts that Hive accepts for a type; Spark's casts accept more."""
     if not isinstance(kind, types.Primitive) or kind.name not in _SHAPES:
         raise UnsupportedFeatureError(f"type {kind} cannot be kept in a text table")

@@ -60,7 +60,7 @@ def to_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
 
 def _zones(facts: SparkFacts, kind: HiveType) -> tuple[str, str] | None:
     """Return the zones of files and session; None if the type has no wall clock, or both zones show the same."""
-    if facts.shown_as_stored or not has_primitive(kind, {_WALL_CLOCK}):
+    if facts.copies_timestamps or not has_primitive(kind, {_WALL_CLOCK}):
         return None
     stored, session = facts.stored_time_zone, facts.session_time_zone
     return None if facts.zones.are_alike(facts.spark, stored, session) else (stored, session)

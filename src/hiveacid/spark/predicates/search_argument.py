@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from hiveacid.core.model import TableDefinition, TableKind
-from hiveacid.core.schema.evolution import Recipe, plain_recipe
+from hiveacid.core.schema.evolution import ColumnMapping, identity_mapping
 from hiveacid.spark.parser.catalyst import java_class
 from hiveacid.spark.predicates.column_conditions import Conjunct
 from hiveacid.spark.predicates.predicate_leaves import (
@@ -45,14 +45,14 @@ class SearchArgument:
     table: TableDefinition
     leaves: tuple[PredicateLeaf, ...] = ()
 
-    def reader_options(self, recipe: Recipe | None = None) -> dict[str, str]:
-        """Return reader options for files of a recipe (default: the file's columns are the table's); {} if none apply.
+    def reader_options(self, mapping: ColumnMapping | None = None) -> dict[str, str]:
+        """Return reader options for files of a mapping (default: the file's columns are the table's); {} if none apply.
 
         Columns get their names in the file. Columns whose strings are truncated on reading (varchar) are left
         out: the statistics describe the untruncated strings.
         """
-        recipe = recipe or plain_recipe(self.table.columns)
-        sources = dict(zip((c.name for c in self.table.columns), recipe.columns, strict=True))
+        mapping = mapping or identity_mapping(self.table.columns)
+        sources = dict(zip((c.name for c in self.table.columns), mapping.columns, strict=True))
         renamed = [
             replace(leaf, column=name.lower())
             for leaf in self.leaves

@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.orc.tail import ACID_FIELDS
-from hiveacid.spark.formats import schema_evolution as recipes
+from hiveacid.spark.formats import schema_evolution
 from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read import path_expressions, scan_groups
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
@@ -97,13 +97,17 @@ def read_acid_files(
 
     ``operations``: `INSERTS`, `UPDATES_AND_DELETES` or `DELETES`.
     """
-    recipe = group.options.recipe
-    assert recipe is not None  # noqa: S101 - the footer of every ACID file was read
-    by_position = recipe.positional is not None
-    row = recipes.fields(recipe, group.files[0]) if values or by_position else T.StructType()
-    options = {**STRICT_READ, **PROLEPTIC_CALENDAR, **recipes.options(recipe)}
+    mapping = group.options.mapping
+    assert mapping is not None  # noqa: S101 - the footer of every ACID file was read
+    by_position = mapping.positional is not None
+    row = (
+        schema_evolution.requested_fields(mapping, group.files[0])
+        if values or by_position
+        else T.StructType()
+    )
+    options = {**STRICT_READ, **PROLEPTIC_CALENDAR, **schema_evolution.reader_options(mapping)}
     if values:
-        options |= source.arguments(recipe)
+        options |= source.arguments(mapping)
     frame = load_orc(source, root_type(row), options, group)
     condition = f"{_KEEP_WHOLE_ROW if by_position else _KEEP_COLUMNS} {operations}"
     if group.options.check:
@@ -137,9 +141,11 @@ def row_validity(write_ids: ValidWriteIdList, column: str) -> str:
 def _row_columns(
     source: ScanSource, frame: DataFrame, partition: PartitionLookup, more: Sequence[Expression]
 ) -> DataFrame:
-    group, recipe = partition.group, partition.group.options.recipe
-    assert recipe is not None  # noqa: S101 - the footer of every ACID file was read
-    values = recipes.values(source.facts, recipe, source.table.columns, "row.", group.files[0])
+    group, mapping = partition.group, partition.group.options.mapping
+    assert mapping is not None  # noqa: S101 - the footer of every ACID file was read
+    values = schema_evolution.table_columns(
+        source.facts, mapping, source.table.columns, "row.", group.files[0]
+    )
     identity = [
         _ROW_ID_COLUMN,
         named(path_expressions.row_file_name(group), FILE_NAME),

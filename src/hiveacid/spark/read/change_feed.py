@@ -31,7 +31,7 @@ from hiveacid.spark.read.scan_groups import FileGroup
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ScanSource, empty_frame
 from hiveacid.storage.locations import Location
 
-_DELETED_BY, _DELETED_BEFORE = "__hiveacid_ended", "__hiveacid_ended_before"
+_DELETED_BY, _DELETED_BEFORE = "__hiveacid_deleted_by", "__hiveacid_ended_before"
 
 
 @dataclass(frozen=True)

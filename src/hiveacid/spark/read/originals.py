@@ -44,7 +44,7 @@ _NOT_THE_LISTED_FILE = (
     "[HIVEACID_FORMAT] a file without row ids is not the one that was listed, or was not read as a whole"
 )
 
-PARTITION_KEY = PartitionKeyColumns("__hiveacid_place", "__hiveacid_at")
+PARTITION_KEY = PartitionKeyColumns("__hiveacid_partition", "__hiveacid_partition_number")
 """Partition key of a row in the columns that `original_frames` adds; the number on a classic session only."""
 
 OriginalsByRoot = dict[str, tuple["OriginalRows", ...]]
@@ -86,7 +86,7 @@ def original_frames(
     def files_of(location: Location) -> Iterable[tuple[DataFile, scan_groups.ReadOptions, None]]:
         for rows in originals.get(location.root, ()):
             footer = source.files[f"{location.root}/{rows.file.path}"]
-            yield rows.file, scan_groups.ReadOptions(recipe=footer.recipe), None
+            yield rows.file, scan_groups.ReadOptions(mapping=footer.mapping), None
 
     groups = scan_groups.group_files(source.table, locations, files_of)
     if not groups:
@@ -127,7 +127,7 @@ def _read_group(
 ) -> DataFrame:
     """Return the rows with the columns that their numbers come from, and with ``file_facts`` or the tail of the file's path."""
     table = source.table
-    frame = flat.read(facts, table, scan_groups.escape_globs(group.files), STRICT_READ, group.options.recipe)
+    frame = flat.read(facts, table, scan_groups.escape_globs(group.files), STRICT_READ, group.options.mapping)
     partition = partition_lookup(facts, table, group, frame)
     partition_key = [named(partition.name, PARTITION_KEY.name)] if with_partition_key else []
     if with_partition_key and facts.classic:
@@ -138,7 +138,10 @@ def _read_group(
         if len(group.files) > 1:
             indexes = index_by_spark_path(facts, table, group, frame)
             file_key = [
-                named(map_lookup(facts, indexes, F.col(path_expressions.FILE_PATH), "int"), "__hiveacid_nth")
+                named(
+                    map_lookup(facts, indexes, F.col(path_expressions.FILE_PATH), "int"),
+                    "__hiveacid_file_index",
+                )
             ]
     rows = selected(
         frame,
@@ -163,7 +166,9 @@ def _add_file_facts(facts: SparkFacts, rows: DataFrame, file_facts: _OriginalFil
     def by_file(values: Sequence[int]) -> Column:
         if len(set(values)) == 1:
             return F.lit(values[0]).cast("bigint")
-        return F.get(long_array(facts, struct.pack(f"<{len(values)}q", *values)), F.col("__hiveacid_nth"))
+        return F.get(
+            long_array(facts, struct.pack(f"<{len(values)}q", *values)), F.col("__hiveacid_file_index")
+        )
 
     return rows.select(
         "*",
@@ -230,7 +235,7 @@ def _with_row_ids(numbered: DataFrame) -> DataFrame:
     )
     return numbered.withColumn("rowId", F.expr(row_id)).drop(
         "__hiveacid_tail",
-        "__hiveacid_nth",
+        "__hiveacid_file_index",
         "__hiveacid_block",
         "__hiveacid_order",
         "__hiveacid_number",

@@ -32,7 +32,7 @@ from hiveacid.spark.read.scan_groups import escape_globs
 from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.capabilities import SparkFacts
 
-_PLACE, _FILE, _BLOCK = "__hiveacid_place", "__hiveacid_file", "__hiveacid_block"
+_PLACE, _FILE, _BLOCK = "__hiveacid_partition", "__hiveacid_file", "__hiveacid_block"
 _KEY = ("write_id", "property", "row_id")
 _BOTH_VERSIONS = 1 + 2  # of the bucket hash: the sum minus one version is the other one
 # Always true. It keeps all six root columns in the scan even if they are not used (`scan`), and is not pushed down.

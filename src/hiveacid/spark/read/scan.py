@@ -47,7 +47,7 @@ from hiveacid.spark.read.scan_source import (
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.locations import Location
 
-_DEAD = "__hiveacid_dead"
+_IS_DELETED = "__hiveacid_is_deleted"
 
 
 def scan(
@@ -195,7 +195,7 @@ def _live_rows(
     if not frames:
         return live
     if lookup is not None:
-        return [without_column(frame.where(f"NOT {_DEAD}"), _DEAD) for frame in frames] + live
+        return [without_column(frame.where(f"NOT {_IS_DELETED}"), _IS_DELETED) for frame in frames] + live
     deletes = delete_keys(source, locations, bounds)
     deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
     matches = F.expr("__hiveacid_row_key = __hiveacid_event_key")
@@ -203,7 +203,7 @@ def _live_rows(
 
 
 def _deleted_flag(facts: SparkFacts, lookup: BitmapLookup) -> KeyColumns:
-    return lambda partition, _: [lookup.is_deleted(facts, partition.number, _DEAD)]
+    return lambda partition, _: [lookup.is_deleted(facts, partition.number, _IS_DELETED)]
 
 
 def _split_by_bounds(
@@ -238,7 +238,7 @@ def flat_table_frames(
     frames = []
     options = STRICT_READ if table.kind is TableKind.PLAIN else STRICT_READ | PROLEPTIC_CALENDAR
     for group in group_files(table, locations, flat_table_files(source)):
-        frame = flat.read(source.facts, table, escape_globs(group.files), options, group.options.recipe)
+        frame = flat.read(source.facts, table, escape_globs(group.files), options, group.options.mapping)
         values = [quote_name(c.name) for c in table.columns]
         partition = partition_lookup(source.facts, table, group, frame)
         frames.append(selected(frame, [*values, *partition.columns, *more(group)]))

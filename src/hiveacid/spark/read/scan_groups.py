@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hiveacid.core.format.record_keys import KeyBox
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema.evolution import Recipe
+from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.storage.locations import Location
@@ -23,13 +23,13 @@ _UNESCAPED = re.compile(r"[A-Za-z0-9_.=/-]*")
 class FileFooter(NamedTuple):
     """Facts from the footer of a data file (``table.read.footers``).
 
-    ``recipe``: maps the file's columns to those of the table. ``has_events``: it may hold update events of ACID v1.
+    ``mapping``: maps the file's columns to those of the table. ``has_events``: it may hold update events of ACID v1.
     ``copy``: the file that is read instead (the flushed part of a streamed one). ``keys``: the box
     of its record keys, None without statistics.
     """
 
     rows: int
-    recipe: Recipe
+    mapping: ColumnMapping
     has_events: bool = False
     copy: str | None = None
     keys: KeyBox | None = None
@@ -38,12 +38,12 @@ class FileFooter(NamedTuple):
 class ReadOptions(NamedTuple):
     """Options of reading a file; files with equal options share a scan.
 
-    ``check``: rows of invalid write ids must be filtered out. ``recipe``: None if the file is not ORC.
+    ``check``: rows of invalid write ids must be filtered out. ``mapping``: None if the file is not ORC.
     ``original``: the file's own path if a copy of it is read.
     """
 
     check: bool = False
-    recipe: Recipe | None = None
+    mapping: ColumnMapping | None = None
     original: str | None = None
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
-from hiveacid.core.schema.evolution import Recipe
+from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory
@@ -43,7 +43,7 @@ class ScanSource:
     """Source of a scan: facts of the session, file system, table, valid write-id list.
 
     ``files``: footers of ORC files by absolute path. ``arguments``: returns ORC search-argument options for files of
-    a recipe. ``delete_bitmap``: returns the delete bitmap of locations, None where a delete join is needed.
+    a mapping. ``delete_bitmap``: returns the delete bitmap of locations, None where a delete join is needed.
     ``memo``: results that follow from the locations of the scan and ``files`` alone. ``index_ahead``: returns Spark's file
     index of a group if it was made ahead, else None. ``skipped``: paths of data files that need not be read; ``memo`` follows
     from them, too.
@@ -54,7 +54,7 @@ class ScanSource:
     table: TableDefinition
     write_ids: ValidWriteIdList
     files: Mapping[str, FileFooter] = field(default_factory=dict)
-    arguments: Callable[[Recipe], Mapping[str, str]] = lambda _: {}
+    arguments: Callable[[ColumnMapping], Mapping[str, str]] = lambda _: {}
     delete_bitmap: Callable[[Sequence[Location]], BitmapLookup | None] = lambda _: None
     memo: PlanMemo = field(default_factory=PlanMemo, compare=False, repr=False)
     index_ahead: Callable[[FileGroup], Any] = lambda _: None
@@ -96,7 +96,7 @@ def _files_with_rows(
             footer = source.files[path]
             if footer.rows and path not in source.skipped:
                 original = None if footer.copy is None else spark_path(path)
-                yield file, ReadOptions(check, footer.recipe, original), footer.copy
+                yield file, ReadOptions(check, footer.mapping, original), footer.copy
 
 
 def flat_table_files(source: ScanSource) -> FilesOf:
@@ -106,7 +106,7 @@ def flat_table_files(source: ScanSource) -> FilesOf:
         for file in files_without_acid_columns(location):
             footer = source.files.get(f"{location.root}/{file.path}")
             if footer is None or footer.rows:
-                yield file, ReadOptions(recipe=None if footer is None else footer.recipe), None
+                yield file, ReadOptions(mapping=None if footer is None else footer.mapping), None
 
     return files_of
 

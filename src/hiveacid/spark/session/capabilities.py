@@ -71,15 +71,15 @@ _WHOLE_FILE = 1 << 60  # bytes: no task takes a second file or part of one
 class SparkFacts:
     """Facts about a session: classic or Connect, its version, the time zone of its JVM.
 
-    ``shown_as_stored``: values are only copied, so timestamps are not converted to the session's time zone.
-    ``by_driver``: values are stored in the zone of the driver's JVM (Parquet, Avro), not in that of the JVMs that run
+    ``copies_timestamps``: values are only copied, so timestamps are not converted to the session's time zone.
+    ``files_in_driver_zone``: values are stored in the zone of the driver's JVM (Parquet, Avro), not in that of the JVMs that run
     tasks (ORC). ``zones``: the executors' time zones.
     ``parser``: Spark's own parser if hiveacid's parser wraps it in the session (``sql.native``), else None.
     """
 
     spark: SparkSession
-    shown_as_stored: bool = False
-    by_driver: bool = False
+    copies_timestamps: bool = False
+    files_in_driver_zone: bool = False
     zones: ExecutorTimeZones = field(default_factory=ExecutorTimeZones, compare=False, repr=False)
     parser: Any = field(default=None, compare=False, repr=False)
 
@@ -123,12 +123,16 @@ class SparkFacts:
     @property
     def stored_time_zone(self) -> str:
         """Time zone of timestamps in files. Raises ConfigError if executors have different zones."""
-        return self.jvm_time_zone if self.by_driver else self.zones.zone(self.spark, self.jvm_time_zone)
+        return (
+            self.jvm_time_zone
+            if self.files_in_driver_zone
+            else self.zones.zone(self.spark, self.jvm_time_zone)
+        )
 
     @property
     def session_time_zone(self) -> str:
         """Time zone in which the session shows timestamps."""
-        if self.shown_as_stored:
+        if self.copies_timestamps:
             return self.stored_time_zone
         return str(self.spark.conf.get("spark.sql.session.timeZone"))
 
@@ -143,7 +147,7 @@ class SparkFacts:
                 "=false (a query may name its columns one by one)"
             )
 
-    def require_whole_path(self, warehouse: str | None) -> None:
+    def require_absolute_warehouse(self, warehouse: str | None) -> None:
         """Refuse a relative warehouse in cluster mode: Spark chooses the driver's machine and directory. Raises ConfigError."""
         mode = str(self.spark.conf.get("spark.submit.deployMode", "client"))
         if (

@@ -22,9 +22,11 @@ def check_merge_cardinality(
     """
     unmatched = f"CASE WHEN {inserted} THEN monotonically_increasing_id() END AS __unmatched"
     same_row = ", ".join([*row, "__unmatched"])
-    numbered = events.selectExpr("*", unmatched).selectExpr(
+    numbered = events.selectExpr(
+        "*", unmatched
+    ).selectExpr(
         "*",
-        f"row_number() OVER (PARTITION BY {same_row} ORDER BY __unmatched) AS __nth",  # any order will do
+        f"row_number() OVER (PARTITION BY {same_row} ORDER BY __unmatched) AS __match_number",  # any order will do
     )
     failure = f"CAST(raise_error('{_MESSAGE}') AS BOOLEAN)"
-    return numbered.where(f"CASE WHEN __nth > 1 THEN {failure} ELSE {changed} END")
+    return numbered.where(f"CASE WHEN __match_number > 1 THEN {failure} ELSE {changed} END")

@@ -32,7 +32,7 @@ _BEFORE_TARGETS = frozenset(
 )
 _BEFORE_TABLES = _BEFORE_TARGETS | {"FROM", "JOIN", "USING", "ON", "IN", "COLUMNS", ","}
 # Statements that hiveacid carries out although they name no table, or need none.
-_ALWAYS_OURS = (
+_ALWAYS_HIVEACID = (
     queries.ShowTransactions,
     queries.ShowLocks,
     queries.ShowCompactions,
@@ -44,7 +44,7 @@ _ALWAYS_OURS = (
 )
 # Statements that Spark may carry out on a transactional table in its own catalog, because they read no rows of it.
 _READ_ONLY_VERBS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "REFRESH", "USE", "RESET"})
-_OF_BOTH = (
+_BOTH_CATALOGS = (
     definitions.CreateDatabase,
     definitions.DropDatabase,
     administration.UseDatabase,
@@ -56,9 +56,9 @@ _OF_BOTH = (
 class Owner(Enum):
     """The engine that carries out a statement."""
 
-    OURS = auto()
+    HIVEACID = auto()
     SPARK = auto()
-    SPARK_READING_OURS = auto()  # Spark, with our tables bound to their snapshot
+    SPARK_READING_HIVEACID = auto()  # Spark, with our tables bound to their snapshot
     BOTH = auto()  # each has its own databases; a statement on a database concerns both
 
 
@@ -89,7 +89,7 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
         ownership = _decide_outside_grammar(context, source, error)
     else:
         ownership = Ownership(_owner(context, source, statement), statement)
-    if ownership.owner in (Owner.SPARK, Owner.SPARK_READING_OURS) or isinstance(
+    if ownership.owner in (Owner.SPARK, Owner.SPARK_READING_HIVEACID) or isinstance(
         ownership.statement, definitions.DropDatabase
     ):
         _refuse_change_by_spark(context, source.text, tokens)
@@ -143,22 +143,22 @@ def refuse_transactional(facts: SparkFacts, name: TableName) -> None:
 
 def _owner(context: Context, source: Slice, statement: values.Statement) -> Owner:
     if isinstance(statement, queries.Query):
-        return Owner.OURS if _reads_hiveacid_table(context, statement.text) else Owner.SPARK
-    if isinstance(statement, _ALWAYS_OURS):
-        return Owner.OURS
+        return Owner.HIVEACID if _reads_hiveacid_table(context, statement.text) else Owner.SPARK
+    if isinstance(statement, _ALWAYS_HIVEACID):
+        return Owner.HIVEACID
     if isinstance(statement, queries.ShowTableExtended) and statement.partition:
         relation = find_hiveacid_relation(
             context, values.TableRef(statement.database, (statement.pattern or "").lower())
         )
-        return Owner.SPARK if relation is None else Owner.OURS
-    if isinstance(statement, _OF_BOTH):
+        return Owner.SPARK if relation is None else Owner.HIVEACID
+    if isinstance(statement, _BOTH_CATALOGS):
         return Owner.BOTH
     if isinstance(statement, administration.SetOption | administration.ResetOption | queries.ShowConf):
         key = (statement.key or "").lower()
-        return Owner.OURS if key in REGISTRY or key.startswith("hiveacid.") else Owner.SPARK
+        return Owner.HIVEACID if key in REGISTRY or key.startswith("hiveacid.") else Owner.SPARK
     if isinstance(statement, queries.Explain):
         inner = _owner(context, source, statement.statement)
-        return Owner.OURS if inner is Owner.OURS else _owner_by_reads(context, source)
+        return Owner.HIVEACID if inner is Owner.HIVEACID else _owner_by_reads(context, source)
     if isinstance(
         statement, definitions.CreateTemporaryView | definitions.CreateView | definitions.AlterView
     ):
@@ -166,7 +166,7 @@ def _owner(context: Context, source: Slice, statement: values.Statement) -> Owne
     if makes_own_table(context, statement) or any(
         find_hiveacid_relation(context, ref) is not None for ref in _targets(statement)
     ):
-        return Owner.OURS
+        return Owner.HIVEACID
     return _owner_by_reads(context, source)
 
 
@@ -178,18 +178,18 @@ def _owner_of_view(
     if not isinstance(statement, definitions.CreateTemporaryView) and (
         find_hiveacid_relation(context, statement.view) is not None
     ):
-        return Owner.OURS
+        return Owner.HIVEACID
     reads = _reads_hiveacid_table(context, statement.query)
     if reads and isinstance(statement, definitions.AlterView):
         raise UnsupportedFeatureError(
             f"{statement.view} is a view in Spark's own catalog, which cannot read tables of hiveacid's: DROP it and "
             "CREATE it again"
         )
-    return Owner.OURS if reads else Owner.SPARK
+    return Owner.HIVEACID if reads else Owner.SPARK
 
 
 def _owner_by_reads(context: Context, source: Slice) -> Owner:
-    return Owner.SPARK_READING_OURS if _reads_hiveacid_table(context, source) else Owner.SPARK
+    return Owner.SPARK_READING_HIVEACID if _reads_hiveacid_table(context, source) else Owner.SPARK
 
 
 def makes_own_table(context: Context, statement: values.Statement) -> bool:
@@ -277,7 +277,7 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
         )
     is_view = words[0] == "CREATE" and "VIEW" in words[:6]  # of which Spark would keep the text
     if words[0] in {"CREATE", "DECLARE", "SET"} and not is_view and _reads_hiveacid_table(context, source):
-        return Ownership(Owner.SPARK_READING_OURS)
+        return Ownership(Owner.SPARK_READING_HIVEACID)
     raise error
 
 

@@ -40,7 +40,7 @@ def find_mentions_and_travel(piece: Slice, before: str = "") -> list[Relation]:
 
     ``before``, and the errors, as for `find_table_mentions`.
     """
-    text, (plain, clauses) = piece.text, without_clauses(piece)
+    text, (plain, clauses) = piece.text, cut_time_travel_clauses(piece)
     relations = []
     for relation in find_table_mentions(plain, before):
         behind = (c for c in clauses if relation.end <= c.start and not text[relation.end : c.start].strip())
@@ -180,7 +180,7 @@ _NO_VALUES = frozenset(
 _VALUES = frozenset({TokenKind.STRING, TokenKind.NUMBER})
 
 
-def without_clauses(piece: Slice) -> tuple[str, list[TimeTravel]]:
+def cut_time_travel_clauses(piece: Slice) -> tuple[str, list[TimeTravel]]:
     """Replace the clauses of time travel by blanks; return the text and the clauses in their order."""
     text, tokens = piece.text, piece.tokens
     clauses = []

@@ -130,12 +130,12 @@ class NativeParser:
                     "transactions of several statements need the Python session that getOrCreate() returned, in the driver: "
                     "here (Spark Connect, foreachBatch, JVM code) each statement is a transaction of its own"
                 )
-            if ownership.owner is Owner.SPARK_READING_OURS:
+            if ownership.owner is Owner.SPARK_READING_HIVEACID:
                 VirtualColumns(source).refuse_star()
                 return parse(self._bound(source, QUERY))
-            if ownership.owner is Owner.OURS and has_parameters(source):
+            if ownership.owner is Owner.HIVEACID and has_parameters(source):
                 return parse(self._bound_query(ownership, source))
-            if ownership.owner is Owner.OURS:
+            if ownership.owner is Owner.HIVEACID:
                 frame = session.sql(text)
                 self._settings = self._local.settings = session.context.settings
                 is_query = isinstance(ownership.statement, queries.Query)

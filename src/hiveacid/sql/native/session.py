@@ -99,10 +99,10 @@ class NativeSession(SparkSession):
         text = source.text
         ownership = decide_ownership(self.acid, source)
         update_both_catalogs(self.acid, source, ownership)
-        if ownership.owner is Owner.OURS and ownership.statement is not None:
+        if ownership.owner is Owner.HIVEACID and ownership.statement is not None:
             bound = parse(self.acid.with_arguments(source, args)) if args else ownership.statement
             return self.acid.run(text, bound)
-        if ownership.owner is Owner.SPARK_READING_OURS:
+        if ownership.owner is Owner.SPARK_READING_HIVEACID:
             with self.acid.binder() as binder:
                 VirtualColumns(source).refuse_star()
                 return self._run_in_spark(binder.bind(source).text, args)

@@ -119,7 +119,7 @@ class Gateway:
 
     def __post_init__(self) -> None:
         """Register `sweep` with the heartbeat."""
-        self.root.context.transactions.heartbeats.on_turn(self.sweep)
+        self.root.context.transactions.heartbeats.add_sweeper(self.sweep)
 
     def connection(
         self, spark: SparkSession, parser: Any, cached_tables: CachedTables | None = None
@@ -223,7 +223,7 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
             definitions.CreateTable(table=table)
             | definitions.CreateTableLike(table=table)
             | definitions.CreateView(view=table)
-        ) if ownership.owner is Owner.OURS:
+        ) if ownership.owner is Owner.HIVEACID:
             ensure_database(session, table)
         case definitions.CreateDatabase(name=name) if context.catalog.get_database(name) is None:
             # if Spark refuses the statement, neither catalog gets the database

@@ -23,7 +23,7 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
-from hiveacid.stores.sql.table_names import of_same_table
+from hiveacid.stores.sql.table_names import is_of_same_table
 from hiveacid.stores.sql.transactions import commit_record_rows
 from hiveacid.stores.sql.transactions.open_txns import TOP, counter_value
 from hiveacid.stores.sql.transactions.txn_rows import NOW
@@ -97,7 +97,7 @@ _DELETE_EMPTY_CHANGES = delete(written).where(
     written.c.txn_id.in_(select(txns.c.id).where(txns.c.state == ABORTED, _OLD)),
     written.c.operation != "c",
     ~select(write_ids.c.write_id)
-    .where(write_ids.c.txn_id == written.c.txn_id, of_same_table(write_ids, written))
+    .where(write_ids.c.txn_id == written.c.txn_id, is_of_same_table(write_ids, written))
     .exists(),
 )
 _DELETE_TXNS = delete(txns).where(

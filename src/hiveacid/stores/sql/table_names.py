@@ -11,28 +11,28 @@ from sqlalchemy.sql.elements import ColumnElement
 from hiveacid.core.model import TableName
 
 
-def of_table(rows: Table) -> ColumnElement[bool]:
+def is_of_table(rows: Table) -> ColumnElement[bool]:
     """Return the SQL condition that a row belongs to the table of the parameters (:func:`table_parameters`)."""
     return and_(rows.c.database_name == bindparam("database"), rows.c.table_name == bindparam("name"))
 
 
 def table_parameters(table: TableName) -> dict[str, Any]:
-    """Return the parameters of :func:`of_table`."""
+    """Return the parameters of :func:`is_of_table`."""
     return {"database": table.database, "name": table.name}
 
 
-def of_same_table(rows: Table, others: Table) -> ColumnElement[bool]:
+def is_of_same_table(rows: Table, others: Table) -> ColumnElement[bool]:
     """Return the SQL condition that two rows belong to the same table."""
     return and_(rows.c.database_name == others.c.database_name, rows.c.table_name == others.c.table_name)
 
 
-def of_one_of_tables(rows: Table) -> ColumnElement[bool]:
+def is_of_any_table(rows: Table) -> ColumnElement[bool]:
     """Return the SQL condition that a row belongs to one of the tables in the parameter ``places``."""
     return tuple_(rows.c.database_name, rows.c.table_name).in_(bindparam("places", expanding=True))
 
 
 def table_pairs(tables: Iterable[TableName]) -> list[tuple[str, str]]:
-    """Return the parameter of :func:`of_one_of_tables`."""
+    """Return the parameter of :func:`is_of_any_table`."""
     return [(table.database, table.name) for table in tables]
 
 

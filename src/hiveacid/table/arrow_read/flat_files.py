@@ -30,7 +30,7 @@ from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, shape, text_layout
+from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, accepted_text_pattern, text_layout
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_casts import cast
@@ -277,7 +277,7 @@ def _text_values(file: RowFile, column: Column, texts: Any, layout: TextLayout) 
     if hive.name == "boolean":
         words = pc.utf8_lower(texts)
         return pc.if_else(pc.is_in(words, pa.array(["true", "false"])), pc.equal(words, "true"), None)
-    texts = pc.if_else(pc.match_substring_regex(texts, shape(hive)), texts, null)
+    texts = pc.if_else(pc.match_substring_regex(texts, accepted_text_pattern(hive)), texts, null)
     return _parse_texts(texts, hive)
 
 

@@ -16,7 +16,7 @@ from pyarrow import orc
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
-from hiveacid.core.schema.evolution import matching, recipe
+from hiveacid.core.schema.evolution import map_columns, matching
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
 from hiveacid.errors import BadFileError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.orc.build_delete_bitmap import read_delete_events
@@ -84,7 +84,7 @@ class OrcReader:
 
     @cached_property
     def _sources(self) -> dict[str, _Source]:
-        file_recipe = recipe(self.table.columns, self._schema, matching(self.table, self._level))
+        file_recipe = map_columns(self.table.columns, self._schema, matching(self.table, self._level))
         names = {field.name: index for index, field in enumerate(self._schema.fields)}
         sources = {}
         for column, source in zip(self.table.columns, file_recipe.columns, strict=True):

@@ -96,19 +96,24 @@ def take_snapshot(
     write_ids = write_ids_of(context, table, txn, as_of)
     if table.partition_columns:
         existing = context.catalog.list_partitions(table.name) if partitions is None else partitions
-        partitions = _possible_partitions(table, existing, predicate)
+        partitions = possible_partitions(table, existing, predicate)
     locations = list_as_of(context, table, partitions, write_ids, txn, as_of)
     warn_of_foreign_files(table, locations, txn)
     return Snapshot(table, write_ids, tuple(_files(context.fs, table, location) for location in locations))
 
 
-def _possible_partitions(
+def possible_partitions(
     table: TableDefinition, partitions: Sequence[Partition], predicate: Any
-) -> list[Partition]:
-    if predicate is None:
-        return [*partitions]
+) -> Sequence[Partition]:
+    """Return the partitions that may hold rows for which a filter is true. Raises UnsupportedFeatureError."""
+    if predicate is None or not partitions:
+        return partitions
     names = table.partition_column_names
-    guarantees = [partition_guarantee(names, partition_values(table, partition)) for partition in partitions]
+    values = [
+        _partition_column_values(column, [partition.values[index] for partition in partitions])
+        for index, column in enumerate(table.partition_columns)
+    ]
+    guarantees = [partition_guarantee(names, row) for row in zip(*values, strict=True)]
     schema = arrow_schema(table.all_columns)
     return [partitions[index] for index in possible_fragments(guarantees, schema, predicate)]
 
@@ -118,25 +123,24 @@ def partition_values(table: TableDefinition, partition: Partition | None) -> tup
     if partition is None:
         return ()
     return tuple(
-        _partition_value(column, text)
+        _partition_column_values(column, [text])[0]
         for column, text in zip(table.partition_columns, partition.values, strict=True)
     )
 
 
-def _partition_value(column: Column, text: str | None) -> Any:
+def _partition_column_values(column: Column, texts: Sequence[str | None]) -> Any:
+    """Return the values of one partition column as an Arrow array, from the texts of some partitions."""
     hive = parse_type(column.type)
-    data_type = arrow_type(hive)
-    if text is None or text == DEFAULT_PARTITION:
-        return pa.scalar(None, data_type)
-    if column.type == LOCAL_TIMESTAMP:
+    values = [None if text == DEFAULT_PARTITION else text for text in texts]
+    if column.type == LOCAL_TIMESTAMP and any(text is not None for text in values):
         raise UnsupportedFeatureError(
-            f"partition column {column.name}: the text {text!r} of a {column.type} depends on a session's time zone"
+            f"partition column {column.name}: the text of a {column.type} depends on a session's time zone"
         )
     try:
-        return to_stored_values(cast(pa.array([text], pa.string()), data_type), hive)[0]
+        return to_stored_values(cast(pa.array(values, pa.string()), arrow_type(hive)), hive)
     except pa.ArrowException as error:
         raise UnsupportedFeatureError(
-            f"partition column {column.name}: {text!r} is not a {column.type} that can be read without Spark"
+            f"partition column {column.name} has a value that cannot be read without Spark as {column.type} ({error})"
         ) from error
 
 

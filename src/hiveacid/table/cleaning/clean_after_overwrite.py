@@ -102,12 +102,12 @@ class OverwrittenCleaner:
         # In this order: a compaction that commits after the first question counts as possibly unseen in the second.
         min_open = store.min_open_txn_id()
         now, delay = store.now(), cleaning_delay(self.context)
-        ripe = [
+        removable_keys = [
             key
-            for key, sighting in self._obsolete_files.items()
-            if sighting.txn_id < min_open and not sighting.is_kept(now, max(delay, sighting.retention))
+            for key, obsolete in self._obsolete_files.items()
+            if obsolete.txn_id < min_open and not obsolete.is_kept(now, max(delay, obsolete.retention))
         ]
-        for name, partitions in _by_table(ripe).items():
+        for name, partitions in _by_table(removable_keys).items():
             attempt(str(name), partial(self._clean, name, partitions, min_open))
 
     def _list_changed_locations(self, name: TableName, partitions: Mapping[str | None, int]) -> list[str]:
@@ -120,31 +120,33 @@ class OverwrittenCleaner:
                 root, allowed = locations.get(partition, (None, True))
                 if root is None:
                     continue
-                sighting, retry = (
+                obsolete, retry = (
                     _find_obsolete_files(self.context, table, root, written) if allowed else (None, True)
                 )
-                if sighting is not None:
-                    self._obsolete_files[name, partition] = sighting
+                if obsolete is not None:
+                    self._obsolete_files[name, partition] = obsolete
                 elif retry:
                     self._changed.setdefault((name, partition), written)
-        finally:  # the sightings from before an error stay
+        finally:  # the obsolete_files from before an error stay
             self._note_later_writes(name, min(partitions.values()))
         return []
 
     def _note_later_writes(self, name: TableName, since: int) -> None:
         """Start the retention at the last write that a listing may have included."""
         for change in self.context.store.changed_partitions(since):
-            sighting = self._obsolete_files.get((name, change.partition)) if change.table == name else None
-            if sighting is not None and change.changed is not None:
+            obsolete = self._obsolete_files.get((name, change.partition)) if change.table == name else None
+            if obsolete is not None and change.changed is not None:
                 self._obsolete_files[name, change.partition] = replace(
-                    sighting, at=max(sighting.at, change.changed)
+                    obsolete, at=max(obsolete.at, change.changed)
                 )
 
     def _clean(self, name: TableName, partitions: Sequence[str | None], min_open: TxnId) -> list[str]:
         with cleaner_lock(self.context, name) as held:
             if not held:
                 return []  # another client holds the table: try again in the next turn
-            sightings = {partition: self._obsolete_files.pop((name, partition)) for partition in partitions}
+            obsolete_files = {
+                partition: self._obsolete_files.pop((name, partition)) for partition in partitions
+            }
             listed = _locations(self.context, name)
             if listed is None:
                 return []
@@ -152,13 +154,13 @@ class OverwrittenCleaner:
             possibly_unseen_txns = list_possibly_unseen_txns(ready_jobs(self.context), min_open)
             removed_paths: list[str] = []
             retention, now = history_retention(table), self.context.store.now()
-            for partition, sighting in sightings.items():
+            for partition, obsolete in obsolete_files.items():
                 root, allowed = locations.get(partition, (None, True))
-                if sighting.is_kept(now, retention):  # longer than when the location was listed
-                    self._obsolete_files[name, partition] = replace(sighting, retention=retention)
+                if obsolete.is_kept(now, retention):  # longer than when the location was listed
+                    self._obsolete_files[name, partition] = replace(obsolete, retention=retention)
                 elif root is not None and allowed:
                     removed_paths += _clean(
-                        self.context, table, root, sighting, min_open, possibly_unseen_txns
+                        self.context, table, root, obsolete, min_open, possibly_unseen_txns
                     )
             return removed_paths
 

@@ -39,8 +39,10 @@ from hiveacid.table.partitions import partition_name, partitions_of, static_valu
 SERVICE_TIMEOUT = 60.0
 """Seconds after which a service without a new announcement counts as gone."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0  # seconds between two checks of a job that another worker runs
-_MISSED = 0.6  # part of the time-out after which a heartbeat is overdue; clients send one at half of it
-_LOOK = 0.5  # seconds between two looks whether a statement is being stopped
+_OVERDUE_SHARE = (
+    0.6  # part of the time-out after which a heartbeat is overdue; clients send one at half of it
+)
+_STOP_CHECK_INTERVAL = 0.5  # seconds between two looks whether a statement is being stopped
 
 
 @dataclass(frozen=True)
@@ -197,8 +199,8 @@ class _StoppableClock:
         while seconds > 0:
             if self.stopping.is_set():
                 raise errors.StatementCancelledError("the statement was stopped while it waited")
-            self.clock.sleep(min(seconds, _LOOK))
-            seconds -= _LOOK
+            self.clock.sleep(min(seconds, _STOP_CHECK_INTERVAL))
+            seconds -= _STOP_CHECK_INTERVAL
 
 
 def _run_requests(
@@ -227,7 +229,7 @@ def _run_request(
     except errors.CompactionRefusedError as error:
         if alone:
             raise
-        if isinstance(error, _SilentWorkerError):
+        if isinstance(error, _HeartbeatOverdueError):
             at_work.silent.append(str(error))
         return CompactionReport(0, request.kind, request.partition, CompactionState.REFUSED, str(error))
     if _is_served(context, request.pool):
@@ -302,7 +304,7 @@ def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
             raise _with_expiry(context, request, error) from None
 
 
-class _SilentWorkerError(errors.CompactionRefusedError):
+class _HeartbeatOverdueError(errors.CompactionRefusedError):
     """A refusal because of a job whose worker missed a heartbeat and may have crashed."""
 
 
@@ -323,7 +325,7 @@ def _with_expiry(
     expiry, missed = _expiry(context, job)
     announced = any(service.name == job.worker for service in store.show_services(SERVICE_TIMEOUT))
     deadline = datetime.fromtimestamp(expiry / 1000, UTC).isoformat(sep=" ", timespec="seconds")
-    kind = _SilentWorkerError if missed and not announced else errors.CompactionRefusedError
+    kind = _HeartbeatOverdueError if missed and not announced else errors.CompactionRefusedError
     return kind(
         f"{error}: {job.worker} is at work on it. If that worker is dead, its job is given up at {deadline}; repeat COMPACT "
         "then"
@@ -340,7 +342,7 @@ def _expiry(context: Context, job: Compaction) -> tuple[int, bool]:
     heard = job.started or 0
     if open_txn is not None:
         timeout, heard = open_txn.timeout or timeout, open_txn.last_heartbeat
-    return heard + timeout, store.now() - heard > timeout * _MISSED
+    return heard + timeout, store.now() - heard > timeout * _OVERDUE_SHARE
 
 
 def _end_stale_job(

@@ -246,7 +246,9 @@ def _remove(job: RewriteTask, names: Iterable[str]) -> None:
 
 def _without_time_zone(context: Context, table: TableDefinition) -> Context:
     """Return a context that does not convert timestamps, as the session's time zone may skip an hour that they use."""
-    facts = replace(context.facts, shown_as_stored=True, by_driver=not publish.footers_have_row_counts(table))
+    facts = replace(
+        context.facts, copies_timestamps=True, files_in_driver_zone=not publish.footers_have_row_counts(table)
+    )
     return replace(context, facts=facts)
 
 

@@ -193,9 +193,9 @@ def locate_changes(
     try:
         locations = table_locations.for_each_location(table, partitions, look)
     except errors.FormatError:
-        txn.require_protection()
+        txn.require_open_in_store()
         raise
-    txn.require_protection()
+    txn.require_open_in_store()
     return [
         location
         for location in locations

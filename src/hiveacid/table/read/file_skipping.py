@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema.evolution import Recipe
+from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, Union, parse_type
 from hiveacid.errors import BadFileError
 from hiveacid.orc.footer_summary import FileSummary
@@ -46,7 +46,7 @@ def files_to_skip(
         return frozenset()
     types = {column.name: parse_type(column.type) for column in table.columns}
     numbers = {column.name: number for number, column in enumerate(table.columns)}
-    column_ids: dict[tuple[bool, int], list[int | None]] = {}  # there is one recipe for each schema
+    column_ids: dict[tuple[bool, int], list[int | None]] = {}  # there is one mapping for each schema
     skipped, files = [], 0
     for location in locations:
         acid_files = (file for directory in location.state.row_directories for file in directory.acid_files)
@@ -58,10 +58,10 @@ def files_to_skip(
             summary, statistics = context.summaries.get(key), context.summaries.statistics(key)
             if not footer.rows or footer.copy is not None or summary is None or not statistics:
                 continue
-            kind = (summary.is_acid, id(footer.recipe))
+            kind = (summary.is_acid, id(footer.mapping))
             if kind not in column_ids:
                 column_ids[kind] = [
-                    _column_id(summary, footer.recipe, numbers[leaf.column], types[leaf.column])
+                    _column_id(summary, footer.mapping, numbers[leaf.column], types[leaf.column])
                     for leaf in leaves
                 ]
             if not _may_hold_all(leaves, column_ids[kind], StatisticsList(path, statistics)):
@@ -69,16 +69,16 @@ def files_to_skip(
     return frozenset(skipped) if _MIN_SKIPPED_SHARE * len(skipped) >= files else frozenset()
 
 
-def _column_id(summary: FileSummary, recipe: Recipe, number: int, table_type: HiveType) -> int | None:
+def _column_id(summary: FileSummary, mapping: ColumnMapping, number: int, table_type: HiveType) -> int | None:
     """Return the ORC column id of a table's column in a file; None if its statistics are not those of the values.
 
     Columns are numbered in the order of the schema, those of a nested type after it.
     """
-    source, schema = recipe.columns[number], summary.schema
+    source, schema = mapping.columns[number], summary.schema
     if source.name is None or source.cut or source.problem is not None:
         return None
     names = [field.name for field in schema.fields]
-    if recipe.positional is not None:
+    if mapping.positional is not None:
         index = int(source.name.removeprefix("c"))
     elif source.name in names:
         index = names.index(source.name)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableDefinition, TableKind, TableName
-from hiveacid.core.schema.evolution import Recipe, matching, recipe
+from hiveacid.core.schema.evolution import ColumnMapping, map_columns, matching
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.types import Struct
 from hiveacid.core.snapshot.listing import DataFile
@@ -169,16 +169,16 @@ def _footers_by_path(
     summaries: Mapping[str, FileSummary],
 ) -> dict[str, FileFooter]:
     rule = matching(table, context.layout_level(table))
-    recipes: dict[int, Recipe] = {}  # by identity: equal schemas are one object (`SummaryCache`)
+    mappings: dict[int, ColumnMapping] = {}  # by identity: equal schemas are one object (`SummaryCache`)
 
-    def recipe_of(schema: Struct) -> Recipe:
-        if id(schema) not in recipes:
-            recipes[id(schema)] = recipe(table.columns, schema, rule)
-        return recipes[id(schema)]
+    def mapping_of(schema: Struct) -> ColumnMapping:
+        if id(schema) not in mappings:
+            mappings[id(schema)] = map_columns(table.columns, schema, rule)
+        return mappings[id(schema)]
 
     return {
         file.path: FileFooter(
-            summary.rows, recipe_of(summary.schema), summary.has_events, file.copy, summary.keys
+            summary.rows, mapping_of(summary.schema), summary.has_events, file.copy, summary.keys
         )
         for file in files
         for summary in [summaries[file.path]]

@@ -98,9 +98,9 @@ def list_visible(
                 context.fs, table, partitions, write_ids, txn.snapshot(), history_kept=history_kept
             )
     except FormatError:
-        txn.require_protection()
+        txn.require_open_in_store()
         raise
-    txn.require_protection()
+    txn.require_open_in_store()
     return locations
 
 

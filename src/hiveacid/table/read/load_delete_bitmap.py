@@ -22,7 +22,7 @@ from hiveacid.storage.locations import Location
 from hiveacid.table.context import Context
 
 _THREADS = 16
-_MAX_PLACES = 1000
+_MAX_PARTITIONS = 1000
 """Partitions whose delete files the driver reads; of more partitions Spark reads them."""
 _SETTLED = 5_000  # milliseconds after which no other file can get the same modification time
 
@@ -51,7 +51,7 @@ def load_delete_bitmap(
     A join is needed on Connect, for too many events, partitions or write ids, without statistics, and for files that
     pyarrow cannot read. Raises FormatError if statistics are wrong.
     """
-    if bounds is None or not bounds.boxes or len(locations) > _MAX_PLACES or not context.facts.classic:
+    if bounds is None or not bounds.boxes or len(locations) > _MAX_PARTITIONS or not context.facts.classic:
         return None
     if bounds.events > context.settings.get(setting_definitions.EVENTS_IN_MEMORY):
         return None

@@ -46,7 +46,7 @@ StagedOutput = tuple[list[StagedFile], TaskReport]
 """Staged files, and the counts that their writers report."""
 StageFiles = Callable[[StagingTarget, str], StagedOutput]
 """Function that writes the delete events and new rows of a statement into a staging directory."""
-_MAX_FILES = 1000  # of one statement
+_MAX_FILES = 20_000  # of one statement
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def stage_empty(context: Context, target: StagingTarget, directory: str) -> Stag
 def stage_computed_rows(
     context: Context, rows: Any, target: StagingTarget, directory: str
 ) -> StagedOutput | None:
-    """Write rows that Spark computed; None if a value cannot be written by Arrow, or more than 1000 files are needed.
+    """Write rows that Spark computed; None if a value cannot be written by Arrow, or too many files are needed.
 
     ``rows``: an Arrow table with the columns of `changed_rows_for_arrow`; no row id may appear twice.
     """

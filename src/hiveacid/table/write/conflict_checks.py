@@ -24,7 +24,7 @@ def require_not_overtaken(
     TRUNCATE), and readers of the new base ignore smaller write ids. Under the lock no such base can follow. Raises
     WriteConflictError.
     """
-    if not (txn.explicit or txn.was_overtaken(table.name)):
+    if not (txn.explicit or txn.has_later_commits(table.name)):
         return  # its write id is newer than its lock, or no other transaction committed one in between
     for location in locations:
         if is_overwritten(context.fs, context.store, table, location, write_id):

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from hiveacid.config import setting_definitions
-from hiveacid.core.model import TableDefinition
+from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.errors import BadFileError, CatalogError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.conditions import Condition
 from hiveacid.table.arrow_read.scan import Selection, read_batches, reading_threads
-from hiveacid.table.arrow_read.snapshot import PartitionFiles, Snapshot, take_snapshot
+from hiveacid.table.arrow_read.snapshot import PartitionFiles, Snapshot, possible_partitions, take_snapshot
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partitions_of
 from hiveacid.table.write.simple_conditions import simple_condition
 from hiveacid.transactions.transaction import Transaction
 
-_MAX_PARTITIONS = 1000
 # Files are read one after the other, and each request to a remote file system takes some 20 ms.
 _MAX_LOCAL_FILES, _MAX_REMOTE_FILES = 500, 8
+# With a local master, jobs have no more processors. They take 35 ms to change the rows of a partition, the driver takes 15.
+_MAX_FILES_WITH_LOCAL_MASTER = 20_000
 _MAX_DELETED, _MAX_UPDATED = 1_000_000, 300_000  # rows
 _MAX_SELECTED_BYTES = 256 << 20  # of the selected rows in Arrow's memory
 # With a local master the driver has all cores, and Arrow decodes ORC faster than Spark: tables may be larger.
@@ -84,13 +85,16 @@ def snapshot_for_driver(
     context: Context, table: TableDefinition, txn: Transaction, predicate: Any
 ) -> tuple[Snapshot, int] | None:
     """Return the files to read for a filter, and their bytes; None if they are too many or too large for the driver."""
-    partitions = partitions_of(context, table, txn)
-    if len(partitions or ()) > _MAX_PARTITIONS:
-        return None
-    snapshot = take_snapshot(context, table, txn, partitions=partitions, predicate=predicate)
+    partitions: Sequence[Partition] | None = partitions_of(context, table, txn)
+    max_local = _MAX_FILES_WITH_LOCAL_MASTER if context.facts.local else _MAX_LOCAL_FILES
+    max_files = max_local if is_local(table.location) else _MAX_REMOTE_FILES
+    if partitions is not None:
+        partitions = possible_partitions(table, partitions, predicate)
+        if len(partitions) > max_files:  # most have a file, and listing them would take time
+            return None
+    snapshot = take_snapshot(context, table, txn, partitions=partitions)
     lengths = [file.length for part in snapshot.partitions for file in part.rows]
     lengths += [file.length for part in snapshot.partitions for file in part.events]
-    max_files = _MAX_LOCAL_FILES if is_local(table.location) else _MAX_REMOTE_FILES
     max_bytes = context.settings.get(setting_definitions.SMALL_CHANGES)
     max_bytes *= _LOCAL_FACTOR if context.facts.local else 1
     return (snapshot, sum(lengths)) if len(lengths) <= max_files and sum(lengths) <= max_bytes else None

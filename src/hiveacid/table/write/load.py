@@ -17,7 +17,7 @@ from hiveacid import errors
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.format.names import format_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName
-from hiveacid.core.schema.evolution import matching, recipe
+from hiveacid.core.schema.evolution import map_columns, matching
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.listing import DataFile
@@ -129,7 +129,7 @@ def _require_columns(
 ) -> None:
     rule = matching(table, context.layout_level(table))
     for path, summary in summaries.items():
-        sources = recipe(table.columns, summary.schema, rule).columns if summary is not None else ()
+        sources = map_columns(table.columns, summary.schema, rule).columns if summary is not None else ()
         problem = next((source.problem for source in sources if source.problem), None)
         if problem:
             raise errors.SchemaMismatchError(f"{path}: {problem}")

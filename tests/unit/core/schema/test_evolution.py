@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import Column, TableDefinition, TableName
-from hiveacid.core.schema.evolution import ORC_POSITIONAL, Matching, matching, plain_recipe, recipe
+from hiveacid.core.schema.evolution import ORC_POSITIONAL, Matching, identity_mapping, map_columns, matching
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.core.schema.types import Array, Field, Primitive, Struct, parse_type
 
@@ -41,7 +41,7 @@ def test_the_level_says_how_unless_the_table_does(
 
 
 def asked(table: str, stored: str, how: Matching) -> list[tuple[str | None, str]]:
-    found = recipe(columns(table), file(stored), how)
+    found = map_columns(columns(table), file(stored), how)
     return [(source.name, str(source.type)) for source in found.columns]
 
 
@@ -71,7 +71,7 @@ def test_by_name_without_case_order_does_not_count_and_a_renamed_column_is_null(
 
 @pytest.mark.parametrize("how", Matching)
 def test_files_without_names_are_read_by_position_and_as_a_whole(how: Matching) -> None:
-    found = recipe(
+    found = map_columns(
         columns("a bigint; s struct<x:int>"), file("_col0 int; _col1 struct<x:int>; _col2 date"), how
     )
     assert [source.name for source in found.columns] == ["c0", "c1"]
@@ -80,20 +80,20 @@ def test_files_without_names_are_read_by_position_and_as_a_whole(how: Matching) 
 
 @pytest.mark.parametrize("stored", ["a`b int; c int", "a int; A int"])
 def test_names_that_a_reader_would_misread_are_not_used(stored: str) -> None:
-    found = recipe(columns("x int; y int; z int"), file(stored), Matching.POSITION)
+    found = map_columns(columns("x int; y int; z int"), file(stored), Matching.POSITION)
     assert [source.name for source in found.columns] == ["c0", "c1", None]
 
 
 def test_a_table_s_own_name_with_a_back_quote_is_read_by_position() -> None:
-    assert plain_recipe((Column("a`b", "int"),)).positional is not None
-    assert plain_recipe(TABLE.columns).positional is None
+    assert identity_mapping((Column("a`b", "int"),)).positional is not None
+    assert identity_mapping(TABLE.columns).positional is None
 
 
 def test_nested_fields_are_matched_by_name_and_spelled_as_in_the_file() -> None:
     inner = Array(Struct((Field("P", Primitive("varchar", (3,))),)))
     stored = Struct((Field("s", Struct((Field("X", inner), Field("Y", Primitive("int"))))),))
     wanted = columns("s struct<y:bigint,x:array<struct<p:string>>,z:int>")
-    (source,) = recipe(wanted, stored, Matching.POSITION).columns
+    (source,) = map_columns(wanted, stored, Matching.POSITION).columns
     assert str(source.type) == "struct<Y:bigint,X:array<struct<P:string>>,z:int>"
 
 
@@ -113,7 +113,7 @@ def test_nested_fields_are_matched_by_name_and_spelled_as_in_the_file() -> None:
     ],
 )
 def test_texts_are_cut_only_where_they_can_be_longer(stored: str, wanted: str, cut: bool) -> None:  # noqa: FBT001
-    (source,) = recipe(columns(f"a {wanted}"), file(f"a {stored}"), Matching.POSITION).columns
+    (source,) = map_columns(columns(f"a {wanted}"), file(f"a {stored}"), Matching.POSITION).columns
     assert source.cut is cut
     assert source.problem is None
 
@@ -133,7 +133,9 @@ def test_texts_are_cut_only_where_they_can_be_longer(stored: str, wanted: str, c
     ],
 )
 def test_what_cannot_be_converted_is_a_problem_of_that_column_alone(stored: str, wanted: str) -> None:
-    bad, good = recipe(columns(f"a {wanted}; b int"), file(f"a {stored}; b int"), Matching.POSITION).columns
+    bad, good = map_columns(
+        columns(f"a {wanted}; b int"), file(f"a {stored}; b int"), Matching.POSITION
+    ).columns
     assert bad.problem is not None
     assert stored in bad.problem
     assert (good.name, good.problem) == ("b", None)

@@ -62,7 +62,7 @@ def test_relative_warehouses_are_refused_in_cluster_mode(mode: str, warehouse: s
     conf = SimpleNamespace(get=lambda name, default: mode if name == "spark.submit.deployMode" else default)
     session: Any = SimpleNamespace(conf=conf)
     if not refused:
-        SparkFacts(session).require_whole_path(warehouse)
+        SparkFacts(session).require_absolute_warehouse(warehouse)
         return
     with pytest.raises(ConfigError, match="whole path"):
-        SparkFacts(session).require_whole_path(warehouse)
+        SparkFacts(session).require_absolute_warehouse(warehouse)

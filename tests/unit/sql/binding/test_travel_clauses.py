@@ -8,7 +8,7 @@ from hiveacid.errors import StatementError
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.sql.binding.change_feed_calls import find_change_calls, tables_of_change_calls
 from hiveacid.sql.binding.table_binder import _qualifiers
-from hiveacid.sql.binding.table_mentions import find_mentions_and_travel, without_clauses
+from hiveacid.sql.binding.table_mentions import cut_time_travel_clauses, find_mentions_and_travel
 from hiveacid.sql.statements.values import Slice
 
 
@@ -30,7 +30,7 @@ from hiveacid.sql.statements.values import Slice
 )  # fmt: skip
 def test_clauses_of_time_travel(text: str, kind: str, value: str) -> None:
     """Their places are those in the text, and what is left has its places, too."""
-    plain, (found,) = without_clauses(Slice(text))
+    plain, (found,) = cut_time_travel_clauses(Slice(text))
     assert (found.kind, found.value) == (kind, value)
     assert text[found.start : found.end].endswith(value)
     assert plain == text[: found.start] + " " * (found.end - found.start) + text[found.end :]
@@ -45,11 +45,13 @@ def test_clauses_of_time_travel(text: str, kind: str, value: str) -> None:
     ],
 )
 def test_a_column_that_is_called_of_is_no_clause(text: str) -> None:
-    assert without_clauses(Slice(text)) == (text, [])
+    assert cut_time_travel_clauses(Slice(text)) == (text, [])
 
 
 def test_an_interval_that_is_not_whole_is_left_to_the_parser() -> None:
-    plain, (found,) = without_clauses(Slice("SELECT * FROM t TIMESTAMP AS OF now() - INTERVAL '1' DAY TO"))
+    plain, (found,) = cut_time_travel_clauses(
+        Slice("SELECT * FROM t TIMESTAMP AS OF now() - INTERVAL '1' DAY TO")
+    )
     assert found.value == "now() - INTERVAL '1' DAY"
     assert plain.endswith(" TO")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column
-from hiveacid.core.schema.evolution import Matching, recipe
+from hiveacid.core.schema.evolution import Matching, map_columns
 from hiveacid.core.schema.types import Struct, parse_type
 from hiveacid.orc.footer_summary import FileSummary
 from hiveacid.orc.statistics import ColumnStatistics
@@ -143,7 +143,7 @@ def test_the_column_of_a_file_whose_statistics_hold(
     schema = parse_type(file)
     assert isinstance(schema, Struct)
     columns = [Column("k", table_type)]
-    by_name = recipe(columns, schema, Matching.NAME)
+    by_name = map_columns(columns, schema, Matching.NAME)
     acid, original = FileSummary(1, schema, is_acid=True), FileSummary(1, schema)
     assert _column_id(acid, by_name, 0, parse_type(table_type)) == column_id
     of_original = None if column_id is None else column_id - 6
@@ -155,4 +155,4 @@ def test_a_column_found_by_its_position() -> None:
     assert isinstance(schema, Struct)
     columns = [Column("a", "array<int>"), Column("k", "int")]
     summary = FileSummary(1, schema, is_acid=True)
-    assert _column_id(summary, recipe(columns, schema, Matching.NAME), 1, parse_type("int")) == 9
+    assert _column_id(summary, map_columns(columns, schema, Matching.NAME), 1, parse_type("int")) == 9

@@ -42,7 +42,7 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
-from hiveacid.stores.sql.table_names import of_table, table_columns, table_parameters
+from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
 from hiveacid.stores.sql.transactions import commit_record_rows
 
 _DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
@@ -53,7 +53,7 @@ _TABLE, _VIEW = (
     for kind in (tables, views)
 )
 _ALL_TABLES = select(tables.c.definition).order_by(tables.c.database_name, tables.c.name)
-_PARTITIONS = select(partitions.c.definition).where(of_table(partitions))
+_PARTITIONS = select(partitions.c.definition).where(is_of_table(partitions))
 
 
 class SqlCatalog(SqlBase):
@@ -288,13 +288,13 @@ _ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_partit
 
 def _purge(connection: Connection, name: TableName) -> None:
     for table in _ABOUT_TABLES:
-        connection.execute(delete(table).where(of_table(table)), table_parameters(name))
+        connection.execute(delete(table).where(is_of_table(table)), table_parameters(name))
 
 
 def _rename(connection: Connection, old: TableName, new: TableName) -> None:
     for table in (*_ABOUT_TABLES, lock_components):
         connection.execute(
-            update(table).where(of_table(table)).values(table_columns(new)), table_parameters(old)
+            update(table).where(is_of_table(table)).values(table_columns(new)), table_parameters(old)
         )
 
 
@@ -325,8 +325,8 @@ def _insert_partitions(
 
 
 _THESE = partitions.c.digest.in_(bindparam("digests", expanding=True))
-_KNOWN = select(partitions.c.digest, partitions.c.definition).where(of_table(partitions), _THESE)
-_DROP_PARTITIONS = delete(partitions).where(of_table(partitions), _THESE)
+_KNOWN = select(partitions.c.digest, partitions.c.definition).where(is_of_table(partitions), _THESE)
+_DROP_PARTITIONS = delete(partitions).where(is_of_table(partitions), _THESE)
 
 
 ExistingPartitions = Mapping[TableName, Mapping[str, Partition]]

@@ -16,7 +16,7 @@ from hiveacid.core.compaction.queue_records import ChangedPartition, list_change
 from hiveacid.core.model import TableName
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import ABORTED, COMMITTED, changed_partitions, txns, write_ids, written
-from hiveacid.stores.sql.table_names import of_same_table
+from hiveacid.stores.sql.table_names import is_of_same_table
 
 _PLACE = (written.c.database_name, written.c.table_name, written.c.partition_name)
 _SINCE = bindparam("since", type_=BigInteger)
@@ -41,7 +41,7 @@ _ABORTS = (
     .join(txns, txns.c.id == write_ids.c.txn_id)
     .outerjoin(
         written,
-        and_(written.c.txn_id == write_ids.c.txn_id, of_same_table(written, write_ids), _IS_DATA),
+        and_(written.c.txn_id == write_ids.c.txn_id, is_of_same_table(written, write_ids), _IS_DATA),
     )
     .where(txns.c.state == ABORTED)
 )

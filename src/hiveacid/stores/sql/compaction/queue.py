@@ -25,7 +25,7 @@ from hiveacid.stores.sql.compaction.job_states import (
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import compactions, next_write_ids, write_ids, written
-from hiveacid.stores.sql.table_names import of_table, table_columns, table_parameters
+from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
 from hiveacid.stores.sql.transactions.open_txns import LOWEST_OPEN, TOP
 from hiveacid.stores.sql.transactions.txn_rows import NOW, is_open, lock_open_txns
 
@@ -213,7 +213,7 @@ def _insert(
 
 
 _IN_QUEUE = SELECT_JOBS.where(
-    compactions.c.state.in_((*UNDER_WAY, CompactionState.READY_FOR_CLEANING)), of_table(compactions)
+    compactions.c.state.in_((*UNDER_WAY, CompactionState.READY_FOR_CLEANING)), is_of_table(compactions)
 )
 
 
@@ -224,9 +224,9 @@ def _compactor_high_watermark(connection: Connection, table: dict[str, str]) -> 
     return top if lowest is None else min(top, int(lowest) - 1)
 
 
-_NEXT_WRITE_ID = select(next_write_ids.c.next_id).where(of_table(next_write_ids))
+_NEXT_WRITE_ID = select(next_write_ids.c.next_id).where(is_of_table(next_write_ids))
 _LOWEST_OPEN_WRITE_ID = select(func.min(write_ids.c.write_id)).where(
-    of_table(write_ids), is_open(write_ids.c.txn_id)
+    is_of_table(write_ids), is_open(write_ids.c.txn_id)
 )
 
 

@@ -71,7 +71,7 @@ class Dialect(ABC):
     """A transaction id can be assigned before other clients see its row."""
     pipelines = False
     """`pipeline` sends several statements in one round trip."""
-    counts_ids = False
+    has_txn_id_counter = False
     """Transaction ids come from `take_txn_ids`, not from the table's serial column."""
     server_time = True
     """Times come from the database, not from the client's clock."""
@@ -134,7 +134,7 @@ class Dialect(ABC):
         """Wait until no transaction is being opened, and block opening until the commit."""
 
     @abstractmethod
-    def raise_serial(self, connection: Connection, high_watermark: int) -> None:
+    def advance_txn_id_sequence(self, connection: Connection, high_watermark: int) -> None:
         """Make later transaction ids higher than ``high_watermark``, whose row exists already."""
 
     @abstractmethod
@@ -142,7 +142,7 @@ class Dialect(ABC):
         """Classify an error of the driver."""
 
     def take_txn_ids(self, connection: Connection, count: int) -> int:
-        """Take the next transaction ids and return the first, if the database :attr:`counts_ids`."""
+        """Take the next transaction ids and return the first, if the database :attr:`has_txn_id_counter`."""
         raise NotImplementedError
 
     def increment_counter(self, connection: Connection, counter: str) -> int:

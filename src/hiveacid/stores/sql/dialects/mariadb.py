@@ -49,7 +49,7 @@ class MariadbDialect(Dialect):
     """
 
     ids_may_gap = False
-    counts_ids = True
+    has_txn_id_counter = True
     words = {  # noqa: RUF012 - a constant
         **Dialect.words,
         "serial": "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",
@@ -124,7 +124,7 @@ class MariadbDialect(Dialect):
         """Hold the counter of transaction ids."""
         connection.scalar(_HOLD, {"name": "transaction id"})
 
-    def raise_serial(self, connection: Connection, high_watermark: int) -> None:
+    def advance_txn_id_sequence(self, connection: Connection, high_watermark: int) -> None:
         """Raise the counter."""
         connection.execute(_SET_IDS, {"top": high_watermark})
 

@@ -99,7 +99,7 @@ class PostgresDialect(Dialect):
         """Wait for every running INSERT into the table, and block new ones."""
         self.run(connection, "LOCK TABLE hiveacid_txns IN SHARE ROW EXCLUSIVE MODE")
 
-    def raise_serial(self, connection: Connection, high_watermark: int) -> None:
+    def advance_txn_id_sequence(self, connection: Connection, high_watermark: int) -> None:
         """Raise the sequence."""
         connection.execute(
             text("SELECT setval(pg_get_serial_sequence('hiveacid_txns', 'id'), :top)"),

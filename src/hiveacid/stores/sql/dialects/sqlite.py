@@ -84,7 +84,7 @@ class SqliteDialect(Dialect):
     def block_opens(self, connection: Connection) -> None:
         """Do nothing: there is only one writer at a time."""
 
-    def raise_serial(self, connection: Connection, high_watermark: int) -> None:
+    def advance_txn_id_sequence(self, connection: Connection, high_watermark: int) -> None:
         """Do nothing: AUTOINCREMENT continues from the highest id that was ever assigned."""
 
     def classify_error(self, error: DBAPIError) -> ErrorKind:

@@ -31,7 +31,7 @@ from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, txns
 from hiveacid.stores.sql.table_names import table_parameters
 from hiveacid.stores.sql.transactions.lock_queue import keys_of
 from hiveacid.stores.sql.transactions.snapshots import snapshot_of_row, snapshot_query
-from hiveacid.stores.sql.transactions.write_ids import doubtful_ids_of_table, write_id_list
+from hiveacid.stores.sql.transactions.write_ids import possibly_invalid_write_ids_query, write_id_list
 
 _OWN = "nullif(current_setting('hiveacid.txn', true), '')::bigint"
 """The transaction that the pipeline's first INSERT opened; the setting is gone with the commit."""
@@ -149,7 +149,7 @@ def _own_snapshot_query() -> Executable:
 @cache
 def _own_doubtful() -> Executable:
     own = select(txns.c.min_open).where(txns.c.id == literal_column(_OWN, BigInteger())).scalar_subquery()
-    return doubtful_ids_of_table(own)
+    return possibly_invalid_write_ids_query(own)
 
 
 @cache

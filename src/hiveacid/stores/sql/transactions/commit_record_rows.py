@@ -33,7 +33,7 @@ from hiveacid.stores import argument_validation
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import commits, txns, write_ids
-from hiveacid.stores.sql.table_names import of_table, table_parameters
+from hiveacid.stores.sql.table_names import is_of_table, table_parameters
 from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 
@@ -94,7 +94,7 @@ _COLUMNS = (
 
 def start_history(connection: Connection, name: TableName, operation: str, now: int | None) -> None:
     """Start a table's history now: records of earlier commits are dropped."""
-    connection.execute(delete(commits).where(of_table(commits)), table_parameters(name))
+    connection.execute(delete(commits).where(is_of_table(commits)), table_parameters(name))
     text = OperationSummary(operation).to_text()
     parameters = {"for_database": name.database, "for_table": name.name, "summary": text, "now": now}
     connection.execute(_BEGIN, parameters)
@@ -124,13 +124,13 @@ class CommitRecords(SqlBase):
         )
 
 
-_ALL = select(commits).where(of_table(commits))
+_ALL = select(commits).where(is_of_table(commits))
 _LATER = _ALL.where(
     or_(
         commits.c.committed > bindparam("after", type_=BigInteger),
         commits.c.write_id
         == select(commits.c.write_id)
-        .where(of_table(commits))
+        .where(is_of_table(commits))
         .order_by(commits.c.committed, commits.c.write_id)
         .limit(1)
         .scalar_subquery(),
@@ -161,4 +161,6 @@ _OLD = (
     .group_by(commits.c.database_name, commits.c.table_name)
     .having(func.min(commits.c.committed) < _LAST)
 )
-_FORGET = delete(commits).where(of_table(commits), commits.c.committed < bindparam("last", type_=BigInteger))
+_FORGET = delete(commits).where(
+    is_of_table(commits), commits.c.committed < bindparam("last", type_=BigInteger)
+)

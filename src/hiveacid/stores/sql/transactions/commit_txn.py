@@ -29,7 +29,7 @@ from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, OPEN, lock_requests, txns, written
-from hiveacid.stores.sql.table_names import of_one_of_tables, table_columns, table_pairs
+from hiveacid.stores.sql.table_names import is_of_any_table, table_columns, table_pairs
 from hiveacid.stores.sql.transactions import begin_commit_pipelined, commit_record_rows, stream_progress
 from hiveacid.stores.sql.transactions.txn_rows import (
     NOW,
@@ -221,7 +221,7 @@ def _conflict(connection: Connection, moment: int, own_changes: Sequence[Change]
 
 
 _SINCE = select(written).where(
-    of_one_of_tables(written),
+    is_of_any_table(written),
     written.c.commit_sequence > bindparam("moment", type_=BigInteger),
     written.c.operation.in_(CONFLICTING_OPERATIONS),
 )

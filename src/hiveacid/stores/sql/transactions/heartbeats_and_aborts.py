@@ -20,7 +20,7 @@ from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import ABORTED, OPEN, txns, write_ids, written
-from hiveacid.stores.sql.table_names import of_same_table, of_table, table_parameters
+from hiveacid.stores.sql.table_names import is_of_same_table, is_of_table, table_parameters
 from hiveacid.stores.sql.transactions.txn_rows import NOW, end_txns
 
 _IDS = bindparam("ids", expanding=True, type_=BigInteger)
@@ -134,7 +134,7 @@ _ABORTED = or_(
     write_ids.c.txn_id.is_(None),
     select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, txns.c.state == ABORTED).exists(),
 )
-_ON_TABLE = of_table(write_ids)
+_ON_TABLE = is_of_table(write_ids)
 _ABORTED_IDS = select(write_ids.c.write_id).where(_ON_TABLE, _ABORTED).order_by(write_ids.c.write_id)
 
 
@@ -154,10 +154,10 @@ def _forget(connection: Connection, key: dict[str, object], partition: str | Non
 
 _OWN_ID = (
     select(func.min(write_ids.c.write_id))
-    .where(write_ids.c.txn_id == written.c.txn_id, of_same_table(write_ids, written))
+    .where(write_ids.c.txn_id == written.c.txn_id, is_of_same_table(write_ids, written))
     .scalar_subquery()
 )
-_WRITTEN_IN_TABLE = of_table(written)
+_WRITTEN_IN_TABLE = is_of_table(written)
 _WRITTEN_BY_ABORTED = (
     select(written.c.txn_id, written.c.partition_name)
     .join(txns, txns.c.id == written.c.txn_id)

@@ -50,7 +50,7 @@ class OpenTxns(SqlBase):
         """
         database, sent, limits = self._database, self._clock.now(), self._limits
         parameters = open_parameters(database, limits, client, count, kind)
-        if database.dialect.counts_ids:
+        if database.dialect.has_txn_id_counter:
             opened = database.write(lambda connection: insert_txns(database, connection, parameters))
         else:
             opened = database.write_statement(
@@ -88,7 +88,7 @@ def insert_txns(
 ) -> tuple[TxnId, ...]:
     """Insert open transactions. Raises TransactionError beyond hive.max.open.txns."""
     dialect = database.dialect
-    if dialect.counts_ids:
+    if dialect.has_txn_id_counter:
         first = dialect.take_txn_ids(connection, parameters["count"])
         result = connection.execute(
             _insert_open_txns(gaps=False, counted=True), {**parameters, "first": first}
@@ -160,5 +160,5 @@ def _seed(database: Database, connection: Connection, high_watermark: TxnId) -> 
         "agent": "",
     }
     connection.execute(insert(txns).values(row), {"now": database.now()})
-    database.dialect.raise_serial(connection, high_watermark)
+    database.dialect.advance_txn_id_sequence(connection, high_watermark)
     connection.execute(update(counters).where(counters.c.name == SETTLED).values(value=high_watermark))

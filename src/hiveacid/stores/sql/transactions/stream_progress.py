@@ -19,9 +19,9 @@ from hiveacid.errors import StreamFencedError, StreamReplayedError
 from hiveacid.stores import argument_validation
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import streams
-from hiveacid.stores.sql.table_names import of_table, table_columns, table_parameters
+from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
 
-_OF_STREAM = (of_table(streams), streams.c.digest == bindparam("of"))
+_OF_STREAM = (is_of_table(streams), streams.c.digest == bindparam("of"))
 _SELECT = select(streams).where(*_OF_STREAM)
 _SELECT_FOR_UPDATE = _SELECT.with_for_update()
 _UPDATE = update(streams).where(*_OF_STREAM)

@@ -30,9 +30,9 @@ from hiveacid.stores.sql.dialects import joined_ids
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import ABORTED, next_write_ids, txns, write_ids
 from hiveacid.stores.sql.table_names import (
-    of_one_of_tables,
-    of_same_table,
-    of_table,
+    is_of_any_table,
+    is_of_same_table,
+    is_of_table,
     table_columns,
     table_pairs,
     table_parameters,
@@ -41,7 +41,7 @@ from hiveacid.stores.sql.transactions.txn_rows import lock_writing_txns
 
 _GIVEN = select(write_ids.c.txn_id, write_ids.c.write_id).where(
     write_ids.c.txn_id.in_(bindparam("ids", expanding=True)),
-    of_table(write_ids),
+    is_of_table(write_ids),
 )
 
 
@@ -126,7 +126,7 @@ def write_id_lists(
     lists: dict[TableName, ValidWriteIdList] = {}
     first = min(txns_seen.min_open, txns_seen.high_watermark + 1)
     for chunk in chunks(dict.fromkeys(tables)):
-        for row in connection.execute(_DOUBTFUL, {"places": table_pairs(chunk), "first": first}):
+        for row in connection.execute(_POSSIBLY_INVALID, {"places": table_pairs(chunk), "first": first}):
             name = TableName(row.database_name, row.table_name)
             lists[name] = write_id_list(name, row.next_id - 1, row.doubtful, txns_seen)
     return {table: lists.get(table) or ValidWriteIdList(table, WriteId(0)) for table in tables}
@@ -142,7 +142,7 @@ def _doubtful_ids(first: ColumnElement[int]) -> Select[Any]:
     joined = (
         select(joined_ids(_PAIR))
         .where(
-            of_same_table(write_ids, next_write_ids),
+            is_of_same_table(write_ids, next_write_ids),
             or_(write_ids.c.txn_id.is_(None), write_ids.c.txn_id >= first, _ABORTED_FOR_EVER),
         )
         .scalar_subquery()
@@ -155,12 +155,12 @@ def _doubtful_ids(first: ColumnElement[int]) -> Select[Any]:
     )
 
 
-_DOUBTFUL = _doubtful_ids(bindparam("first", type_=BigInteger)).where(of_one_of_tables(next_write_ids))
+_POSSIBLY_INVALID = _doubtful_ids(bindparam("first", type_=BigInteger)).where(is_of_any_table(next_write_ids))
 
 
-def doubtful_ids_of_table(first: ColumnElement[int]) -> Select[Any]:
+def possibly_invalid_write_ids_query(first: ColumnElement[int]) -> Select[Any]:
     """Return the statement for one table; ``first``: no transaction below it was open at the snapshot."""
-    return _doubtful_ids(first).where(of_table(next_write_ids))
+    return _doubtful_ids(first).where(is_of_table(next_write_ids))
 
 
 def _pairs(joined: str | None) -> Sequence[tuple[int, int]]:
