@@ -281,6 +281,14 @@ def test_original_files_are_compacted_by_a_job(acid: AcidSession, compaction_job
     assert sorted(row[0] for row in acid.sql("SELECT k FROM old").collect()) == [0, 1, 3, 4]
 
 
+def test_texts_of_other_bytes_do_not_hide_rows_from_arrow(acid: AcidSession, insert_jobs: list[str]) -> None:
+    acid.sql(f"CREATE TABLE t (k INT, s STRING) {PROPERTIES.format('hive4')}")
+    acid.sql("INSERT INTO t VALUES (1, CAST(X'ff61' AS STRING)), (2, 'b')")
+    assert not insert_jobs
+    with hiveacid.open(acid.context.warehouse) as warehouse:
+        assert warehouse.table("t").to_arrow(columns=["k"], where="s = 'b'").to_pylist() == [{"k": 2}]
+
+
 def test_long_texts(acid: AcidSession, insert_jobs: list[str], compaction_jobs: list[str]) -> None:
     """Arrow would store each whole text three times in the tail of the file, which then cannot be read."""
     acid.sql(f"CREATE TABLE t (k INT, s STRING, a ARRAY<STRING>) {PROPERTIES.format('hive4')}")

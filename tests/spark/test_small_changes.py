@@ -187,6 +187,8 @@ def test_simple_statements_are_no_jobs(no_jobs: AcidSession) -> None:
         "k = (SELECT 1)",
         "v = 'a\\nb'",
         "k = 1e0",
+        "k = - -5",
+        "k * 2147483647 NOT IN (5, NULL)",
     ],
 )
 def test_conditions_that_spark_may_understand_otherwise_are_jobs(no_jobs: AcidSession, where: str) -> None:
@@ -198,6 +200,24 @@ def test_conditions_that_spark_may_understand_otherwise_are_jobs(no_jobs: AcidSe
 def test_without_ansi_mode_texts_are_compared_with_columns_of_texts(no_jobs: AcidSession) -> None:
     no_jobs.sql("DELETE FROM t WHERE k = 1 OR v = 'v2'")
     assert rows(no_jobs) == [(0, "v0"), (3, "v3"), (4, "v4")]
+
+
+def test_names_in_any_case_are_left_to_a_session_that_compares_cases(
+    no_jobs: AcidSession, spark: SparkSession
+) -> None:
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(AssertionError, match="a job would run"):
+            no_jobs.sql("DELETE FROM t WHERE k = 1")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_a_column_of_the_drivers_own_is_no_column(acid: AcidSession) -> None:
+    acid.sql("CREATE TABLE t (k INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    acid.sql("INSERT INTO t VALUES (7)")
+    with pytest.raises(errors.NoSuchColumnError):
+        acid.sql("UPDATE t SET k = __hiveacid_index")
 
 
 def test_a_function_that_replaces_pmod_is_called(no_jobs: AcidSession, spark: SparkSession) -> None:

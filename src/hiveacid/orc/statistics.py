@@ -45,8 +45,16 @@ _Bounds: TypeAlias = tuple[Value, Value, Value]
 
 
 def _string_bounds(part: Message) -> _Bounds:
-    low, high = part.text(1), part.text(2)  # for long values a writer stores only bounds, in fields 4 and 5
-    return part.text(4) if low is None else low, part.text(5) if high is None else high, part.signed(3)
+    # For long values a writer stores only bounds, in fields 4 and 5. Arrow stores bytes that are not UTF-8 as they are.
+    low, high, *bounds = (_utf8(part.data(number)) for number in (1, 2, 4, 5))
+    return bounds[0] if low is None else low, bounds[1] if high is None else high, part.signed(3)
+
+
+def _utf8(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _decimal(text: str | None) -> Decimal | None:

@@ -8,7 +8,7 @@
 3. The executor calls a verb of a table or of the catalog. ``binding`` prepares the pieces of text for Spark: it
    replaces each name of a table by a temporary view on the statement's snapshot.
 
-``native`` lets ``spark.sql`` do the same: ``binding.ownership`` first decides whether hiveacid or Spark carries out a
+``native`` lets ``spark.sql`` do the same: ``binding.statement_owner`` first decides whether hiveacid or Spark carries out a
 statement.
 
 Invariants:

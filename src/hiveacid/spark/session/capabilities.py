@@ -136,6 +136,11 @@ class SparkFacts:
             return self.stored_time_zone
         return str(self.spark.conf.get("spark.sql.session.timeZone"))
 
+    @property
+    def case_sensitive(self) -> bool:
+        """True if names must be written as they are stored (``spark.sql.caseSensitive``)."""
+        return str(self.spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
+
     def require_plain_names(self) -> None:
         """Refuse a session whose parser reads names in back-quotes as patterns, because hiveacid's expressions use them.
 

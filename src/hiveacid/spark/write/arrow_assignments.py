@@ -46,9 +46,8 @@ def compute_assignments(
     columns = table.all_columns
     round_trip = {column.name for column in columns if is_primitive(column.type, ROUND_TRIP_TYPES)}
     # Spark would take the name of a column that is not passed for a variable, or a function such as ``user``.
-    not_passed = mentions(
-        tokenize(text), [column.name for column in columns if column.name not in round_trip]
-    )
+    hidden = [_INDEX, *(column.name for column in columns if column.name not in round_trip)]
+    not_passed = mentions(tokenize(text), hidden)
     if not_passed or not all(map(shows_columns, assignments.values())):
         raise NoSuchColumnError(f"the new values may use columns that are not passed to Spark: {text}")
     passed = [column for column in columns if column.name in round_trip and may_mention(column.name, text)]

@@ -64,6 +64,7 @@ _OPERATORS_AFTER_PARENTHESIS = frozenset(
     }
 )
 _MAX_DIGITS = 38  # of a decimal
+_FLOATING = frozenset({"float", "double"})
 
 
 @dataclass(frozen=True)
@@ -298,7 +299,9 @@ class _Parser:
         sign = ""
         token = first
         while token.keyword in ("-", "+"):
-            sign = ("" if sign else "-") if token.keyword == "-" else sign
+            if token.keyword == "-" and sign:  # of INT's lowest number that overflows in Spark
+                self.fail("a number has one minus sign at most", token)
+            sign = "-" if token.keyword == "-" else sign
             token = self._next_token()
         if token.kind is not TokenKind.NUMBER:
             self.fail("a number was expected", token)
@@ -394,13 +397,23 @@ class _Parser:
         while self.take(","):
             items.append(self.term())
         self.expect(")")
-        values = [item for item in items if item.kind != "null"]
+        values = self._with_common_type(left, [item for item in items if item.kind != "null"])
         membership = self._constant_membership(left, values, token)
         if membership is None:
-            return any_of([self._compare(left, "=", item, token) for item in items])
+            nulls = [UNKNOWN] if len(values) < len(items) else []
+            return any_of([*(self._compare(left, "=", item, token) for item in values), *nulls])
         return Truth(
             membership, ~membership & left.expression.is_valid() if len(values) == len(items) else NEVER
         )
+
+    def _with_common_type(self, left: Term, items: Sequence[Term]) -> Sequence[Term]:
+        """Return the items of an IN, as DOUBLE if one of them is: Spark then compares all of them as DOUBLE."""
+        if left.kind in _FLOATING or not any(item.kind in _FLOATING for item in items):
+            return items
+        for item in items:
+            if not item.is_literal or item.kind not in (*_FLOATING, "bigint", "decimal"):
+                self.fail("with a DOUBLE in its list, IN compares numbers only", item.token)
+        return [Term("double", item.token, value=float(item.value)) for item in items]
 
     def _constant_membership(self, left: Term, items: Sequence[Term], token: Token) -> Any:
         """Return membership as one expression; None unless all items are constants of the type of ``left``."""

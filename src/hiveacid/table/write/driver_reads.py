@@ -78,7 +78,7 @@ def select_rows(
 def may_read_in_driver(context: Context) -> bool:
     """Tell whether the settings allow reads in the driver. Raises UnsupportedFeatureError as `require_plain_names`."""
     context.facts.require_plain_names()
-    return bool(context.settings.get(setting_definitions.SMALL_CHANGES))
+    return bool(context.settings.get(setting_definitions.SMALL_CHANGES)) and not context.facts.case_sensitive
 
 
 def snapshot_for_driver(

@@ -34,6 +34,8 @@ _EXACT_DIGITS = 18
 _DEPENDS_ON_SPARK = re.compile(r'["\\]|\$\{|\d[eE]|\d{19}|\b(?:like|timestamp)\b', re.IGNORECASE)
 _SUBQUERY = re.compile("select|with", re.IGNORECASE)
 _PMOD = re.compile("pmod", re.IGNORECASE)
+_NULL = re.compile(r"\bnull\b", re.IGNORECASE)
+_NULL_TEST = re.compile(r"\bis\s+(?:not\s+)?null\b", re.IGNORECASE)
 _MAX_VALUES = 1_000_000  # of a subquery
 
 
@@ -113,6 +115,9 @@ def _selects_as_spark(facts: SparkFacts, table: TableDefinition, where: str, con
     """Tell whether Spark selects the same rows, with the types of these columns and the settings of the session."""
     types = {column.name: column.type for column in table.all_columns}
     if not all(_is_exact(types[name]) for name in condition.columns):
+        return False
+    # Spark calculates, and checks types, where a literal NULL decides the result; Arrow does not.
+    if len(_NULL.findall(where)) > len(_NULL_TEST.findall(where)):
         return False
     # Without ANSI mode Spark compares some numbers and dates with a text as texts, or with NULL if the text does not fit.
     if condition.parses_texts and str(facts.spark.conf.get("spark.sql.ansi.enabled")).lower() != "true":

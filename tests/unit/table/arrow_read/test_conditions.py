@@ -79,6 +79,21 @@ def test_decimals_become_the_nearest_double(text: str) -> None:
     assert rows.filter(parse_condition(text, table).predicate).num_rows == 1
 
 
+def test_in_compares_as_double_if_an_item_is_one() -> None:
+    """As in Spark, whose IN has one type for all."""
+    rows = pa.table({"i": pa.array([1, 2, None])})
+    for text, count in (
+        ("i IN (0.999999999999999999, 5D)", 1),
+        ("i NOT IN (0.999999999999999999, 5D)", 1),
+        ("i IN (5D, NULL, 2)", 1),
+        ("i NOT IN (5D, NULL)", 0),
+    ):
+        assert rows.filter(parse_condition(text, TABLE).predicate).num_rows == count, text
+    for text in ("i IN (i, 5D)", "i IN ('1', 5D)", "i = - -5"):
+        with pytest.raises(ParseError):
+            parse_condition(text, TABLE)
+
+
 def test_columns_by_number_are_refused_because_a_read_has_others() -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("s", pa.string())])
     for expression in (pc.field(0) == 7, (pc.field("a") == 1) & pc.field(1).is_valid()):
