@@ -26,7 +26,8 @@ from hiveacid.ports.transactions import Operation, Start
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
-from hiveacid.stores.sql.dialects import Durability, ErrorKind, mariadb
+from hiveacid.stores.sql.dialects import Durability, ErrorKind
+from hiveacid.stores.sql.dialects import mariadb_and_mysql as mariadb
 from hiveacid.stores.sql.dialects.dialect import number_keys
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
 from hiveacid.stores.sql.schema import METADATA

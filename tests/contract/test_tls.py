@@ -13,7 +13,7 @@ import pymysql
 import pytest
 
 from hiveacid.errors import ConfigError, HiveAcidError, StoreUnavailableError
-from hiveacid.stores.sql.dialects.mariadb import _require_tls
+from hiveacid.stores.sql.dialects.mariadb_and_mysql import _require_tls
 from hiveacid.stores.sql.store import SqlStore
 from support.servers.absent import skip_without
 from support.servers.certificates import Keys, make_keys

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hiveacid.core.compaction.cleaning import plan_cleaning
+from hiveacid.core.compaction.cleaning_plan import plan_cleaning
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, plan_compaction
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel
 from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList

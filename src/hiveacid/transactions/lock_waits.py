@@ -1,4 +1,7 @@
-"""Wait for a lock: how often a waiting request is checked, and when it is given up."""
+"""Wait for a lock: how often a waiting request is checked, and when it is given up.
+
+Deadlocks are not detected, as in Hive: each waiter gives up after its last check.
+"""
 
 from __future__ import annotations
 

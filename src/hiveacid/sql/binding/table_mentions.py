@@ -18,7 +18,7 @@ from hiveacid.core.schema.types import position
 from hiveacid.errors import ConfigError, ParseError
 from hiveacid.spark.parser.lexer import Token, TokenKind, tokenize
 from hiveacid.spark.parser.relations import Relation, TimeTravel, shift_relation
-from hiveacid.sql.grammar.create import QUERY_WORDS
+from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements.values import Slice
 

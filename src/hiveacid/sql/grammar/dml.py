@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hiveacid.sql.grammar.create import QUERY_WORDS
+from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements import dml, queries
 from hiveacid.sql.statements.dml import Merge, MergeClause, MergeMatch, WhenClause

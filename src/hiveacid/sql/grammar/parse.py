@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hiveacid.spark.parser.lexer import Token, TokenKind
-from hiveacid.sql.grammar import admin, ddl, dml
-from hiveacid.sql.grammar.create import QUERY_WORDS
+from hiveacid.sql.grammar import admin, create_alter_drop, dml
+from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.dml import merge
 from hiveacid.sql.grammar.show_describe import describe, show
@@ -48,10 +48,10 @@ def _statement(cursor: Cursor) -> Statement:
     if cursor.sees_any(QUERY_WORDS):
         return dml.query(cursor)
     grammars: dict[str, Callable[[Cursor], Statement]] = {
-        "CREATE": ddl.create,
-        "DROP": ddl.drop,
-        "ALTER": ddl.alter,
-        "TRUNCATE": ddl.truncate,
+        "CREATE": create_alter_drop.create,
+        "DROP": create_alter_drop.drop,
+        "ALTER": create_alter_drop.alter,
+        "TRUNCATE": create_alter_drop.truncate,
         "INSERT": dml.insert,
         "UPDATE": dml.update,
         "DELETE": dml.delete,

@@ -1,4 +1,4 @@
-"""Cleaning of one location: list it, plan (``core.compaction.cleaning``), delete."""
+"""Cleaning of one location: list it, plan (``core.compaction.cleaning_plan``), delete."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from hiveacid.config.property_definitions import HISTORY_FROM, NO_CLEANUP
-from hiveacid.core.compaction.cleaning import CleaningPlan, plan_cleaning
+from hiveacid.core.compaction.cleaning_plan import CleaningPlan, plan_cleaning
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import PAIR_FILE, parse_number
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId

@@ -1,6 +1,6 @@
 """The cleaner: removes the sources of finished compactions and the files of aborted write ids.
 
-``core.compaction.cleaning`` decides what may be removed.
+``core.compaction.cleaning_plan`` decides what may be removed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
-from hiveacid.core.compaction.cleaning import seen_by_all
+from hiveacid.core.compaction.cleaning_plan import seen_by_all
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import PAIR_FILE, BaseName, is_hidden, is_layout
 from hiveacid.core.format.write_id_lists import ValidTxnList

@@ -10,7 +10,7 @@ from sqlalchemy import URL
 
 from hiveacid.errors import ConfigError
 from hiveacid.stores.sql.dialects.dialect import Dialect
-from hiveacid.stores.sql.dialects.mariadb import MariadbDialect
+from hiveacid.stores.sql.dialects.mariadb_and_mysql import MariadbDialect
 from hiveacid.stores.sql.dialects.postgres import PostgresDialect
 from hiveacid.stores.sql.dialects.sqlite import SqliteDialect
 

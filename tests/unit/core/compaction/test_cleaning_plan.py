@@ -1,6 +1,6 @@
 """What the cleaner may delete, in which order, and what it must still remember."""
 
-from hiveacid.core.compaction.cleaning import CleaningPlan, DeletionReason, plan_cleaning
+from hiveacid.core.compaction.cleaning_plan import CleaningPlan, DeletionReason, plan_cleaning
 from hiveacid.core.format.write_id_lists import parse_txn_list, parse_write_id_list
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.snapshot.listing import FileEntry

@@ -9,7 +9,7 @@ from operator import attrgetter
 from hiveacid.core.compaction.sort_order import format_sort_order, parse_sort_order
 from hiveacid.errors import ParseError, StatementError
 from hiveacid.sql.grammar.admin import unsupported
-from hiveacid.sql.grammar.create import QUERY_WORDS, create_table, query_of
+from hiveacid.sql.grammar.create_table import QUERY_WORDS, create_table, query_of
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements import administration, definitions
 from hiveacid.sql.statements.values import PartitionSpec, Properties, Statement, TableRef
