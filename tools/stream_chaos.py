@@ -143,12 +143,14 @@ def read(place: Path, store: SqlStore) -> list[tuple[int, int]]:
     (txn_id,) = store.open_txns(CLIENT)
     try:
         valid = store.valid_write_ids(store.take_snapshot(txn_id), [NAME])[NAME]
-        while True:
+        for attempts_left in reversed(range(100)):
             try:
                 found = read_table(place / "wh" / "t", valid.to_string())
                 break
-            except FileNotFoundError as error:  # it walks hidden directories, too, which come and go
-                if "/." not in str(error.filename):
+            except FileNotFoundError:
+                # It also reads hidden directories and deltas that a minor compaction has merged, which the cleaner may
+                # delete meanwhile. If a file were deleted that the snapshot needs, the next attempt would lack its rows.
+                if not attempts_left:
                     raise
     finally:
         store.abort_txns([txn_id], "read")
