@@ -74,7 +74,7 @@ def begin(
     name = next(iter((*start.tables, *start.writes)), None)
     if name is not None:
         place = table_parameters(name)
-        text, constants = _prepared(_own_doubtful(), compiler)
+        text, constants = _prepared(_own_possibly_invalid_ids(), compiler)
         steps.append((text, {**constants, **place}))
         if start.writes:
             steps.append((_ALLOCATE, place))
@@ -85,8 +85,12 @@ def begin(
     snapshot = snapshot_of_row(row)
     lists = {}
     if name is not None:
-        next_id, doubtful = (rest[0][0].next_id, rest[0][0].doubtful) if rest[0] else (1, None)
-        lists = {table: write_id_list(table, next_id - 1, doubtful, snapshot) for table in start.tables}
+        next_id, possibly_invalid = (
+            (rest[0][0].next_id, rest[0][0].possibly_invalid) if rest[0] else (1, None)
+        )
+        lists = {
+            table: write_id_list(table, next_id - 1, possibly_invalid, snapshot) for table in start.tables
+        }
     allocated = {table: WriteId(rest[1][0].write_id) for table in start.writes}
     answer = None if lock is None else LockAnswer(LockId(opened[0].request), LockState.ACQUIRED)
     return Begun(TxnId(opened[0].id), answer, snapshot, lists, allocated), row
@@ -147,7 +151,7 @@ def _own_snapshot_query() -> Executable:
 
 
 @cache
-def _own_doubtful() -> Executable:
+def _own_possibly_invalid_ids() -> Executable:
     own = select(txns.c.min_open).where(txns.c.id == literal_column(_OWN, BigInteger())).scalar_subquery()
     return possibly_invalid_write_ids_query(own)
 

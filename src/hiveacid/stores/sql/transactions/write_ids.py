@@ -128,7 +128,7 @@ def write_id_lists(
     for chunk in chunks(dict.fromkeys(tables)):
         for row in connection.execute(_POSSIBLY_INVALID, {"places": table_pairs(chunk), "first": first}):
             name = TableName(row.database_name, row.table_name)
-            lists[name] = write_id_list(name, row.next_id - 1, row.doubtful, txns_seen)
+            lists[name] = write_id_list(name, row.next_id - 1, row.possibly_invalid, txns_seen)
     return {table: lists.get(table) or ValidWriteIdList(table, WriteId(0)) for table in tables}
 
 
@@ -137,7 +137,7 @@ _ABORTED_FOR_EVER = select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, txn
 _PAIR = cast(write_ids.c.write_id, Text) + "," + cast(func.coalesce(write_ids.c.txn_id, 0), Text)
 
 
-def _doubtful_ids(first: ColumnElement[int]) -> Select[Any]:
+def _possibly_invalid_ids(first: ColumnElement[int]) -> Select[Any]:
     """Return the statement that reads the counter of each table and the write ids that may not be valid."""
     joined = (
         select(joined_ids(_PAIR))
@@ -151,16 +151,18 @@ def _doubtful_ids(first: ColumnElement[int]) -> Select[Any]:
         next_write_ids.c.database_name,
         next_write_ids.c.table_name,
         next_write_ids.c.next_id,
-        joined.label("doubtful"),
+        joined.label("possibly_invalid"),
     )
 
 
-_POSSIBLY_INVALID = _doubtful_ids(bindparam("first", type_=BigInteger)).where(is_of_any_table(next_write_ids))
+_POSSIBLY_INVALID = _possibly_invalid_ids(bindparam("first", type_=BigInteger)).where(
+    is_of_any_table(next_write_ids)
+)
 
 
 def possibly_invalid_write_ids_query(first: ColumnElement[int]) -> Select[Any]:
     """Return the statement for one table; ``first``: no transaction below it was open at the snapshot."""
-    return _doubtful_ids(first).where(is_of_table(next_write_ids))
+    return _possibly_invalid_ids(first).where(is_of_table(next_write_ids))
 
 
 def _pairs(joined: str | None) -> Sequence[tuple[int, int]]:
@@ -174,18 +176,18 @@ def _pairs(joined: str | None) -> Sequence[tuple[int, int]]:
 def write_id_list(
     table: TableName, top: int, joined: str | None, txns_seen: ValidTxnList
 ) -> ValidWriteIdList:
-    """Divide doubtful ids into open and aborted ones, and cut off the highest ids if later transactions hold them."""
-    doubtful = _pairs(joined)
-    later = {write_id for write_id, txn_id in doubtful if txn_id > txns_seen.high_watermark}
+    """Divide possibly invalid ids into open and aborted ones, and cut off the highest ids if later transactions hold them."""
+    possibly_invalid = _pairs(joined)
+    later = {write_id for write_id, txn_id in possibly_invalid if txn_id > txns_seen.high_watermark}
     while top in later:
         top -= 1
     still_open, aborted = set(txns_seen.open), {0, *txns_seen.aborted}
     aborted_ids = (
-        WriteId(write_id) for write_id, txn_id in doubtful if txn_id in aborted and write_id <= top
+        WriteId(write_id) for write_id, txn_id in possibly_invalid if txn_id in aborted and write_id <= top
     )
     open_ids = (
         WriteId(write_id)
-        for write_id, txn_id in doubtful
+        for write_id, txn_id in possibly_invalid
         if write_id <= top and (txn_id in still_open or write_id in later)
     )
     return ValidWriteIdList(table, WriteId(top), tuple(open_ids), tuple(aborted_ids))
