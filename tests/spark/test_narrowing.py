@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hiveacid.errors import MergeCardinalityError
+from hiveacid.spark.formats import driver_frames
+from hiveacid.spark.write import arrow_assignments
 from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
@@ -371,12 +373,16 @@ def test_large_sources_and_many_files_are_written_by_jobs(
     spark.sql("SELECT id, 'new' v, CAST(id % 4 AS INT) p FROM range(0, 8)").createOrReplaceTempView("s")
     for module, name, limit in (
         (arrow_staging, "_MAX_FILES", 3),
-        (merge_in_driver, "_MAX_COMPUTED_BYTES", 1),
+        (merge_in_driver, "max_bytes_in_driver", lambda _: 1),
+        (driver_frames, "max_bytes_in_driver", lambda _: 20_000),
     ):
+        acid.sql("INSERT OVERWRITE t SELECT id, v, 0, NULL, NULL, p FROM s")
         acid.sql(UPSERT)
         assert job_writes == []
-        monkeypatch.setattr(module, name, limit)
-        acid.sql(UPSERT.replace("s.v = 'gone'", "s.id = 2"))
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, limit)
+            patched.setattr(arrow_assignments, "_FEW_ROWS", 7)
+            acid.sql(UPSERT.replace("s.v = 'gone'", "s.id = 2").replace("v = s.v", "v = repeat(s.v, 5000)"))
         assert len(job_writes) == 1
+        assert rows(acid, "SELECT id, length(v) FROM t WHERE id < 4") == [(0, 15000), (1, 15000), (3, 15000)]
         job_writes.clear()
-        monkeypatch.setattr(module, name, 1 << 30)

@@ -12,7 +12,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from hiveacid import errors
+from hiveacid.spark.formats import driver_frames
 from hiveacid.spark.session import capabilities
+from hiveacid.spark.write import arrow_assignments
 from hiveacid.table.arrow_read import scan
 from hiveacid.table.write import (
     arrow_staging,
@@ -241,18 +243,29 @@ def test_a_local_master_allows_larger_tables(no_jobs: AcidSession, monkeypatch: 
     vars(no_jobs.context.facts).pop("local", None)
 
 
-@pytest.mark.parametrize(("name", "value"), [("_MAX_UPDATED", 3), ("_MAX_SELECTED_BYTES", 100)])
+@pytest.mark.parametrize(("name", "value"), [("_MAX_ROWS", 3), ("max_bytes_in_driver", lambda _: 400)])
 @pytest.mark.parametrize(
     "limit", ["64mb", "1kb"]
 )  # within the limit, and above it, where rows are counted first
 def test_an_update_of_many_rows_is_a_job(
-    no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch, name: str, value: int, limit: str
+    no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch, name: str, value: object, limit: str
 ) -> None:
     no_jobs.sql(f"SET {LIMIT} = {limit}")
     monkeypatch.setattr(driver_reads, name, value)
     assert no_jobs.table("t").update({"v": "'few'"}, where="k < 2").updated == 2
     with pytest.raises(AssertionError, match="a job would run"):
         no_jobs.sql("UPDATE t SET v = 'many' WHERE k < 4")
+
+
+def test_an_update_whose_texts_grow_beyond_the_memory_of_the_driver_is_a_job(
+    no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A JVM without memory for the new values would never answer."""
+    monkeypatch.setattr(arrow_assignments, "_FEW_ROWS", 3)
+    monkeypatch.setattr(driver_frames, "max_bytes_in_driver", lambda _: 10_000)
+    assert no_jobs.table("t").update({"v": "repeat(v, 2)"}).updated == 5
+    with pytest.raises(AssertionError, match="a job would run"):
+        no_jobs.sql("UPDATE t SET v = repeat(v, 5000)")
 
 
 @pytest.mark.parametrize("limit", ["64mb", "0"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column
+from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -21,6 +22,7 @@ ROUND_TRIP_TYPES = frozenset(
 )
 """Types whose values stay the same from Arrow to Spark and back; timestamps, char and nested types may not."""
 _ARROW_FRAMES = (4, 0)  # the first version of Spark that takes Arrow tables and returns them
+_MAX_BYTES = 256 << 20
 _ROW_ID = T.StructType(
     [
         T.StructField("writeid", T.LongType()),
@@ -78,6 +80,33 @@ def collect_as_arrow(facts: SparkFacts, frame: DataFrame) -> Any:
     schema = to_arrow_schema(frame.schema)
     batches = computed._collect_as_arrow()  # noqa: SLF001 - what toArrow() of Spark 4 calls
     return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
+
+
+def max_bytes_in_driver(facts: SparkFacts) -> int:
+    """Return how many bytes of rows a statement may pass between the JVM and this process, in each direction.
+
+    The JVM holds them several times over: as Arrow batches, and in the hash table of a join, which doubles as it grows.
+    """
+    return min(_MAX_BYTES, facts.driver_heap // 16) if facts.classic else _MAX_BYTES
+
+
+def computed_once(frame: DataFrame) -> DataFrame:
+    """Return a frame whose first job computes it: a second computation may differ (``rand()``, a changing file)."""
+    return frame.localCheckpoint(eager=False)
+
+
+def collect_within_limit(facts: SparkFacts, frame: DataFrame, grown: Iterable[str]) -> Any:
+    """Return the rows of a frame as `collect_as_arrow`; None if they take more than `max_bytes_in_driver`.
+
+    ``grown``: columns of texts that may be much longer than those they are computed from (``repeat(a, 1000)``). They are
+    computed once more, before all others, to add up their bytes: a JVM that has no memory for an answer never answers.
+    """
+    lengths = [f"coalesce(octet_length({quote_name(name)}), 0)" for name in grown]
+    if lengths:
+        (row,) = frame.selectExpr(f"sum({' + '.join(lengths)})").collect()
+        if (row[0] or 0) > max_bytes_in_driver(facts):
+            return None
+    return collect_as_arrow(facts, frame)
 
 
 def estimated_bytes(frame: DataFrame) -> int:

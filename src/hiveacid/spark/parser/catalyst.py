@@ -1,4 +1,4 @@
-"""Spark's own parser, its trees and its errors (classic sessions only).
+"""Spark's own parser and its trees (classic sessions only).
 
 Every access to a tree is a Py4J round trip of some 40 microseconds; callers visit as few nodes as possible.
 """
@@ -6,26 +6,15 @@ Every access to a tree is a Py4J round trip of some 40 microseconds; callers vis
 from __future__ import annotations
 
 import pickle
-import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from py4j.java_gateway import JavaClass, JavaMember
-from py4j.protocol import STATIC_PREFIX, Py4JError
-from pyspark.errors import AnalysisException, ParseException
+from py4j.protocol import STATIC_PREFIX
 from pyspark.sql import SparkSession
 
-from hiveacid import errors
-from hiveacid.spark.session import error_translation
 from hiveacid.spark.session.capabilities import SparkFacts
 
-_COUNTED_FROM_0 = re.compile(r"\(line (\d+), pos (\d+)\)")
-_COUNTED_FROM_1 = re.compile(r"\(line (\d+), position (\d+)\)")
-_NOISE = re.compile(r"\s*(?:SQLSTATE: \w+|\(line \d+, pos\w* \d+\)|; line \d+ pos \d+;?.*)", re.DOTALL)
-_PLAN = re.compile(r";\s*\n")
-_CLASS = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
-_LONGEST = 400
 _ALLOWS_RECURSION = 2  # the third field of UnresolvedWith, since Spark 4
 
 
@@ -117,59 +106,3 @@ def common_tables(
         plans.append((relation._2(), scope | {name} if recursive else scope))  # noqa: SLF001
         scope |= {name}
     return plans, scope
-
-
-@contextmanager
-def explain_errors() -> Iterator[None]:
-    """Raise ParseError, NoSuchColumnError, SchemaMismatchError or StatementError for Spark's errors in a block."""
-    with error_translation.spark_errors_logged():
-        try:
-            yield
-        except ParseException as error:
-            raise parse_error(str(error)) from error
-        except AnalysisException as error:
-            raise _analysis_error(error) from error
-        except Py4JError as error:
-            if error_translation.is_stack_overflow(error):
-                raise error_translation.stack_overflow_error() from error
-            raise
-
-
-def parse_error(text: str) -> errors.ParseError:
-    """Return a ParseError for the text of a Spark error, with a position counted from 1."""
-    line = column = None
-    if found := _COUNTED_FROM_0.search(text):
-        line, column = int(found[1]), int(found[2]) + 1
-    elif found := _COUNTED_FROM_1.search(text):
-        line, column = int(found[1]), int(found[2])
-    return errors.ParseError(clean_message(text.partition("== SQL")[0]), line=line, column=column)
-
-
-def clean_message(text: str) -> str:
-    """Return Spark's message in one line, without class, SQL state, position and plan."""
-    text = _NOISE.sub("", _PLAN.split(text)[0])
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    message = _CLASS.sub("", " ".join(lines)).rstrip(".")
-    return message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
-
-
-def _analysis_error(error: AnalysisException) -> errors.HiveAcidError:
-    condition = (getattr(error, "getCondition", None) or error.getErrorClass)() or ""
-    values = error.getMessageParameters() or {}
-    if condition.startswith("UNRESOLVED_COLUMN"):
-        return _missing_name_error("column", values.get("objectName"), values.get("proposal"))
-    if condition.startswith("FIELD_NOT_FOUND"):
-        return _missing_name_error("field", values.get("fieldName"), values.get("fields"))
-    if condition.startswith("DATATYPE_MISMATCH"):
-        return errors.SchemaMismatchError(clean_message(str(error)))
-    return errors.StatementError(clean_message(str(error)))
-
-
-def _missing_name_error(kind: str, name: str | None, candidates: str | None) -> errors.NoSuchColumnError:
-    message = f"{kind} {(name or '?').replace('`', '')} does not exist"
-    shown = [
-        name for name in (candidates or "").replace("`", "").split(", ") if not name.startswith("__hiveacid")
-    ]
-    if any(shown):
-        message += f"; did you mean one of: {', '.join(shown)}"
-    return errors.NoSuchColumnError(message)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import common_tables, explain_errors, parser_of, scala_items
+from hiveacid.spark.parser.catalyst import common_tables, parser_of, scala_items
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import spark_catalog_tables
+from hiveacid.spark.session.error_translation import translate_errors
 
 _RELATIONS = frozenset({"UnresolvedRelation", "UnresolvedTable", "UnresolvedTableOrView", "UnresolvedView"})
 _HANDLERS = 3  # the fourth field of CompoundBody, since Spark 4.1
@@ -61,7 +62,7 @@ class _PlanWalk:
     def read(self, text: str) -> None:
         """Visit the whole plan of a statement; a text that Spark's parser refuses has no names."""
         try:
-            with explain_errors():
+            with translate_errors():
                 plan = parser_of(self.facts).parsePlan(text)
         except HiveAcidError:
             return
@@ -139,7 +140,7 @@ class _PlanWalk:
         expression = node.identifierExpr()
         if expression.nodeName() != "Literal":
             raise UnsupportedFeatureError(f"{_COMPUTED.format('IDENTIFIER(...)')}: write the name itself")
-        with explain_errors():
+        with translate_errors():
             parts = parser_of(self.facts).parseMultipartIdentifier(str(expression.value().toString()))
         if node.productArity() < _WITH_CHILDREN:  # Spark 3.5: the function holds the rest of the statement
             self.visit(node.planBuilder().apply(parts), scope)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hiveacid.errors import ParseError, UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import common_tables, explain_errors, parser_of, scala_items
+from hiveacid.spark.parser.catalyst import common_tables, parser_of, scala_items
 from hiveacid.spark.parser.lexer import Token, scan
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.error_translation import translate_errors
 
 _PREFIX = "SELECT ("
 # Commands that hold a query where a walk over children does not get.
@@ -62,7 +63,7 @@ def find_relations(
     text with ``${variables}``, which `substitute_variables` must replace first. ``tokens``: those of the text, if known.
     """
     parser = _parser(facts, query_text)
-    with explain_errors():
+    with translate_errors():
         plan = parser.parsePlan(query_text)
     return _RelationFinder(parser, query_text, tokens).find(plan)
 
@@ -70,7 +71,7 @@ def find_relations(
 def find_relations_in_expression(facts: SparkFacts, text: str) -> list[Relation]:
     """Return the tables that the subqueries of an expression name; as :func:`find_relations`."""
     parser = _parser(facts, text)
-    with explain_errors():
+    with translate_errors():
         parser.parseExpression(text)
         # The line break ends a trailing comment.
         whole = f"{_PREFIX}{text}\n)"
@@ -176,7 +177,7 @@ class _RelationFinder:
         expression = node.identifierExpr()
         if expression.nodeName() != "Literal":
             raise UnsupportedFeatureError("the name in IDENTIFIER(...) must be a string literal")
-        with explain_errors():
+        with translate_errors():
             parts = self._parser.parseMultipartIdentifier(str(expression.value().toString()))
         self._append(list(scala_items(parts)), _place(node), visit, travel)
 

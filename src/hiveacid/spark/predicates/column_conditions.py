@@ -20,11 +20,12 @@ from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.parser.catalyst import explain_errors, java_class, parser_of, session_of
+from hiveacid.spark.parser.catalyst import java_class, parser_of, session_of
 from hiveacid.spark.parser.lexer import Token, TokenKind, scan, split_conjunction
 from hiveacid.spark.predicates.pushable_conditions import Comparison, ComparisonReader
 from hiveacid.spark.read.scan_source import ROW_ID_TYPE
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.error_translation import translate_errors
 
 # Spark pads values that are compared with a column of this metadata, so that 'a' equals 'a   ' as in Hive.
 _CHAR_METADATA_KEY = "__CHAR_VARCHAR_TYPE_STRING"
@@ -93,7 +94,7 @@ def conjuncts(
     if not facts.classic:
         return [*_conjuncts_by_tokens(schema, where, alias)]
     patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
-    with explain_errors():
+    with translate_errors():
         pieces = _split_condition(parser_of(facts), where, patterns.PLAN_EXPRESSION())
         trees = _analyse(facts, schema, [piece.text for piece in pieces], alias) if pieces else []
     usable = []

@@ -93,6 +93,11 @@ class SparkFacts:
         """True if tasks run on this machine (``local[4]``); False if this cannot be known (Spark Connect)."""
         return self.classic and is_local_master(str(self.spark.sparkContext.master))
 
+    @cached_property
+    def driver_heap(self) -> int:
+        """Bytes that the driver's JVM may use for objects (``spark.driver.memory``, 1 GB by default)."""
+        return int(self.spark._jvm.java.lang.Runtime.getRuntime().maxMemory())  # type: ignore[union-attr] # noqa: SLF001
+
     def means_builtin_pmod(self) -> bool:
         """Tell whether ``pmod`` is Spark's function; a user's function of that name replaces it."""
         if not self.classic:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from hiveacid import errors
 
@@ -75,6 +75,12 @@ def _query_loggers() -> list[logging.Logger]:
     return [PySparkLogger.getLogger(name) for name in _LOGGERS]
 
 
+_COUNTED_FROM_0 = re.compile(r"\(line (\d+), pos (\d+)\)")
+_COUNTED_FROM_1 = re.compile(r"\(line (\d+), position (\d+)\)")
+_NOISE = re.compile(r"\s*(?:SQLSTATE: \w+|\(line \d+, pos\w* \d+\)|; line \d+ pos \d+;?.*)", re.DOTALL)
+_PLAN = re.compile(r";\s*\n")
+_CLASS = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+_LONGEST = 400  # characters of a message
 _MARKED = re.compile(r"\[HIVEACID_(DATA|CARDINALITY|CONSTRAINT|FORMAT)\] ([^\n]*)")
 _FILE = re.compile(r"(?:while reading file|Could not read footer for file:?|Malformed ORC file)\s+([^\s,]+)")
 _MISSING = re.compile(
@@ -149,7 +155,7 @@ def translate(error: Exception) -> errors.HiveAcidError | None:
         kind, message = marked.groups()
         return _marked_error(kind, message.partition(" SQLSTATE")[0].strip().strip("'\""))
     if isinstance(error, AnalysisException):
-        return _analysis_error(error, text)
+        return _analysis_error(error)
     unreachable = _UNREACHABLE.search(text)
     if unreachable:
         return errors.StorageError(f"a file system could not be reached: {unreachable.group()[:500]}")
@@ -190,16 +196,48 @@ def _marked_error(kind: str, message: str) -> errors.HiveAcidError:
             return errors.BadFileError(message)
 
 
-def _analysis_error(error: AnalysisException, text: str) -> errors.HiveAcidError:
-    line = _first_line(text)
+def _parse_error(text: str) -> errors.ParseError:
+    """Return a ParseError for the text of a Spark error, with a position counted from 1."""
+    line = column = None
+    if found := _COUNTED_FROM_0.search(text):
+        line, column = int(found[1]), int(found[2]) + 1
+    elif found := _COUNTED_FROM_1.search(text):
+        line, column = int(found[1]), int(found[2])
+    return errors.ParseError(_clean_message(text.partition("== SQL")[0]), line=line, column=column)
+
+
+def _clean_message(text: str) -> str:
+    """Return Spark's message in one line, without class, SQL state, position and plan."""
+    text = _NOISE.sub("", _PLAN.split(text)[0])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    message = _CLASS.sub("", " ".join(lines)).rstrip(".")
+    return message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
+
+
+def _analysis_error(error: AnalysisException) -> errors.HiveAcidError:
+    if isinstance(error, ParseException):
+        return _parse_error(str(error))
     condition = (getattr(error, "getCondition", None) or error.getErrorClass)() or ""
-    if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "FIELD_NOT_FOUND")):
-        return errors.NoSuchColumnError(line)
+    values = error.getMessageParameters() or {}
+    if condition.startswith("UNRESOLVED_COLUMN"):
+        return _missing_name_error("column", values.get("objectName"), values.get("proposal"))
+    if condition.startswith(("FIELD_NOT_FOUND", "UNRESOLVED_FIELD")):
+        return _missing_name_error(
+            "field", values.get("fieldName"), values.get("fields") or values.get("proposal")
+        )
     if condition.startswith("DATATYPE_MISMATCH") or "INCOMPATIBLE" in condition:
-        return errors.SchemaMismatchError(line)
-    if condition.startswith("PARSE_SYNTAX_ERROR"):
-        return errors.ParseError(line)
-    return errors.CatalogError(line)
+        return errors.SchemaMismatchError(_clean_message(str(error)))
+    return errors.StatementError(_clean_message(str(error)))
+
+
+def _missing_name_error(kind: str, name: str | None, candidates: str | None) -> errors.NoSuchColumnError:
+    message = f"{kind} {(name or '?').replace('`', '')} does not exist"
+    shown = [
+        name for name in (candidates or "").replace("`", "").split(", ") if not name.startswith("__hiveacid")
+    ]
+    if any(shown):
+        message += f"; did you mean one of: {', '.join(shown)}"
+    return errors.NoSuchColumnError(message)
 
 
 def _first_line(text: str) -> str:

@@ -6,7 +6,8 @@ to Spark and back (times, char, nested types) are not passed; an expression that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,12 @@ from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import is_primitive, parse_type
 from hiveacid.errors import NoSuchColumnError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import has_early_fractions, to_stored_values
-from hiveacid.spark.formats.driver_frames import ROUND_TRIP_TYPES, collect_as_arrow, frame_of_arrow, schema_of
+from hiveacid.spark.formats.driver_frames import (
+    ROUND_TRIP_TYPES,
+    collect_within_limit,
+    frame_of_arrow,
+    schema_of,
+)
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, shows_columns
 from hiveacid.spark.parser.lexer import mentions, tokenize
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -26,6 +32,10 @@ from hiveacid.spark.write.changed_rows import assigned_values
 
 ASSIGNABLE_TYPES = ROUND_TRIP_TYPES | {"char", "timestamp"}
 """Types of columns that may be set."""
+_TEXT_TYPES = frozenset({"string", "varchar", "char", "binary"})
+_PLAIN_VALUE = re.compile(r"[\w.`]+")  # a column, a number or NULL
+_FEW_ROWS = 10_000  # whose new texts may have any length
+_MANY_TASKS = 1000
 _INDEX = "__hiveacid_index"
 # Microseconds of 1582-10-15. Spark moves earlier times that its calendar does not have, such as 1582-10-10.
 _GREGORIAN = -12_219_292_800_000_000
@@ -39,7 +49,7 @@ def compute_assignments(
     """Return the new values as an Arrow table with at least the assigned columns, in the order of the rows.
 
     ``rows``: an Arrow table of all columns. ``alias``: the name by which expressions call the table. Raises Spark's errors,
-    and UnsupportedFeatureError or ArrowException for rows that Arrow would write otherwise than Spark.
+    and UnsupportedFeatureError or ArrowException for rows that Arrow would write otherwise than Spark, or that take too much memory.
     """
     types = {column.name: column.type for column in table.columns}
     text = " ".join(str(value) for value in assignments.values()).lower()
@@ -56,6 +66,9 @@ def compute_assignments(
     )
     schema = T.StructType([*schema_of(passed).fields, T.StructField(_INDEX, T.LongType())])
     frame = frame_of_arrow(facts, numbered, schema)
+    grown = columns_that_grow(table, [assignments], rows.num_rows)
+    if grown:  # else Spark's optimizer would compute the values of a local relation in the driver's memory
+        frame = frame.coalesce(_MANY_TASKS)
     valued, values = assigned_values(table, frame.alias(alias), assignments)
     # A file holds the wall clock that the session shows.
     new = [
@@ -65,10 +78,30 @@ def compute_assignments(
     computed: Any = selected(valued, [_INDEX, *new])  # its analysis finds the errors of expressions
     if not rows.num_rows:
         return rows  # none, with all columns
-    result = collect_as_arrow(facts, computed).sort_by(_INDEX)
+    result = collect_within_limit(facts, computed, [column.name for column in grown])
+    if result is None:
+        raise UnsupportedFeatureError("the new values take too much of the driver's memory")
+    result = result.sort_by(_INDEX)
     for column in table.columns:
         require_writable(column, (result if column.name in assignments else rows).column(column.name))
     return result
+
+
+def columns_that_grow(
+    table: TableDefinition, assignments: Iterable[Mapping[str, Expression]], rows: int
+) -> list[Column]:
+    """Return the columns whose new texts may be much longer than all texts of the rows, of which there are ``rows``."""
+    computed = {
+        name
+        for values in assignments
+        for name, value in values.items()
+        if not (isinstance(value, str) and _PLAIN_VALUE.fullmatch(value.strip()))
+    }
+    return [
+        column
+        for column in table.columns
+        if column.name in computed and is_primitive(column.type, _TEXT_TYPES) and rows > _FEW_ROWS
+    ]
 
 
 def require_writable(column: Column, values: Any) -> None:

@@ -40,11 +40,6 @@ def can_narrow(plan: MergePlan) -> bool:
     return by_text and not any(clause.when is MatchKind.TARGET_ONLY for clause in plan.clauses)
 
 
-def computed_once(source: DataFrame) -> DataFrame:
-    """Return a source whose first job computes it: a second computation may differ (``rand()``, a changing file)."""
-    return source.localCheckpoint(eager=False)
-
-
 def narrow_source(plan: MergePlan, target: DataFrame, computed: DataFrame) -> NarrowedSource:
     """Return what the keys of a source (`computed_once`) say about matching target rows."""
     pairs = equal_columns(plan, target, computed)

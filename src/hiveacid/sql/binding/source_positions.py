@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from hiveacid.errors import CatalogError, ConfigError, HiveAcidError, StatementError
-from hiveacid.spark.parser.catalyst import explain_errors
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.sql.statements.values import Slice
@@ -80,7 +79,7 @@ def spark_errors_at_source(*pieces: EditedText, before: str = "") -> Iterator[No
     ``before``: the prefix that Spark got in front of each piece.
     """
     try:
-        with translate_errors(), explain_errors():
+        with translate_errors():
             yield
     except (CatalogError, StatementError) as error:
         cause = error.__cause__
@@ -92,25 +91,13 @@ def spark_errors_at_source(*pieces: EditedText, before: str = "") -> Iterator[No
 def _with_position(
     error: HiveAcidError, cause: BaseException, pieces: Sequence[EditedText], before: int
 ) -> HiveAcidError:
-    better = _clearest_error(cause) or error
-    message = _VIEW.sub("", re.sub(r" \(line \d+, column \d+\)$", "", str(better)))
+    message = _VIEW.sub("", re.sub(r" \(line \d+, column \d+\)$", "", str(error)))
     position = _position_of(cause, pieces, before)
-    if isinstance(better, StatementError):
+    if isinstance(error, StatementError):
         line, column = position or (None, None)
-        return type(better)(message, line=line, column=column)
+        return type(error)(message, line=line, column=column)
     where = "" if position is None else f" (line {position[0]}, column {position[1]})"
-    return type(better)(message + where)
-
-
-def _clearest_error(cause: BaseException) -> HiveAcidError | None:
-    """Return the clearest error for an exception of Spark."""
-    try:
-        with explain_errors():
-            raise cause  # noqa: TRY301 - explain_errors() needs a raised exception
-    except HiveAcidError as better:
-        return better
-    except Exception:  # noqa: BLE001 - not about the text: the caller keeps its own error
-        return None
+    return type(error)(message + where)
 
 
 def _position_of(cause: BaseException, pieces: Sequence[EditedText], before: int) -> tuple[int, int] | None:

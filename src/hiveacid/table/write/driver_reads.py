@@ -11,6 +11,7 @@ import pyarrow as pa
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.errors import BadFileError, CatalogError, StatementError, UnsupportedFeatureError
+from hiveacid.spark.formats.driver_frames import max_bytes_in_driver
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.conditions import Condition
@@ -25,8 +26,8 @@ from hiveacid.transactions.transaction import Transaction
 _MAX_LOCAL_FILES, _MAX_REMOTE_FILES = 500, 8
 # With a local master, jobs have no more processors. They take 35 ms to change the rows of a partition, the driver takes 15.
 _MAX_FILES_WITH_LOCAL_MASTER = 20_000
-_MAX_DELETED, _MAX_UPDATED = 1_000_000, 300_000  # rows
-_MAX_SELECTED_BYTES = 256 << 20  # of the selected rows in Arrow's memory
+_MAX_ROWS = 1_000_000  # that an UPDATE or DELETE may select
+_ROW_BYTES = 100  # that a row takes in the JVM besides its values
 # With a local master the driver has all cores, and Arrow decodes ORC faster than Spark: tables may be larger.
 _LOCAL_FACTOR = 16
 FALLBACK_ERRORS = (StatementError, CatalogError, UnsupportedFeatureError, BadFileError, pa.ArrowException)
@@ -69,10 +70,10 @@ def select_rows(
         selection = _filtered(selection, simple.with_values(context.facts, table, alias))
     # Reading all columns of a large table only to find too many rows would take long: count them first.
     is_large = size > context.settings.get(setting_definitions.SMALL_CHANGES)
-    if columns and is_large and _count(context, snapshot, selection) > _MAX_UPDATED:
+    if columns and is_large and _count(context, snapshot, selection) > _MAX_ROWS:
         return None
     selections = [(files, selection) for files in snapshot.partitions]
-    return read_selected(context, snapshot, selections, _MAX_UPDATED if columns else _MAX_DELETED)
+    return read_selected(context, snapshot, selections, _MAX_ROWS)
 
 
 def may_read_in_driver(context: Context) -> bool:
@@ -116,11 +117,11 @@ def read_selected(
     selections: Iterable[tuple[PartitionFiles, Selection]],
     max_rows: int,
 ) -> list[SelectedRows] | None:
-    """Return the selected rows by partition; None if they are more than ``max_rows`` or take too much memory.
+    """Return the selected rows by partition; None if they are more than ``max_rows`` or take more than `max_bytes_in_driver`.
 
     ``selections``: partitions of the snapshot, each with the rows to select there.
     """
-    rows_left, bytes_left = max_rows, _MAX_SELECTED_BYTES
+    rows_left, bytes_left = max_rows, max_bytes_in_driver(context.facts)
     selected = []
     for files, selection in selections:
         part = replace(snapshot, partitions=(files,))
@@ -128,7 +129,7 @@ def read_selected(
         for batch in read_batches(context, part, selection, reading_threads()):
             batches.append(batch)
             rows_left -= batch.num_rows
-            bytes_left -= batch.nbytes
+            bytes_left -= batch.nbytes + _ROW_BYTES * batch.num_rows
             if rows_left < 0 or bytes_left < 0:
                 return None
         if batches:

@@ -13,12 +13,13 @@ from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, StatementError
+from hiveacid.spark.formats.driver_frames import computed_once
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.parser.stars import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
-from hiveacid.spark.write.merge_narrowing import can_narrow, computed_once, narrow_source
+from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
 from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
@@ -43,12 +44,12 @@ Values = Mapping[str, Expression]
 class _Sides:
     """Target and source of the join.
 
-    ``small``: one task joins and writes them. ``in_driver``: Spark joins them, and the driver writes the changed rows.
+    ``rows``: their number if the driver has read them, else None. ``in_driver``: the driver also writes the changed rows.
     """
 
     target: DataFrame
     source: DataFrame
-    small: bool = False
+    rows: int | None = None
     in_driver: bool = False
 
 
@@ -125,9 +126,10 @@ class Merge(Displayed):
         matches = any(clause.when is MatchKind.MATCHED for clause in clauses)
         check = self.context.settings.get(setting_definitions.MERGE_CARDINALITY_CHECK) and matches
         updates_and_inserts = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in clauses}
-        stage = stage_by_spark(self.context, changes, check_cardinality=check, small=sides.small)
-        if sides.in_driver:
-            stage = stage_in_driver(self.context, changes, stage)
+        small = sides.rows is not None and sides.rows <= _SMALL
+        stage = stage_by_spark(self.context, changes, check_cardinality=check, small=small)
+        if sides.rows is not None and sides.in_driver:
+            stage = stage_in_driver(self.context, plan, changes, sides.rows, stage)
         return write_changes(
             self.context, table, txn, stage, "MERGE", updates_and_inserts=updates_and_inserts
         )
@@ -139,9 +141,8 @@ class Merge(Displayed):
             source = computed_once(source)
             matching = matching_rows(context, table, txn, plan, source)
             if matching is not None:
-                small = matching.input_rows <= _SMALL
                 in_driver = matching.source_keys_unique and can_write_in_driver(context, table, source)
-                return _Sides(matching.target, source, small, in_driver)
+                return _Sides(matching.target, source, matching.input_rows, in_driver)
         snapshot = list_snapshot(context, table, txn)
         rows = snapshot.scan(changing=True)
         if snapshot.size < LARGE or not context.facts.classic or not can_narrow(plan):

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 
+from hiveacid.core.format.names import staged_column
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import is_primitive, parse_type, quote_name
 from hiveacid.orc.stored_values import arrow_type
@@ -25,13 +26,16 @@ from hiveacid.spark.formats.driver_frames import (
     ROUND_TRIP_TYPES,
     broadcast_rows,
     collect_as_arrow,
+    collect_within_limit,
     computed_bytes,
     empty_frame,
     estimated_bytes,
+    max_bytes_in_driver,
 )
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import StagingTarget, changed_rows_for_arrow
+from hiveacid.spark.write.arrow_assignments import columns_that_grow
 from hiveacid.spark.write.changed_rows import MergePlan
 from hiveacid.spark.write.merge_narrowing import can_narrow, equal_columns
 from hiveacid.table.arrow_read.scan import Selection, output_schema
@@ -46,9 +50,8 @@ from hiveacid.table.write.driver_reads import (
 )
 from hiveacid.transactions.transaction import Transaction
 
-_MAX_ROWS = 300_000  # of the source, and of matching target rows
+_MAX_ROWS = 2_000_000  # of the source, and of matching target rows
 _MAX_SOURCE_BYTES = 256 << 20  # Spark's estimate for the source
-_MAX_COMPUTED_BYTES = 256 << 20  # of the computed source, if the driver takes the changed rows
 _KEY_TYPES = frozenset({"int", "bigint", "decimal", "date", "string", "varchar"})
 # Subqueries, and functions and virtual columns about the scanned file or row, such as INPUT__FILE__NAME and ROW__ID.
 _NEEDS_SCAN = re.compile("select|input_|block_|row__", re.IGNORECASE)
@@ -193,18 +196,25 @@ def _are_unique(keys: Any) -> bool:
 
 def can_write_in_driver(context: Context, table: TableDefinition, source: DataFrame) -> bool:
     """Tell whether the driver can take the changed rows from Spark and write them. ``source`` is computed."""
-    return can_write(table) and computed_bytes(context.facts, source) <= _MAX_COMPUTED_BYTES
+    return can_write(table) and computed_bytes(context.facts, source) <= max_bytes_in_driver(context.facts)
 
 
-def stage_in_driver(context: Context, changes: DataFrame, by_spark: StageFiles) -> StageFiles:
+def stage_in_driver(
+    context: Context, plan: MergePlan, changes: DataFrame, rows: int, by_spark: StageFiles
+) -> StageFiles:
     """Return the stage that takes changed rows from Spark and writes them by Arrow.
 
-    ``changes``: one row at most for each target row. ``by_spark``: the stage if `stage_computed_rows` returns None.
+    ``changes``: one row at most for each target row, together at most ``rows``. ``by_spark``: the stage if they take too much
+    memory or `stage_computed_rows` returns None.
     """
+    columns = plan.table.columns
+    grown = columns_that_grow(plan.table, [clause.values or {} for clause in plan.clauses], rows)
+    texts = [staged_column(columns.index(column)) for column in grown]
 
     def stage(target: StagingTarget, directory: str) -> StagedOutput:
         with translate_errors():
-            rows = collect_as_arrow(context.facts, changed_rows_for_arrow(target, changes))
-        return stage_computed_rows(context, rows, target, directory) or by_spark(target, directory)
+            computed = collect_within_limit(context.facts, changed_rows_for_arrow(target, changes), texts)
+        staged = None if computed is None else stage_computed_rows(context, computed, target, directory)
+        return staged or by_spark(target, directory)
 
     return stage
