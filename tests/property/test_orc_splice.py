@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns
+from hiveacid.orc.decode_statistics import decode_statistics
 from hiveacid.orc.protobuf import encode_field
 from hiveacid.orc.splicing import (
     HEADER,
@@ -27,7 +28,6 @@ from hiveacid.orc.splicing import (
     read_stripes,
     shorten_texts,
 )
-from hiveacid.orc.statistics import decode_statistics
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.tail import parse_tail
 from hiveacid.orc.writing import RecordKeys, write_rows

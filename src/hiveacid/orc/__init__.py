@@ -3,11 +3,11 @@
 Main flows:
 
 - Planning: ``tail`` parses postscript, footer and stripe statistics (on ``protobuf`` and ``compression_chunks``);
-  ``schema`` and ``footer_summary`` reduce them to the facts that a scan needs, which ``lru_cache`` keeps.
+  ``schema``, ``footer_summary`` and ``decode_statistics`` reduce them to the facts that a scan needs, which ``lru_cache`` keeps.
 - Publishing: ``acid_footer_rewrite`` turns a flat staged file into an ACID file by rewriting its footer; ``key_statistics``
   proves its key order and gives the key index.
 - Streaming and compaction: ``writing`` makes stripes from Arrow batches, ``splicing`` joins the stripes of several
-  files and their statistics under one footer, and ``key_order`` proves the order of the rows.
+  files under one footer with ``merge_statistics``, and ``key_order`` proves the order of the rows.
 - Reading: ``build_delete_bitmap`` turns delete events into a bitmap of deleted row ids.
 
 Invariants: a damaged or hostile file raises BadFileError before it costs much memory; a footer never claims more than

@@ -13,10 +13,10 @@ from hiveacid.core.model import LAST_ID
 from hiveacid.core.schema.types import Struct
 from hiveacid.errors import BadFileError
 from hiveacid.orc.compression_chunks import DEFAULT_BLOCK_SIZE, MAX_BLOCK, Compression, decompress
+from hiveacid.orc.decode_statistics import HIVE_8732, decode_statistics
 from hiveacid.orc.lru_cache import LruCache
 from hiveacid.orc.protobuf import WireError, read_fields
 from hiveacid.orc.schema import row_schema
-from hiveacid.orc.statistics import HIVE_8732, decode_statistics
 from hiveacid.orc.tail import (
     BUCKET,
     FIRST_READ,

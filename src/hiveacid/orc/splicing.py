@@ -7,161 +7,16 @@ be appended to a growing file, followed by a footer over all of them. Hive's wri
 
 from __future__ import annotations
 
-import math
-import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any
 
 from hiveacid.errors import BadFileError
 from hiveacid.orc.compression_chunks import compress
-from hiveacid.orc.protobuf import EIGHT_BYTES, Message, encode_field, encode_packed
+from hiveacid.orc.merge_statistics import merge_statistics, shorten_texts
+from hiveacid.orc.protobuf import Message, encode_field
 from hiveacid.orc.tail import OrcTail, parse_tail
 
-_COUNT, _HAS_NULL, _BYTES_ON_DISK = 1, 10, 11
-_INTEGERS, _DOUBLES, _STRINGS, _BOOLEANS, _DECIMALS, _DATES, _BINARIES, _TIMES = range(2, 10)
-_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
-_MAX_TEXT = 1024  # bytes of a text in statistics, as in Java's writer; Arrow stores any text whole
 _OWN_SECTION = 1 << 31  # bytes of a section that Arrow wrote just now
-_FIRST_SURROGATE = 0xD800
-_CONTINUATION = 0b10  # first bits of a byte inside of a character in UTF-8
-
-
-def merge_statistics(parts: Sequence[bytes]) -> bytes:
-    """Return the ``ColumnStatistics`` of a column from those of its parts. Raises WireError."""
-    messages = [Message.parse(part) for part in parts]
-    counts = [message.integer(_COUNT) for message in messages]
-    known_counts = [count for count in counts if count is not None]
-    out = b""
-    if len(known_counts) == len(messages):
-        out += encode_field(_COUNT, sum(known_counts))
-        filled = [message for message, count in zip(messages, known_counts, strict=True) if count]
-        for number, merge in _MERGES.items():
-            messages_of_kind = [message.message(number) for message in filled]
-            inner = [message for message in messages_of_kind if message is not None]
-            if inner and len(inner) == len(messages_of_kind):
-                merged = merge(inner)
-                out += encode_field(number, merged) if merged else b""
-    # an absent flag means unknown, so there may be nulls
-    has_null = any(message.integer(_HAS_NULL) != 0 for message in messages)
-    out += encode_field(_HAS_NULL, int(has_null))
-    sizes = [message.integer(_BYTES_ON_DISK) for message in messages]
-    if sizes and all(size is not None for size in sizes):
-        out += encode_field(_BYTES_ON_DISK, sum(size or 0 for size in sizes))
-    return out
-
-
-def shorten_texts(statistics: bytes) -> bytes:
-    """Return a column's statistics with long minimum and maximum texts replaced by shorter bounds. Raises WireError.
-
-    Java's writer stores such bounds in fields of their own, which ORC 1.5 in Hive 3.1 does not know: to it a column
-    without a minimum holds only nulls. The bounds are therefore stored as minimum and maximum.
-    """
-    if len(statistics) <= _MAX_TEXT:
-        return statistics
-    return b"".join(
-        encode_field(
-            number, _shorten_bounds(value) if number == _STRINGS and isinstance(value, bytes) else value, wire
-        )
-        for number, wire, value in Message.parse(statistics).fields
-    )
-
-
-def _shorten_bounds(strings: bytes) -> bytes:
-    return b"".join(
-        encode_field(number, shorten(value) if shorten and isinstance(value, bytes) else value, wire)
-        for number, wire, value in Message.parse(strings).fields
-        for shorten in ({1: _lower_bound, 2: _upper_bound}.get(number),)
-    )
-
-
-def _lower_bound(text: bytes) -> bytes:
-    return _prefix(text) or text
-
-
-def _upper_bound(text: bytes) -> bytes:
-    """Return a short text that sorts after the long one, by UTF-8 and by Java's UTF-16; the text itself without one."""
-    if len(text) <= _MAX_TEXT:
-        return text
-    try:
-        prefix = _prefix(text).decode()
-    except UnicodeDecodeError:  # Arrow does not look at what Spark stored
-        return text
-    while prefix and ord(prefix[-1]) + 1 >= _FIRST_SURROGATE:  # the two orders differ above
-        prefix = prefix[:-1]
-    return (prefix[:-1] + chr(ord(prefix[-1]) + 1)).encode() if prefix else text
-
-
-def _prefix(text: bytes) -> bytes:
-    """Return the whole characters of the text's first bytes."""
-    end = min(len(text), _MAX_TEXT)
-    while 0 < end < len(text) and text[end] >> 6 == _CONTINUATION:
-        end -= 1
-    return text[:end]
-
-
-def _signed(number: int, value: int) -> bytes:
-    return encode_field(number, (value << 1 ^ value >> 63) & ((1 << 64) - 1))
-
-
-def _text(number: int, value: str) -> bytes:
-    return encode_field(number, value.encode())
-
-
-def _merge_bounds(
-    parts: Sequence[Message],
-    read: Callable[[Message, int], Any],
-    write: Callable[[int, Any], bytes],
-    fields: tuple[int, int] = (1, 2),
-    order: Callable[[Any], Any] | None = None,
-) -> bytes:
-    """Merge minimum and maximum, which are absent if a part lacks one of them."""
-    lows, highs = ([read(part, number) for part in parts] for number in fields)
-    if None in lows or None in highs:
-        return b""
-    return write(fields[0], min(lows, key=order)) + write(fields[1], max(highs, key=order))
-
-
-def _merge_ranges(parts: Sequence[Message], low: int = 1, high: int = 2) -> bytes:
-    return _merge_bounds(parts, Message.signed, _signed, (low, high))
-
-
-def _merge_totals(parts: Sequence[Message], number: int) -> bytes:
-    totals = [part.signed(number) for part in parts]
-    total = sum(value or 0 for value in totals)
-    return _signed(number, total) if None not in totals and _LOWEST <= total <= _HIGHEST else b""
-
-
-def _merge_doubles(parts: Sequence[Message]) -> bytes:
-    """Merge minimum, maximum and sum; NaN in a part makes the sum NaN, and then no bound is valid (Java's rule)."""
-    numbers = [[part.double(number) for number in (1, 2, 3)] for part in parts]
-    lows, highs, totals = (
-        [value for value in column if value is not None] for column in zip(*numbers, strict=True)
-    )
-    if not len(lows) == len(highs) == len(totals) == len(parts) or math.isnan(sum(totals)):
-        return b""
-    bounds = enumerate((min(lows), max(highs), sum(totals)), start=1)
-    return b"".join(encode_field(number, struct.pack("<d", bound), EIGHT_BYTES) for number, bound in bounds)
-
-
-def _merge_booleans(parts: Sequence[Message]) -> bytes:
-    counts = [part.integers(1) for part in parts]
-    return encode_packed(1, [sum(count[0] for count in counts)]) if all(map(len, counts)) else b""
-
-
-_MERGES: dict[int, Callable[[Sequence[Message]], bytes]] = {
-    _INTEGERS: lambda parts: _merge_ranges(parts) + _merge_totals(parts, 3),
-    _DOUBLES: _merge_doubles,
-    _STRINGS: lambda parts: _merge_bounds(parts, Message.data, encode_field) + _merge_totals(parts, 3),
-    _BOOLEANS: _merge_booleans,
-    _DECIMALS: lambda parts: _merge_bounds(parts, Message.text, _text, order=Decimal),
-    _DATES: _merge_ranges,
-    _BINARIES: lambda parts: _merge_totals(parts, 1),
-    # Fields 1 and 2 are in the writer's zone, 3 and 4 in UTC. Without the nanoseconds (5, 6), a bound covers its whole
-    # millisecond.
-    _TIMES: lambda parts: _merge_ranges(parts) + _merge_ranges(parts, 3, 4),
-}
 
 
 HEADER = b"ORC"

@@ -16,8 +16,8 @@ from hiveacid.orc.compression_chunks import (
     Compression,
     decompress,
 )
+from hiveacid.orc.decode_statistics import StatisticsList, decode_statistics
 from hiveacid.orc.protobuf import Message, WireError, encode_field
-from hiveacid.orc.statistics import StatisticsList, decode_statistics
 from hiveacid.ports.file_system import FileSystem
 
 ACID_FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")

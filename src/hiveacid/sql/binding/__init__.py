@@ -5,7 +5,7 @@ tables, looks each one up in the catalog, and replaces it by a temporary view. T
 statement's snapshot, or at the point of ``AS OF`` (``time_travel``).
 
 - ``statement_owner`` decides whether hiveacid or Spark carries out a statement of a native session.
-- ``virtual_columns`` adds ROW__ID and INPUT__FILE__NAME to the views of queries that name them.
+- ``virtual_columns_in_queries`` adds ROW__ID and INPUT__FILE__NAME to the views of queries that name them.
 - ``predicates`` finds conditions that reach the files.
 - ``time_travel`` evaluates ``AS OF`` (found by Spark's parser, or by ``table_mentions``).
 - ``metadata_tables`` reads ``t.history`` and its like.

@@ -31,7 +31,7 @@ from hiveacid.sql.binding.predicates import is_count_of_rows, where_predicate
 from hiveacid.sql.binding.source_positions import Edit, EditedText
 from hiveacid.sql.binding.time_travel import resolve_as_of
 from hiveacid.sql.binding.view_text import errors_of_view, find_hiveacid_view, with_view_columns
-from hiveacid.sql.binding.virtual_columns import (
+from hiveacid.sql.binding.virtual_columns_in_queries import (
     MARKER,
     VIRTUAL_COLUMNS,
     VirtualColumns,

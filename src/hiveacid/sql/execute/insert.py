@@ -14,7 +14,7 @@ from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.errors import OutputTwiceError, UnsupportedFeatureError
 from hiveacid.sql.binding.source_positions import Edit, EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import Binder
-from hiveacid.sql.binding.virtual_columns import without_virtual_columns
+from hiveacid.sql.binding.virtual_columns_in_queries import without_virtual_columns
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.execute.small_results import write_result

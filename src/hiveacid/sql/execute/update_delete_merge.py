@@ -12,7 +12,7 @@ from hiveacid.spark.formats.expressions import DEFAULT
 from hiveacid.spark.parser.lexer import mentions
 from hiveacid.sql.binding.source_positions import EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder, unqualified
-from hiveacid.sql.binding.virtual_columns import without_virtual_columns
+from hiveacid.sql.binding.virtual_columns_in_queries import without_virtual_columns
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.statements.dml import Assignment, Delete, Merge, MergeClause, MergeMatch, Update, WhenClause

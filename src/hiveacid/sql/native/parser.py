@@ -19,7 +19,7 @@ from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.parameters import has_parameters
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, is_spark_table
-from hiveacid.sql.binding.virtual_columns import VIRTUAL_COLUMNS, VirtualColumns
+from hiveacid.sql.binding.virtual_columns_in_queries import VIRTUAL_COLUMNS, VirtualColumns
 from hiveacid.sql.native import statement_routing
 from hiveacid.sql.statements import administration, queries
 from hiveacid.sql.statements.values import Slice, table_ref

@@ -25,7 +25,7 @@ from hiveacid.spark.session.temporary_views import filled_in, is_temporary_view
 from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table, metadata_frame
 from hiveacid.sql.binding.statement_owner import Owner, refuse_transactional
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation
-from hiveacid.sql.binding.virtual_columns import VirtualColumns
+from hiveacid.sql.binding.virtual_columns_in_queries import VirtualColumns
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.native.catalog import NativeCatalog
 from hiveacid.sql.native.dataframes import replace_writers

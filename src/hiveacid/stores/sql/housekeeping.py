@@ -1,15 +1,12 @@
-"""Housekeeping: removal of ended transactions and their rows (``AcidTxnCleanerService``); register of running services."""
+"""Housekeeping: removal of ended transactions and their rows (``AcidTxnCleanerService``)."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, select, update
 
-from hiveacid.core.compaction.queue_records import Service
-from hiveacid.stores import argument_validation
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql import service_register
 from hiveacid.stores.sql.compaction import candidates, job_states, lost_workers
 from hiveacid.stores.sql.database import Database, SqlBase
-from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import (
     ABORTED,
     COMMIT_SEQUENCE,
@@ -18,13 +15,12 @@ from hiveacid.stores.sql.schema import (
     SETTLED,
     counters,
     idempotency_marks,
-    services,
     txns,
     write_ids,
     written,
 )
 from hiveacid.stores.sql.table_names import is_of_same_table
-from hiveacid.stores.sql.transactions import commit_record_rows
+from hiveacid.stores.sql.transactions import commit_history
 from hiveacid.stores.sql.transactions.open_txns import TOP, counter_value
 from hiveacid.stores.sql.transactions.txn_rows import NOW
 
@@ -49,8 +45,8 @@ class Housekeeping(SqlBase):
         def work(connection: Connection) -> None:
             lost_workers.requeue_abandoned_jobs(connection, limits, now)
             job_states.prune_history(connection, limits, now)
-            forget_services(connection, limits, now)
-            commit_record_rows.prune_commits(connection, limits, now)
+            service_register.forget_services(connection, limits, now)
+            commit_history.prune_commits(connection, limits, now)
             candidates.keep_changed_partitions(connection, _SEEN, parameters)
             for statement in _DELETIONS:
                 connection.execute(statement, parameters)
@@ -108,47 +104,3 @@ _DELETE_TXNS = delete(txns).where(
     ~select(written.c.txn_id).where(written.c.txn_id == txns.c.id).exists(),
 )
 _DELETIONS = (_DELETE_MARKS, _DELETE_WRITE_IDS, _DELETE_SEEN_CHANGES, _DELETE_EMPTY_CHANGES, _DELETE_TXNS)
-
-
-_ANNOUNCED = (
-    select(services)
-    .where(services.c.last_seen >= NOW - bindparam("within", type_=BigInteger))
-    .order_by(services.c.name)
-)
-_DELETE_SILENT_SERVICES = delete(services).where(
-    services.c.last_seen < NOW - bindparam("timeout", type_=BigInteger)
-)
-
-
-class Services(SqlBase):
-    """Implements :class:`hiveacid.ports.store.ServicePort`."""
-
-    def announce_service(self, service: Service) -> None:
-        """Insert a service, or update the time of its last announcement."""
-        argument_validation.service(service)
-        values = {"kind": service.kind, "pool": service.pool, "version": service.version, "last_seen": NOW}
-        now = {"now": self._database.now()}
-
-        def work(connection: Connection) -> None:
-            statement = update(services).where(services.c.name == service.name).values(values)
-            if not connection.execute(statement, now).rowcount:
-                new = {**values, "name": service.name, "started": NOW}
-                connection.execute(insert(services).values(new), now)
-
-        self._database.write(work, Durability.WITH_CLIENT)
-
-    def withdraw_service(self, name: str) -> None:
-        """Delete a service."""
-        statement = delete(services).where(services.c.name == name)
-        self._database.write(lambda connection: connection.execute(statement), Durability.WITH_CLIENT)
-
-    def show_services(self, within: float) -> tuple[Service, ...]:
-        """List the services announced in the last ``within`` seconds."""
-        parameters = {"within": int(within * 1000), "now": self._database.now()}
-        rows = self._database.read(lambda connection: connection.execute(_ANNOUNCED, parameters).all())
-        return tuple(Service(**row._asdict()) for row in rows)
-
-
-def forget_services(connection: Connection, limits: Limits, now: int | None) -> None:
-    """Drop services that were not announced for ``hive.compactor.worker.timeout``."""
-    connection.execute(_DELETE_SILENT_SERVICES, {"timeout": int(limits.worker_timeout * 1000), "now": now})

@@ -19,10 +19,11 @@ from hiveacid.stores.sql.compaction.candidates import ChangedPartitions
 from hiveacid.stores.sql.compaction.queue import CompactionQueue
 from hiveacid.stores.sql.database import TRIES, Database
 from hiveacid.stores.sql.dialects import database_now
-from hiveacid.stores.sql.housekeeping import Housekeeping, Services
+from hiveacid.stores.sql.housekeeping import Housekeeping
 from hiveacid.stores.sql.migrations import migrate
+from hiveacid.stores.sql.service_register import Services
 from hiveacid.stores.sql.transactions.begin_txn import BeginTxn
-from hiveacid.stores.sql.transactions.commit_record_rows import CommitRecords
+from hiveacid.stores.sql.transactions.commit_history import CommitRecords
 from hiveacid.stores.sql.transactions.commit_txn import CommitTxn
 from hiveacid.stores.sql.transactions.heartbeats_and_aborts import AbortTxns
 from hiveacid.stores.sql.transactions.lock_queue import LockQueue

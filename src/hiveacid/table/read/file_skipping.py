@@ -16,8 +16,8 @@ from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, Union, parse_type
 from hiveacid.errors import BadFileError
+from hiveacid.orc.decode_statistics import ColumnStatistics, StatisticsList
 from hiveacid.orc.footer_summary import FileSummary
-from hiveacid.orc.statistics import ColumnStatistics, StatisticsList
 from hiveacid.orc.tail import ROW
 from hiveacid.spark.predicates.predicate_leaves import Interval, PredicateLeaf
 from hiveacid.storage.locations import Location

@@ -15,7 +15,7 @@ from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, StatementError
 from hiveacid.spark.formats.driver_frames import computed_once
 from hiveacid.spark.formats.expressions import Expression
-from hiveacid.spark.parser.stars import expand_stars
+from hiveacid.spark.parser.stars_in_changes import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause

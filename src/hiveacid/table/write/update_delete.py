@@ -15,7 +15,7 @@ from hiveacid.core.schema.types import unquoted_name
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.formats.expressions import Expression
-from hiveacid.spark.parser.stars import expand_stars
+from hiveacid.spark.parser.stars_in_changes import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, shuffle_tasks, stage_changed_rows
 from hiveacid.spark.write.changed_rows import deleted_rows, updated_rows

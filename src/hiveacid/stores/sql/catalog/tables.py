@@ -43,7 +43,7 @@ from hiveacid.stores.sql.schema import (
     written,
 )
 from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
-from hiveacid.stores.sql.transactions import commit_record_rows
+from hiveacid.stores.sql.transactions import commit_history
 
 _DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
 _TABLE, _VIEW = (
@@ -272,14 +272,14 @@ def _create_table(database: Database, connection: Connection, definition: TableD
     name = definition.name
     _insert_definition(connection, tables, definition)
     if definition.kind is not TableKind.PLAIN:
-        commit_record_rows.start_history(connection, name, "CREATE TABLE", database.now())
+        commit_history.start_history(connection, name, "CREATE TABLE", database.now())
 
 
 def _replace(
     database: Database, connection: Connection, old: TableDefinition, definition: TableDefinition
 ) -> None:
     if old.kind is TableKind.PLAIN and definition.kind is not TableKind.PLAIN:
-        commit_record_rows.start_history(connection, definition.name, "CONVERT", database.now())
+        commit_history.start_history(connection, definition.name, "CONVERT", database.now())
     _update_definition(connection, tables, old.name, definition)
 
 

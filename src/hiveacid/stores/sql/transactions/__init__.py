@@ -2,7 +2,7 @@
 
 - begin: ``begin_txn`` → ``open_txns``, ``lock_queue``, ``snapshots``, ``write_ids``
 - commit: ``commit_txn`` → conflicts (:mod:`hiveacid.core.transactions.conflicts`), catalog changes,
-  ``stream_progress``, ``commit_record_rows``
+  ``stream_progress``, ``commit_history``
 - heartbeats, and the end without a commit: ``heartbeats_and_aborts``
 - ``begin_commit_pipelined`` carries out the usual begin and the usual commit in one round trip on PostgreSQL.
 

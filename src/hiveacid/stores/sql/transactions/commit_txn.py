@@ -30,7 +30,7 @@ from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, OPEN, lock_requests, txns, written
 from hiveacid.stores.sql.table_names import is_of_any_table, table_columns, table_pairs
-from hiveacid.stores.sql.transactions import begin_commit_pipelined, commit_record_rows, stream_progress
+from hiveacid.stores.sql.transactions import begin_commit_pipelined, commit_history, stream_progress
 from hiveacid.stores.sql.transactions.txn_rows import (
     NOW,
     end_txns,
@@ -184,7 +184,7 @@ def _commit(
     if batch is not None:
         stream_progress.record_batch(connection, batch)
     end_txns(connection, [txn_id], "commit", now)
-    commit_record_rows.record_commit(connection, txn_id, operations)
+    commit_history.record_commit(connection, txn_id, operations)
     return None
 
 

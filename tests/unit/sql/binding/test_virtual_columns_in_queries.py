@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.sql.binding.virtual_columns import VirtualColumns
+from hiveacid.sql.binding.virtual_columns_in_queries import VirtualColumns
 from hiveacid.sql.statements.values import Slice
 
 
