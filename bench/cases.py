@@ -30,9 +30,9 @@ from sales import SEED
 HOURS = 3
 _READER = 1.5  # as slow as it may get
 _DIMENSION = "k bigint, a string, b string, n int, price decimal(10,2)"
-_FACT = "k bigint, item int, quantity int, price decimal(10,2), day int"
+FACT = "k bigint, item int, quantity int, price decimal(10,2), day int"
 _DAYS = 10
-_BUCKETS = ("k", 4)
+FACT_BUCKETS = ("k", 4)
 
 
 @dataclass
@@ -80,7 +80,8 @@ def _dimension(ids: str) -> str:
     )
 
 
-def _fact(ids: str) -> str:
+def fact_rows(ids: str) -> str:
+    """Return a query of facts for a query of keys ``k``."""
     return (
         f"SELECT k, CAST(pmod(xxhash64(k, {SEED}), 200000) AS INT) AS item, "
         f"CAST(pmod(xxhash64(k, {SEED + 1}), 100) AS INT) AS quantity, "
@@ -115,7 +116,7 @@ def _mix(spark: SparkSession, peer: Peer, table: str, rows: int, hour: int) -> N
     batch = rows // 5
     there = f"id * 5 + pmod(xxhash64(id, {hour}), 5)"  # of every day
     ids = f"SELECT if(id % 2 = 0, {rows} + {hour} * {batch} + id, {there}) AS k FROM range({batch})"
-    spark.sql(_fact(ids)).selectExpr("*", "pmod(hash(k), 5) = 0 AS gone").createOrReplaceTempView("log")
+    spark.sql(fact_rows(ids)).selectExpr("*", "pmod(hash(k), 5) = 0 AS gone").createOrReplaceTempView("log")
     peer.sql(
         "MERGE INTO {t} t USING log s ON t.k = s.k AND t.day = s.day WHEN MATCHED AND s.gone THEN DELETE "
         "WHEN MATCHED THEN UPDATE SET quantity = s.quantity + 1, price = s.price "
@@ -145,7 +146,7 @@ _FACTS = "SELECT sum(quantity), sum(price) FROM {t}"
 CASES = (
     Case("hourly upserts", "dimension", _DIMENSION, None, None, _dimension, _upserts, _SUMS),
     Case("daily deletion", "forgetting", _DIMENSION, None, None, _dimension, _deletion, _SUMS),
-    Case("hourly mix", "fact", _FACT, "day", _BUCKETS, _fact, _mix, _FACTS),
+    Case("hourly mix", "fact", FACT, "day", FACT_BUCKETS, fact_rows, _mix, _FACTS),
 )
 
 
