@@ -33,6 +33,11 @@ _DIMENSION = "k bigint, a string, b string, n int, price decimal(10,2)"
 FACT = "k bigint, item int, quantity int, price decimal(10,2), day int"
 _DAYS = 10
 FACT_BUCKETS = ("k", 4)
+MERGE_LOG = (
+    "MERGE INTO {t} t USING log s ON t.k = s.k AND t.day = s.day WHEN MATCHED AND s.gone THEN DELETE "
+    "WHEN MATCHED THEN UPDATE SET quantity = s.quantity + 1, price = s.price "
+    "WHEN NOT MATCHED THEN INSERT (k, item, quantity, price, day) VALUES (s.k, s.item, s.quantity, s.price, s.day)"
+)
 
 
 @dataclass
@@ -117,12 +122,7 @@ def _mix(spark: SparkSession, peer: Peer, table: str, rows: int, hour: int) -> N
     there = f"id * 5 + pmod(xxhash64(id, {hour}), 5)"  # of every day
     ids = f"SELECT if(id % 2 = 0, {rows} + {hour} * {batch} + id, {there}) AS k FROM range({batch})"
     spark.sql(fact_rows(ids)).selectExpr("*", "pmod(hash(k), 5) = 0 AS gone").createOrReplaceTempView("log")
-    peer.sql(
-        "MERGE INTO {t} t USING log s ON t.k = s.k AND t.day = s.day WHEN MATCHED AND s.gone THEN DELETE "
-        "WHEN MATCHED THEN UPDATE SET quantity = s.quantity + 1, price = s.price "
-        "WHEN NOT MATCHED THEN INSERT (k, item, quantity, price, day) VALUES (s.k, s.item, s.quantity, s.price, s.day)",
-        table,
-    )
+    peer.sql(MERGE_LOG, table)
     if hour % 2 == 1:
         peer.compact(table)
 

@@ -16,15 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import peers
-from cases import FACT, FACT_BUCKETS, fact_rows
+from cases import FACT, FACT_BUCKETS, MERGE_LOG, fact_rows
 
 import hiveacid
 
-_MERGE = (
-    "MERGE INTO {t} t USING log s ON t.k = s.k AND t.day = s.day WHEN MATCHED AND s.gone THEN DELETE "
-    "WHEN MATCHED THEN UPDATE SET quantity = s.quantity + 1, price = s.price "
-    "WHEN NOT MATCHED THEN INSERT (k, item, quantity, price, day) VALUES (s.k, s.item, s.quantity, s.price, s.day)"
-)
 _QUERY = "SELECT count(*), sum(quantity), sum(price) FROM {t}"
 
 
@@ -55,7 +50,7 @@ def main() -> None:
         while time.monotonic() < end:
             spark.sql(_log(rows, nth)).createOrReplaceTempView("log")
             start = time.perf_counter()
-            ours.sql(_MERGE, "fact")
+            ours.sql(MERGE_LOG, "fact")
             merged = time.perf_counter()
             if nth % 2:
                 ours.compact("fact")

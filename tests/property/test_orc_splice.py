@@ -19,6 +19,7 @@ from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns
 from hiveacid.orc.decode_statistics import decode_statistics
+from hiveacid.orc.merge_statistics import shorten_texts
 from hiveacid.orc.protobuf import encode_field
 from hiveacid.orc.splicing import (
     HEADER,
@@ -26,7 +27,6 @@ from hiveacid.orc.splicing import (
     merged_tail,
     place_stripes,
     read_stripes,
-    shorten_texts,
 )
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.tail import parse_tail

@@ -268,6 +268,14 @@ def test_an_update_whose_texts_grow_beyond_the_memory_of_the_driver_is_a_job(
         no_jobs.sql("UPDATE t SET v = repeat(v, 5000)")
 
 
+def test_the_heap_of_the_jvm_bounds_what_passes_through_it(spark: SparkSession) -> None:
+    facts = capabilities.SparkFacts(spark)
+    assert driver_frames.max_bytes_in_driver(facts) == min(256 << 20, facts.driver_heap // 16) > 0
+    for heap, limit in ((1 << 30, 64 << 20), (1 << 40, 256 << 20)):
+        vars(facts)["driver_heap"] = heap
+        assert driver_frames.max_bytes_in_driver(facts) == limit
+
+
 @pytest.mark.parametrize("limit", ["64mb", "0"])
 def test_a_star_stands_for_the_columns_of_the_table(acid: AcidSession, limit: str) -> None:
     """Neither ROW__ID nor columns of the statement's own are among them."""

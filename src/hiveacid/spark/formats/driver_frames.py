@@ -96,7 +96,7 @@ def computed_once(frame: DataFrame) -> DataFrame:
 
 
 def collect_within_limit(facts: SparkFacts, frame: DataFrame, grown: Iterable[str]) -> Any:
-    """Return the rows of a frame as `collect_as_arrow`; None if they take more than `max_bytes_in_driver`.
+    """Return the rows of a frame as `collect_as_arrow`; None if ``grown`` alone takes more than `max_bytes_in_driver`.
 
     ``grown``: columns of texts that may be much longer than those they are computed from (``repeat(a, 1000)``). They are
     computed once more, before all others, to add up their bytes: a JVM that has no memory for an answer never answers.

@@ -127,18 +127,6 @@ def is_spark_error(error: BaseException) -> bool:
     return isinstance(error, PySparkException | Py4JError)
 
 
-def is_stack_overflow(error: BaseException) -> bool:
-    """Tell whether Spark ran out of stack: its parser and analyser are recursive in the nesting of a statement."""
-    return "java.lang.StackOverflowError" in str(error)[:2000]
-
-
-def stack_overflow_error() -> errors.StatementTooLargeError:
-    """Return the error for a statement that is `is_stack_overflow`."""
-    return errors.StatementTooLargeError(
-        "the statement is nested too deeply for Spark: divide it, or give the driver's threads more stack (-Xss)"
-    )
-
-
 def is_unsupported_metastore(error: BaseException) -> bool:
     """Tell whether Spark's own client (of Hive 2.3) failed on a metastore of Hive 4, which lacks its calls."""
     return "Invalid method name: 'get_table'" in str(error)
@@ -146,9 +134,12 @@ def is_unsupported_metastore(error: BaseException) -> bool:
 
 def translate(error: Exception) -> errors.HiveAcidError | None:
     """Return the error of this project for a Spark error; None if there is no better one."""
-    if is_stack_overflow(error):
-        return stack_overflow_error()
     text = str(error)
+    # Spark's parser and analyser are recursive in the nesting of a statement.
+    if "java.lang.StackOverflowError" in text[:2000]:
+        return errors.StatementTooLargeError(
+            "the statement is nested too deeply for Spark: divide it, or give the driver's threads more stack (-Xss)"
+        )
     # the plan in an analysis error holds our raise_error texts, too
     marked = None if isinstance(error, AnalysisException) else _MARKED.search(text)
     if marked:
@@ -218,26 +209,31 @@ def _analysis_error(error: AnalysisException) -> errors.HiveAcidError:
     if isinstance(error, ParseException):
         return _parse_error(str(error))
     condition = (getattr(error, "getCondition", None) or error.getErrorClass)() or ""
+    message = _clean_message(str(error))
     values = error.getMessageParameters() or {}
     if condition.startswith("UNRESOLVED_COLUMN"):
-        return _missing_name_error("column", values.get("objectName"), values.get("proposal"))
+        text = _missing_name_text("column", values.get("objectName"), values.get("proposal"))
+        return errors.NoSuchColumnError(text or message)
     if condition.startswith(("FIELD_NOT_FOUND", "UNRESOLVED_FIELD")):
-        return _missing_name_error(
-            "field", values.get("fieldName"), values.get("fields") or values.get("proposal")
-        )
+        candidates = values.get("fields") or values.get("proposal")
+        text = _missing_name_text("field", values.get("fieldName"), candidates)
+        return errors.NoSuchColumnError(text or message)
     if condition.startswith("DATATYPE_MISMATCH") or "INCOMPATIBLE" in condition:
-        return errors.SchemaMismatchError(_clean_message(str(error)))
-    return errors.StatementError(_clean_message(str(error)))
+        return errors.SchemaMismatchError(message)
+    return errors.StatementError(message)
 
 
-def _missing_name_error(kind: str, name: str | None, candidates: str | None) -> errors.NoSuchColumnError:
-    message = f"{kind} {(name or '?').replace('`', '')} does not exist"
+def _missing_name_text(kind: str, name: str | None, candidates: str | None) -> str | None:
+    """Return what is missing and what there is instead; None without the name, which Spark Connect may omit."""
+    if not name:
+        return None
+    message = f"{kind} {name.replace('`', '')} does not exist"
     shown = [
         name for name in (candidates or "").replace("`", "").split(", ") if not name.startswith("__hiveacid")
     ]
     if any(shown):
         message += f"; did you mean one of: {', '.join(shown)}"
-    return errors.NoSuchColumnError(message)
+    return message
 
 
 def _first_line(text: str) -> str:

@@ -91,17 +91,15 @@ def columns_that_grow(
     table: TableDefinition, assignments: Iterable[Mapping[str, Expression]], rows: int
 ) -> list[Column]:
     """Return the columns whose new texts may be much longer than all texts of the rows, of which there are ``rows``."""
+    if rows <= _FEW_ROWS:
+        return []
     computed = {
         name
         for values in assignments
         for name, value in values.items()
         if not (isinstance(value, str) and _PLAIN_VALUE.fullmatch(value.strip()))
     }
-    return [
-        column
-        for column in table.columns
-        if column.name in computed and is_primitive(column.type, _TEXT_TYPES) and rows > _FEW_ROWS
-    ]
+    return [c for c in table.columns if c.name in computed and is_primitive(c.type, _TEXT_TYPES)]
 
 
 def require_writable(column: Column, values: Any) -> None:
