@@ -28,7 +28,7 @@ from rich.table import Table
 
 import hiveacid
 from hiveacid import AcidSession
-from hiveacid.storage.locations import list_locations
+from hiveacid.storage.snapshot_locations import list_locations
 
 ROWS, DELTA_ROWS, BUCKETS, EVERY = 1000, 100, 16, 10
 COLUMNS = "id:int,name:string"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid import AcidSession
-    from hiveacid.table.write.stream_writer import StreamWriter
+    from hiveacid.table.write.foreach_batch_writer import StreamWriter
 
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import pytest
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.errors import CompactionError
 from hiveacid.services.worker import Worker
-from hiveacid.table.compaction.job import run_job
+from hiveacid.table.compaction.run_compaction import run_job
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession

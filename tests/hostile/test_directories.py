@@ -13,7 +13,7 @@ from hiveacid.core.format.names import parse_bucket_file, parse_directory, parse
 from hiveacid.core.format.owned_entries import split_by_owner
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_txn_list, parse_write_id_list
 from hiveacid.core.model import LAST_ID, LAST_SEED, TableKind, TableName, TxnId, WriteId
-from hiveacid.core.snapshot.listing import MOST_METADATA, FileEntry, read_listing
+from hiveacid.core.snapshot.directory_listing import MOST_METADATA, FileEntry, read_listing
 from hiveacid.core.snapshot.selection import select
 from hiveacid.errors import (
     BadDirectoryNameError,
@@ -24,7 +24,7 @@ from hiveacid.errors import (
     StoreError,
 )
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.locations import read_metadata
+from hiveacid.storage.snapshot_locations import read_metadata
 from hiveacid.storage.staging import abandoned_staging
 from hiveacid.stores.hms.transactions import transactions
 from support.cost import assert_quick, assert_small

@@ -13,7 +13,7 @@ import pytest
 from hiveacid.config.property_definitions import HISTORY_FROM
 from hiveacid.core.format.owned_entries import split_by_owner
 from hiveacid.core.model import TableKind
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import CatalogError, InvalidPathError, StorageError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.cleaning.removal import delete_plain_files

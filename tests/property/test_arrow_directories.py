@@ -26,13 +26,13 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.model import Partition, TableDefinition, TableName
-from hiveacid.datasource.change_rows import read_file_changes
+from hiveacid.datasource.change_feed_task import read_file_changes
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
-from hiveacid.storage.locations import list_locations
+from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.stores.clock import SystemClock
 from hiveacid.table.arrow_read import scan
+from hiveacid.table.arrow_read.files_to_open import take_snapshot
 from hiveacid.table.arrow_read.scan import read_batches
-from hiveacid.table.arrow_read.snapshot import take_snapshot
 from support.directories.files import write_location
 from support.directories.maker import make_location
 from support.directories.model import Ids, Key, make_ids

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hiveacid.core.format.acid_footer_entries import parse_key_index
 from hiveacid.core.format.bucket_property import BucketProperty, decode
 from hiveacid.core.format.names import (
     BaseName,
@@ -11,7 +12,7 @@ from hiveacid.core.format.names import (
     parse_bucket_file,
     parse_directory,
 )
-from hiveacid.core.format.row_key import RecordKey, parse_key_index
+from hiveacid.core.format.record_keys import RecordKey
 from hiveacid.core.format.write_id_lists import (
     RangeShare,
     ValidTxnList,
@@ -21,7 +22,7 @@ from hiveacid.core.format.write_id_lists import (
 )
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.schema.partitions import escape, format_partition, parse_partition, unescape
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import select
 
 IDS = st.integers(0, 10**10).map(WriteId)

@@ -21,7 +21,7 @@ from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns
 from hiveacid.orc.decode_statistics import decode_statistics
 from hiveacid.orc.merge_statistics import shorten_texts
 from hiveacid.orc.protobuf import encode_field
-from hiveacid.orc.splicing import (
+from hiveacid.orc.splice_stripes import (
     HEADER,
     PlacedStripes,
     merged_tail,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import TableKind
-from hiveacid.core.snapshot.inventory import ItemState, Snapshot, take_inventory
-from hiveacid.core.snapshot.listing import DataFile, FileEntry, metadata_paths
+from hiveacid.core.snapshot.classify_entries import ItemState, Snapshot, take_inventory
+from hiveacid.core.snapshot.directory_listing import DataFile, FileEntry, metadata_paths
 from hiveacid.core.snapshot.originals import number_originals
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
 from hiveacid.errors import BadDirectoryNameError, BadFileError, FormatError, NotEnoughHistoryError

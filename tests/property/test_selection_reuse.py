@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
+from hiveacid.core.snapshot.directory_listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidState, select
 from hiveacid.core.snapshot.selection_reuse import SnapshotIds, is_final, measure_reach
 from hiveacid.errors import FormatError

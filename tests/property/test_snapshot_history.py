@@ -21,7 +21,7 @@ from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, plan_c
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel
 from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
+from hiveacid.core.snapshot.directory_listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
 from hiveacid.errors import NotEnoughHistoryError
 from support.exhaustive import examples

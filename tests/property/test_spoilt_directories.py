@@ -28,7 +28,7 @@ from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.orc.footer_summary import SummaryCache
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.locations import Location, list_locations
+from hiveacid.storage.snapshot_locations import Location, list_locations
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers, read_footers
 from hiveacid.transactions.transaction import Transaction

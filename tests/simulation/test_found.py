@@ -19,7 +19,7 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.transactions import Operation, TxnKind
-from hiveacid.table.cleaning.cleaner import clean
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.insert import insert_lock
 from hiveacid.transactions.transaction import Transaction

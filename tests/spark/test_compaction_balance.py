@@ -11,15 +11,15 @@ import pytest
 from hiveacid.errors import StorageError
 from hiveacid.spark.write import task_reports
 from hiveacid.spark.write.task_reports import TaskReport
-from hiveacid.table.compaction import write as compaction_write
+from hiveacid.table.compaction import write_compacted_files as compaction_write
 from support.corpus.altered_files import Altered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiveacid import AcidSession
-    from hiveacid.storage.locations import Location
-    from hiveacid.table.compaction.write import RewriteTask
+    from hiveacid.storage.snapshot_locations import Location
+    from hiveacid.table.compaction.write_compacted_files import RewriteTask
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from hiveacid.spark.write.acid_events import (
     stage_in_read_order,
 )
 from hiveacid.spark.write.publish import list_staged_files
-from hiveacid.spark.write.splicing import splice_by_bucket
-from hiveacid.storage.locations import list_locations
+from hiveacid.spark.write.splice_task_files import splice_by_bucket
+from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.table.read.footers import read_footers
 from support.corpus.acid_files import (
     Event,

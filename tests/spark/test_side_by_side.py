@@ -16,7 +16,7 @@ from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import CommitStateUnknownError, CompactionError, StatementCancelledError
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.table import parallel as beside
-from hiveacid.table.compaction import compact
+from hiveacid.table.compaction import request_compaction
 from hiveacid.table.parallel import run_in_parallel
 from hiveacid.transactions.heartbeats import owner_thread
 from hiveacid.transactions.transaction import this_client
@@ -72,27 +72,27 @@ def test_some_are_at_work_at_the_same_time(acid: AcidSession, monkeypatch: pytes
     """Two compactions wait for each other: one after the other they would wait in vain."""
     days(acid, 4)
     meeting = threading.Barrier(2, timeout=PATIENCE)
-    run_job: Callable[..., CompactionReport] = compact.run_job
+    run_job: Callable[..., CompactionReport] = request_compaction.run_job
 
     def met(*given: object) -> CompactionReport:
         meeting.wait()
         return run_job(*given)
 
-    monkeypatch.setattr(compact, "run_job", met)
+    monkeypatch.setattr(request_compaction, "run_job", met)
     acid.set("hiveacid.compactor.threads", "2")
     assert len(acid.table("days").compact("major")) == 4
 
 
 def test_one_that_fails_ends_it_and_is_raised(acid: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
     days(acid)
-    run_job: Callable[..., CompactionReport] = compact.run_job
+    run_job: Callable[..., CompactionReport] = request_compaction.run_job
 
     def failing(context: object, job: Compaction, *rest: object) -> CompactionReport:
         if job.request.partition == "day=1":
             raise CompactionError("this one does not work")
         return run_job(context, job, *rest)
 
-    monkeypatch.setattr(compact, "run_job", failing)
+    monkeypatch.setattr(request_compaction, "run_job", failing)
     acid.set("hiveacid.compactor.threads", "2")
     before = rows(acid)
     with pytest.raises(CompactionError, match="this one does not work"):
@@ -141,7 +141,7 @@ def test_an_interrupted_statement_waits_for_its_threads_and_stops_them(acid: Aci
 def test_interrupted_jobs_go_back_into_the_queue(acid: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
     days(acid)
     before = rows(acid)
-    run_job: Callable[..., CompactionReport] = compact.run_job
+    run_job: Callable[..., CompactionReport] = request_compaction.run_job
 
     def interrupting(
         context: object, job: Compaction, worker: str, interrupted: Callable[[], bool], *rest: object
@@ -155,7 +155,7 @@ def test_interrupted_jobs_go_back_into_the_queue(acid: AcidSession, monkeypatch:
         acid.context.facts.spark.sparkContext.setJobGroup("nothing", "is stopped by a name of its own")
         return run_job(context, job, worker, interrupted, *rest)
 
-    monkeypatch.setattr(compact, "run_job", interrupting)
+    monkeypatch.setattr(request_compaction, "run_job", interrupting)
     acid.set("hiveacid.compactor.threads", "2")
     with pytest.raises(KeyboardInterrupt):
         acid.table("days").compact("major")
@@ -192,7 +192,7 @@ def test_ctrl_c_in_the_shell_reaches_all_of_them(acid: AcidSession, monkeypatch:
             acid.context.clock.sleep(PATIENCE)
         raise AssertionError(context)
 
-    monkeypatch.setattr(compact, "run_job", sleeping)
+    monkeypatch.setattr(request_compaction, "run_job", sleeping)
     acid.set("hiveacid.compactor.threads", "2")
 
     def press() -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid import AcidSession
-    from hiveacid.table.write.stream_writer import StreamWriter
+    from hiveacid.table.write.foreach_batch_writer import StreamWriter
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 

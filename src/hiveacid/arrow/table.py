@@ -22,8 +22,8 @@ from hiveacid.errors import ConfigError, NoSuchColumnError, TransactionStateErro
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.connection import Connection, retry_conflicts
 from hiveacid.table.arrow_read.conditions import Condition, condition_from_arrow, parse_condition
+from hiveacid.table.arrow_read.files_to_open import Snapshot, take_snapshot
 from hiveacid.table.arrow_read.scan import BATCH_ROWS, Selection, output_schema, read_batches, reading_threads
-from hiveacid.table.arrow_read.snapshot import Snapshot, take_snapshot
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.time_travel import Instant, PointInTime
 

@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from hiveacid import errors
 from hiveacid.catalog.databases import create_database
-from hiveacid.catalog.naming_rules import (
-    check_location,
-    check_name,
-)
+from hiveacid.catalog.location_conflicts import check_location
+from hiveacid.catalog.naming_rules import check_name
 from hiveacid.config.property_definitions import (
     ADOPTED_INVALID,
     ADOPTED_TXN,
@@ -27,7 +25,7 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
-from hiveacid.storage.locations import list_layout
+from hiveacid.storage.snapshot_locations import list_layout
 from hiveacid.table.context import Context
 from hiveacid.table.definition import check_definition, exclusive_name
 from hiveacid.table.partitions import (

@@ -23,7 +23,7 @@ from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.table.acid_table import AcidTable
-from hiveacid.table.cleaning.cleaner import clean
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from hiveacid.table.context import Context
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transaction

@@ -16,17 +16,17 @@ from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.format.names import DeltaName, parse_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.core.transactions.commit_records import OperationSummary
 from hiveacid.errors import CatalogError, UnsupportedFeatureError
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.tail import read_tail
-from hiveacid.storage.locations import id_property, list_layout, plain_files
+from hiveacid.storage.snapshot_locations import id_property, list_layout, plain_files
 from hiveacid.table.context import Context
 from hiveacid.table.definition import check_definition, exclusive_table
 from hiveacid.table.partitions import partitions_of
-from hiveacid.table.read.listing import list_visible
+from hiveacid.table.read.visible_locations import list_visible
 from hiveacid.transactions.transaction import Transaction
 
 SKIPPED = 10_000_000

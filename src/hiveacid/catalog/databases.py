@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hiveacid import errors
-from hiveacid.catalog.naming_rules import (
-    check_database_location,
-    check_name,
-)
+from hiveacid.catalog.location_conflicts import check_database_location
+from hiveacid.catalog.naming_rules import check_name
 from hiveacid.catalog.tables import drop_table, require_removable
 from hiveacid.core.model import (
     DatabaseDefinition,

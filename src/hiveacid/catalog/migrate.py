@@ -41,9 +41,9 @@ from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.write_ids import is_stand_in, present_write_ids
-from hiveacid.storage.locations import id_property, list_layout, read_location
+from hiveacid.storage.snapshot_locations import id_property, list_layout, read_location
 from hiveacid.table.context import table_names
-from hiveacid.table.read.flushed_files import require_flush_length
+from hiveacid.table.read.flush_length_files import require_flush_length
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transactions, this_client
 

@@ -8,11 +8,8 @@ from dataclasses import replace
 
 from hiveacid import errors
 from hiveacid.catalog.convert import convert, target_kind
-from hiveacid.catalog.naming_rules import (
-    check_bucket_count,
-    check_location,
-    check_name,
-)
+from hiveacid.catalog.location_conflicts import check_location
+from hiveacid.catalog.naming_rules import check_name
 from hiveacid.catalog.property_rules import check_entries, check_properties, refuse_reserved
 from hiveacid.config.property_definitions import (
     BUCKETING_VERSION,
@@ -22,6 +19,7 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
+from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.model import (
     Column,
     Partition,
@@ -97,12 +95,21 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     )
     target_kind(replace(table, properties=()), dict(table.properties))  # raises for unknown values
     check_definition(definition)
-    check_bucket_count(definition)
+    _check_bucket_count(definition)
     _check_codec(context, definition)
     if definition.kind is not TableKind.PLAIN:
         supported_file_kind(definition)  # refuses what no statement could read or write
         require_unoccupied(context, definition.location)
     return definition
+
+
+def _check_bucket_count(table: TableDefinition) -> None:
+    """Raise CatalogError for more buckets than a row id can hold (``BucketCodec``: Hive fails at the first INSERT)."""
+    count = table.bucketing.count if table.bucketing else 0
+    if table.kind is TableKind.FULL_ACID and count > MAX_BUCKET + 1:
+        raise errors.CatalogError(
+            f"{table.name}: INTO {count} BUCKETS: a row id has room for {MAX_BUCKET + 1} buckets at most"
+        )
 
 
 def _check_codec(context: Context, table: TableDefinition) -> None:

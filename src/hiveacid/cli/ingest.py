@@ -74,7 +74,7 @@ def ingest(
         raise click.UsageError("--regex PATTERN goes with --format regex")
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415 - keeps --help fast
     from hiveacid.streaming import Connection  # noqa: PLC0415
-    from hiveacid.streaming.feeder import Feeder  # noqa: PLC0415
+    from hiveacid.streaming.line_feeder import Feeder  # noqa: PLC0415
 
     clock = SystemClock()
     began = clock.now()

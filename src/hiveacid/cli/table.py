@@ -12,7 +12,7 @@ from hiveacid.cli import options
 from hiveacid.cli.output_formats import show, show_rows
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.check_findings import Finding
-from hiveacid.sql.execute.show_without_spark import TABLE_COLUMNS, table_rows
+from hiveacid.sql.execute.show_rows import TABLE_COLUMNS, table_rows
 
 if TYPE_CHECKING:
     from hiveacid.table.read.inventory import Row, TableInventory
@@ -74,7 +74,7 @@ def deltas(*, connection: options.ConnectionOptions, name: str, output: str) -> 
 @options.connection_options
 def history(*, connection: options.ConnectionOptions, name: str, limit: int | None, output: str) -> None:
     """List the table's commits with user, time and operation, newest first."""
-    from hiveacid.table.read.history import HISTORY, format_times, history_rows  # noqa: PLC0415 - keeps --help fast
+    from hiveacid.table.read.table_history import HISTORY, format_times, history_rows  # noqa: PLC0415 - keeps --help fast
 
     with connection.standalone_access() as access:
         rows = history_rows(access, *access.find(name))

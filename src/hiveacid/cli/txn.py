@@ -6,7 +6,7 @@ import click
 
 from hiveacid.cli.options import FORMATS, ConnectionOptions, connection_options, output_option
 from hiveacid.cli.output_formats import show_rows
-from hiveacid.sql.execute.show_without_spark import (
+from hiveacid.sql.execute.show_rows import (
     LOCK_COLUMNS,
     TRANSACTION_COLUMNS,
     abort_transactions,

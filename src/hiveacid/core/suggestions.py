@@ -1,4 +1,7 @@
-"""Suggestions for misspelt names, at the end of error messages."""
+"""Suggestions for misspelt names, at the end of error messages.
+
+Those for unknown columns of a query come from Spark (``spark.session.error_translation``).
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot import change_feed
 from hiveacid.core.snapshot.selection import AcidDirectory
-from hiveacid.datasource.change_rows import FileChanges, require_readable
+from hiveacid.datasource.change_feed_task import FileChanges, require_readable
 from hiveacid.errors import (
     ConfigError,
     NotEnoughHistoryError,
@@ -35,11 +35,11 @@ from hiveacid.ports.transactions import Start, TxnKind
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.spark.read.change_feed import ChangedLocation
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.locations import Location, id_property, list_locations
 from hiveacid.storage.paths import is_local
+from hiveacid.storage.snapshot_locations import Location, id_property, list_locations
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore
-from hiveacid.table.arrow_read.snapshot import RowFile, event_files, row_files
+from hiveacid.table.arrow_read.files_to_open import RowFile, event_files, row_files
 from hiveacid.table.codec_and_writer_options import layout_level
 from hiveacid.table.context import require_table
 from hiveacid.table.read.change_feed import locate_changes, require_change_history

@@ -1,7 +1,7 @@
 """Streaming source: the changes of a table as a streaming query.
 
 A process on the driver lives as long as the query and determines offsets and files. Python workers read the files
-stripe by stripe as Arrow batches (``datasource.change_rows``). With a key, one worker pairs the deletes and inserts of a
+stripe by stripe as Arrow batches (``datasource.change_feed_task``). With a key, one worker pairs the deletes and inserts of a
 whole batch.
 """
 
@@ -21,7 +21,7 @@ from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.datasource import options as source_options
-from hiveacid.datasource.change_rows import FileChanges, read_file_changes
+from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource, Offset
 from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import ConfigError

@@ -6,7 +6,7 @@ Main flows:
   ``schema``, ``footer_summary`` and ``decode_statistics`` reduce them to the facts that a scan needs, which ``lru_cache`` keeps.
 - Publishing: ``acid_footer_rewrite`` turns a flat staged file into an ACID file by rewriting its footer; ``key_statistics``
   proves its key order and gives the key index.
-- Streaming and compaction: ``writing`` makes stripes from Arrow batches, ``splicing`` joins the stripes of several
+- Streaming and compaction: ``writing`` makes stripes from Arrow batches, ``splice_stripes`` joins the stripes of several
   files under one footer with ``merge_statistics``, and ``key_order`` proves the order of the rows.
 - Reading: ``build_delete_bitmap`` turns delete events into a bitmap of deleted row ids.
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hiveacid.core.format.bucket_property import decode
-from hiveacid.core.format.row_key import (
+from hiveacid.core.format.acid_footer_entries import (
     FORMAT_VERSION,
     KEY_INDEX,
     STATISTICS,
     AcidStatistics,
-    RecordKey,
     parse_key_index,
     parse_statistics,
 )
+from hiveacid.core.format.bucket_property import decode
+from hiveacid.core.format.record_keys import RecordKey
 from hiveacid.core.model import WriteId
 from hiveacid.core.snapshot.acid_event_checks import EventFacts, EventFile, Span
 from hiveacid.core.snapshot.check_findings import Finding, FindingKind

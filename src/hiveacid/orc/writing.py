@@ -1,4 +1,4 @@
-"""Write Arrow batches as flat ORC files in memory, without Spark, for ``splicing`` and ``acid_footer_rewrite``.
+"""Write Arrow batches as flat ORC files in memory, without Spark, for ``splice_stripes`` and ``acid_footer_rewrite``.
 
 Arrow writes most batches. It stores timestamps before 1970 with a fraction of a second wrongly. A batch with such
 values is written by pyorc, row by row, which is slower but correct.
@@ -19,7 +19,7 @@ from hiveacid.core.format.names import staged_column
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.splicing import StripeBlock, read_stripes
+from hiveacid.orc.splice_stripes import StripeBlock, read_stripes
 from hiveacid.orc.stored_values import arrow_type, has_early_fractions, to_stored_values
 from hiveacid.orc.tail import ACID_FIELDS
 

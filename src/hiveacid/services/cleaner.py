@@ -13,7 +13,7 @@ from hiveacid.core.model import TableName
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, HiveAcidError
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
-from hiveacid.table.cleaning.cleaner import clean_aborted, clean_job
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_aborted, clean_job
 from hiveacid.table.cleaning.file_retention import cleaning_delay
 from hiveacid.table.context import Context, table_names
 

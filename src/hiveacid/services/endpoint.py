@@ -16,8 +16,8 @@ from hiveacid.errors import ConfigError
 from hiveacid.services.http_server import PROBES, Access, HttpServer, Page
 from hiveacid.services.metrics import Metric, StoreRows, location_metrics, loop_metrics, store_metrics
 from hiveacid.services.runner import LoopState, Runner
-from hiveacid.services.services import Services
-from hiveacid.table.compaction.compact import SERVICE_TIMEOUT
+from hiveacid.services.services_of_process import Services
+from hiveacid.table.compaction.request_compaction import SERVICE_TIMEOUT
 
 _LATE_AFTER_INTERVALS = 3.0
 """A service that has slept for more than this many of its intervals counts as failing."""

@@ -20,7 +20,7 @@ from hiveacid.core.compaction.queue_records import (
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionRefusedError, HiveAcidError, MissingDirectoryError
-from hiveacid.storage.locations import read_location
+from hiveacid.storage.snapshot_locations import read_location
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of
 

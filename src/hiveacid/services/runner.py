@@ -17,7 +17,7 @@ from hiveacid.core.compaction.queue_records import Service
 from hiveacid.errors import CompactionError, HiveAcidError
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.services.initiator import Initiator
-from hiveacid.services.services import Services
+from hiveacid.services.services_of_process import Services
 from hiveacid.services.worker import Worker
 
 logger = logging.getLogger(__name__)

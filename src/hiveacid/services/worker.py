@@ -14,8 +14,8 @@ from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import HiveAcidError
 from hiveacid.spark.session.error_translation import is_spark_error
 from hiveacid.spark.session.jobs import cancel_jobs
-from hiveacid.table.compaction.job import job_group, run_job
 from hiveacid.table.compaction.report import CompactionReport
+from hiveacid.table.compaction.run_compaction import job_group, run_job
 from hiveacid.table.context import Context
 
 STOPPED = "the worker was told to stop; the job waits for the next one"

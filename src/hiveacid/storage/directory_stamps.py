@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.local_file_system import LocalFileSystem, local_path

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import StorageError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.arrow_file_system import blocks

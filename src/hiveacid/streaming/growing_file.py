@@ -16,7 +16,7 @@ from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX
 from hiveacid.core.model import TableDefinition, WriteId
 from hiveacid.errors import StorageError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
-from hiveacid.orc.splicing import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
+from hiveacid.orc.splice_stripes import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
 from hiveacid.orc.writing import RecordKeys, write_rows
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.table.arrow_casts import single_batch

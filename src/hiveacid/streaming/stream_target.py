@@ -14,7 +14,7 @@ from hiveacid.core.format.names import parse_bucket_file
 from hiveacid.core.model import Column, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import format_partition, is_canonical
 from hiveacid.core.schema.types import parse_type
-from hiveacid.core.snapshot.listing import last_flush_length
+from hiveacid.core.snapshot.directory_listing import last_flush_length
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_schema, arrow_type
@@ -22,8 +22,8 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import WarehouseStore
-from hiveacid.storage.locations import list_locations
 from hiveacid.storage.paths import is_local
+from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.streaming.arrow_bucket_hash import check_bucketing
 from hiveacid.streaming.batch_splitting import Values, partition_texts
 from hiveacid.table.arrow_casts import cast

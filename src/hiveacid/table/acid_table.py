@@ -22,17 +22,17 @@ from hiveacid.spark.session.classic_session import session_settings
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.temporary_views import analyse
 from hiveacid.spark.write.column_casts import filter_rows
-from hiveacid.table.compaction.compact import CompactionOptions, compact
 from hiveacid.table.compaction.report import CompactionReport
+from hiveacid.table.compaction.request_compaction import CompactionOptions, compact
 from hiveacid.table.context import Context
 from hiveacid.table.inspect import Inspect
 from hiveacid.table.read.change_feed import Changes
 from hiveacid.table.read.scan import TableSnapshot, extend_lease, list_snapshot, reading_transaction
 from hiveacid.table.read.time_travel import Instant, PointInTime
+from hiveacid.table.write.foreach_batch_writer import StreamOptions, StreamWriter
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
 from hiveacid.table.write.report import WriteReport
-from hiveacid.table.write.stream_writer import StreamOptions, StreamWriter
 from hiveacid.table.write.update_delete import delete, update
 from hiveacid.transactions.transaction import Transaction
 

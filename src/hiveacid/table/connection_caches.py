@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.orc.lru_cache import LruCache
-from hiveacid.storage.locations import ListedLocations
+from hiveacid.storage.snapshot_locations import ListedLocations
 
 if TYPE_CHECKING:
     from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup

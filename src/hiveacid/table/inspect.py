@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame
 from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableName
 from hiveacid.core.snapshot.check_findings import Finding
-from hiveacid.core.snapshot.inventory import ItemState
+from hiveacid.core.snapshot.classify_entries import ItemState
 from hiveacid.table.check.check import check_table
 from hiveacid.table.check.files import check_quick, inventory_of_partitions
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of, static_values
 from hiveacid.table.read import inventory
-from hiveacid.table.read.history import HISTORY, SNAPSHOTS, HistoryRow, history_rows, snapshot_rows
+from hiveacid.table.read.table_history import HISTORY, SNAPSHOTS, HistoryRow, history_rows, snapshot_rows
 from hiveacid.transactions.transaction import Transaction
 
 _PARTITIONS = "partition string, location string, files int, bytes bigint"

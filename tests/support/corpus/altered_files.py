@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hiveacid.core.snapshot.listing import FileEntry
+    from hiveacid.core.snapshot.directory_listing import FileEntry
     from hiveacid.ports.file_system import FileSystem
 
 

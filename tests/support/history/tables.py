@@ -18,7 +18,7 @@ from typing import Any
 from hiveacid.core.format.names import DeltaName
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import WriteId
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import AcidDirectory, select
 from support.history.records import Element, Key, Kind
 

@@ -14,7 +14,7 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
-from hiveacid.core.schema.locations import is_same_location, overlap
+from hiveacid.core.schema.location_overlap import is_same_location, overlap
 from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import argument_validation, refusal_errors

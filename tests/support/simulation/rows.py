@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hiveacid.storage.staging import staging_txn_id
-from hiveacid.table.cleaning.cleaner import clean
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from support.simulation.planted import BUGS, Bug
 from support.simulation.reader import Reader
 from support.simulation.scheduler import Chances, Over, Process, Scheduler

@@ -9,13 +9,13 @@ from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.errors import CompactionError, NoSuchPartitionError
 from hiveacid.spark.write.publish import PublishedFiles
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
-from hiveacid.table.cleaning.cleaner import clean
-from hiveacid.table.compaction.compact import CompactionOptions, _enqueue, _report_of, _request
-from hiveacid.table.compaction.job import run_job
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from hiveacid.table.compaction.report import CompactionReport
-from hiveacid.table.compaction.write import CompactionWriter, RewriteTask
+from hiveacid.table.compaction.request_compaction import CompactionOptions, _enqueue, _report_of, _request
+from hiveacid.table.compaction.run_compaction import run_job
+from hiveacid.table.compaction.write_compacted_files import CompactionWriter, RewriteTask
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from support.simulation.rows import Event, Row, files_of

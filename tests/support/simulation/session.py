@@ -21,11 +21,11 @@ from hiveacid.errors import (
     TransactionAbortedError,
 )
 from hiveacid.ports.transactions import Client
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 from hiveacid.storage.staging import staging_name
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
-from hiveacid.table.read.listing import list_visible
+from hiveacid.table.read.visible_locations import list_visible
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transaction, Transactions

@@ -13,7 +13,7 @@ from typing import Any
 from hiveacid.config import Settings
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition, TableName, TxnId
-from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
+from hiveacid.core.snapshot.directory_listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidState, select
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.transactions import TxnKind

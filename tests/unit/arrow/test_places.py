@@ -28,7 +28,7 @@ T = TableName("default", "t")
 ROWS = [{"id": number, "v": f"v{number}", "p": number % 2} for number in range(6)]
 CLEAN = """
 import sys, hiveacid
-from hiveacid.table.cleaning.cleaner import clean
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 with hiveacid.open(sys.argv[1]) as warehouse:
     print(*sorted(path.rpartition("/")[2] for path in clean(warehouse.context)))
 """

@@ -19,7 +19,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.ports.transactions import Operation, TxnKind, Written
-from hiveacid.services.services import Services
+from hiveacid.services.services_of_process import Services
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.context import Context
 from hiveacid.transactions.read_leases import ReadLeases

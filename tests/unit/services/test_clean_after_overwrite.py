@@ -11,12 +11,12 @@ from scene import Scene, T
 from hiveacid.config.property_definitions import HISTORY_FROM
 from hiveacid.core.format.names import BaseName
 from hiveacid.core.model import Partition, TableName
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import StorageError
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.cleaning.cleaner import clean
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from support.memory_store.store import MemoryStore
 from support.samples import CLIENT
 

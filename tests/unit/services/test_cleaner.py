@@ -13,7 +13,7 @@ from hiveacid.errors import BadDirectoryNameError, StorageError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.cleaning.cleaner import clean
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from support.samples import CLIENT
 
 

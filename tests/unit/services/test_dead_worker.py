@@ -12,7 +12,7 @@ from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.errors import CompactionRefusedError
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.table.compaction.compact import compact
+from hiveacid.table.compaction.request_compaction import compact
 from support.samples import CLIENT
 
 

@@ -14,11 +14,11 @@ from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.spark.write.publish import PublishedFiles
-from hiveacid.storage.locations import read_location
-from hiveacid.table.cleaning.cleaner import clean
-from hiveacid.table.compaction.job import run_job
+from hiveacid.storage.snapshot_locations import read_location
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from hiveacid.table.compaction.report import CompactionReport
-from hiveacid.table.compaction.write import CompactionWriter, RewriteTask
+from hiveacid.table.compaction.run_compaction import run_job
+from hiveacid.table.compaction.write_compacted_files import CompactionWriter, RewriteTask
 from support.samples import CLIENT
 
 

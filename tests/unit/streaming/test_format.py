@@ -15,7 +15,9 @@ from stream_tables import ACID, Warehouse, opened
 from hiveacid.core.model import DEFAULT_PARTITION
 from hiveacid.errors import SchemaMismatchError, UnsupportedFeatureError
 
-batch = pytest.importorskip("hiveacid.datasource.batch", reason="Spark 3.5 has no Python data sources")
+batch = pytest.importorskip(
+    "hiveacid.datasource.batch_read_write", reason="Spark 3.5 has no Python data sources"
+)
 SCHEMA = T.StructType().add("id", "long").add("v", "string").add("p", "integer")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from stream_tables import ACID, Warehouse
 
-from hiveacid.core.snapshot.listing import last_flush_length
+from hiveacid.core.snapshot.directory_listing import last_flush_length
 from hiveacid.orc.tail import parse_tail
 
 VICTIM = textwrap.dedent("""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, parse_directory
 from hiveacid.core.format.write_id_lists import ValidCompactorWriteIdList
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.snapshot.listing import DataFormat, format_metadata
+from hiveacid.core.snapshot.directory_listing import DataFormat, format_metadata
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, DataFile
 
 NOT_ENOUGH = "None of the compaction thresholds met, compaction request is refused!"

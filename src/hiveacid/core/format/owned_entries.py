@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hiveacid.core.format.names import is_layout, parse_original_file
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.partitions import unescape
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 
 OWN_PREFIX = ".hiveacid-"
 """Name prefix of everything that hiveacid stages in a location."""

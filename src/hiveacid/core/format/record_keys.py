@@ -1,11 +1,29 @@
-"""Record keys of full ACID rows, and the ranges that they lie in."""
+"""Record keys of full ACID rows (``ROW__ID``), their order, and the ranges that they lie in.
+
+Rules: Hive's ``RecordIdentifier`` and ``OrcRawRecordMerger.ReaderKey``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hiveacid.core.model import WriteId
+
 Key = tuple[int, int, int]
 """Write id, bucket property, row id: the sort key of records."""
+
+
+@dataclass(frozen=True, order=True)
+class RecordKey:
+    """Key of a row, in the order that files are sorted by.
+
+    ``write_id``: that of the insert (``originalTransaction``). ``bucket_property``: the whole integer, statement
+    id included. ``row_id``: counts from 0 in each file and write id.
+    """
+
+    write_id: WriteId
+    bucket_property: int
+    row_id: int
 
 
 @dataclass(frozen=True, slots=True)

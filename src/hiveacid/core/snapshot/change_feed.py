@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from hiveacid.core.format.names import NO_VISIBILITY, BaseName, DeltaName
 from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.snapshot.listing import FileEntry, ListedDirectory, is_compacted, read_listing
+from hiveacid.core.snapshot.directory_listing import FileEntry, ListedDirectory, is_compacted, read_listing
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, as_acid_directory, select
 from hiveacid.errors import ConfigError, NotEnoughHistoryError
 

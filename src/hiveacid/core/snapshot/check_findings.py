@@ -13,8 +13,8 @@ from enum import Enum, StrEnum
 from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, parse_original_file
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind
-from hiveacid.core.snapshot.inventory import ROOT, DirectoryItem, Inventory, ItemState
-from hiveacid.core.snapshot.listing import last_flush_length
+from hiveacid.core.snapshot.classify_entries import ROOT, DirectoryItem, Inventory, ItemState
+from hiveacid.core.snapshot.directory_listing import last_flush_length
 from hiveacid.errors import BadDirectoryNameError, NotEnoughHistoryError
 
 

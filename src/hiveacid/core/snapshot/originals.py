@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hiveacid.core.format.bucket_property import MAX_BUCKET, BucketProperty
 from hiveacid.core.format.names import BaseName, DeltaName, parse_original_file
 from hiveacid.core.model import WriteId
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import BadFileError
 

@@ -26,7 +26,13 @@ from hiveacid.core.format.names import (
 )
 from hiveacid.core.format.write_id_lists import NO_OPEN_ID, RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TxnId
-from hiveacid.core.snapshot.listing import DataFile, FileEntry, ListedDirectory, is_compacted, read_listing
+from hiveacid.core.snapshot.directory_listing import (
+    DataFile,
+    FileEntry,
+    ListedDirectory,
+    is_compacted,
+    read_listing,
+)
 from hiveacid.errors import NotEnoughHistoryError
 
 __all__ = ["AcidDirectory", "AcidState", "DataFile", "as_acid_directory", "select"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hiveacid.core.format.names import BaseName, is_hidden, parse_directory
 from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import AcidState
 
 Reach = tuple[int, int]

@@ -2,7 +2,7 @@
 
 A stream is a query that writes into a table batch by batch under one name. Its progress is committed in the same
 transaction as its rows. Every run of the query registers as a writer and gets an epoch; the newest epoch wins
-(fencing, as in Kafka's transactional producers).
+(fencing, as in Kafka's transactional producers). What Spark calls an epoch is the ``batch_id`` here.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from hiveacid.spark.read.scan_source import (
     ScanSource,
     data_files,
 )
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 
 CURRENT_WRITE_ID_COLUMN = f"coalesce(currentTransaction, -1L) AS {CURRENT_WRITE_ID}"
 ABSENT_FIELD = "__hiveacid_absent"

@@ -22,7 +22,7 @@ from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.path_expressions import statement_id_from_path
 from hiveacid.spark.read.scan_groups import group_files
 from hiveacid.spark.read.scan_source import ScanSource, delete_event_files, v1_event_files
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 
 
 def newest_versions(

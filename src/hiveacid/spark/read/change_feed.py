@@ -29,7 +29,7 @@ from hiveacid.spark.read.path_expressions import top_directory
 from hiveacid.spark.read.scan import flat_table_frames
 from hiveacid.spark.read.scan_groups import FileGroup
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ScanSource, empty_frame
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 
 _DELETED_BY, _DELETED_BEFORE = "__hiveacid_deleted_by", "__hiveacid_ended_before"
 

@@ -21,7 +21,7 @@ from hiveacid.spark.read.delete_bounds import FIRST_V1_PROPERTY, DeleteBounds
 from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.scan_groups import FileGroup, group_files
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ScanSource, delete_event_files, empty_frame
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 
 
 def _between(value: str, low: int, high: int) -> str:

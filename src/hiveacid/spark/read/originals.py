@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.originals import OriginalRows
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, named, selected
@@ -36,8 +36,8 @@ from hiveacid.spark.read.scan_source import STRICT_READ, ScanSource
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.java_methods import long_array, map_lookup
-from hiveacid.storage.locations import Location
 from hiveacid.storage.paths import spark_path
+from hiveacid.storage.snapshot_locations import Location
 
 _UNESCAPED_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _NOT_THE_LISTED_FILE = (

@@ -26,7 +26,7 @@ from hiveacid.spark.read.path_expressions import FILE_PATH, partition_key_from_p
 from hiveacid.spark.read.scan_groups import FileGroup, partition_key
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import map_lookup, strings_of
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 
 _MAX_FILES = 1000
 """Maximum number of files of a lookup: each task gets hash tables of 0.1 MB for each partition column and for the index of the location."""

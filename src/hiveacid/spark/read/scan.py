@@ -7,6 +7,8 @@ The scan unites four kinds of rows, each read in the cheapest way:
   (``delete_join_keys``) where no bitmap can be built;
 - rows of original files (``originals``), with or without a lookup;
 - rows beside update events of ACID v1 (``acid_v1``).
+
+Reads without Spark match delete events in ``table.arrow_read.delete_keys``.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ from hiveacid.spark.read.scan_source import (
     v1_event_files,
 )
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 
 _IS_DELETED = "__hiveacid_is_deleted"
 

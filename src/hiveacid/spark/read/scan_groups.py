@@ -12,9 +12,9 @@ from hiveacid.core.format.record_keys import KeyBox
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.core.snapshot.listing import DataFile
-from hiveacid.storage.locations import Location
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.storage.paths import spark_path
+from hiveacid.storage.snapshot_locations import Location
 
 _GLOB = re.compile(r"[\\*?{}\[\]]")
 _UNESCAPED = re.compile(r"[A-Za-z0-9_.=/-]*")

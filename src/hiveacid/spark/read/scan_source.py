@@ -14,15 +14,15 @@ from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.scan_groups import FileFooter, FileGroup, FilesOf, ReadOptions
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.storage.locations import Location, PlanMemo
 from hiveacid.storage.paths import spark_path
+from hiveacid.storage.snapshot_locations import Location, PlanMemo
 
 CURRENT_WRITE_ID = "__hiveacid_current"
 ROW_ID_TYPE = T.StructType(

@@ -28,7 +28,7 @@ from hiveacid.spark.formats.driver_frames import (
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, shows_columns
 from hiveacid.spark.parser.lexer import mentions, tokenize
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.write.changed_rows import assigned_values
+from hiveacid.spark.write.update_delete_merge_rows import assigned_values
 
 ASSIGNABLE_TYPES = ROUND_TRIP_TYPES | {"char", "timestamp"}
 """Types of columns that may be set."""

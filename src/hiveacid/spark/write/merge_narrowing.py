@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.expressions import shows_columns
-from hiveacid.spark.write.changed_rows import MatchKind, MergePlan
+from hiveacid.spark.write.update_delete_merge_rows import MatchKind, MergePlan
 
 _PLAIN = re.compile(r"[ !#%&(-\[\]-~]*")  # ASCII without quotes, backslash, and $, as of ${variables}
 

@@ -15,7 +15,7 @@ from hiveacid.core.format.bucket_property import decode
 from hiveacid.core.format.names import ACID_VERSION_FILE, format_bucket_file
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.partitions import unescape
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import BadFileError, MissingDirectoryError, StorageError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.tail import OrcTail, read_tail

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from hiveacid.errors import ConfigError, TransactionStateError
 from hiveacid.ports.transactions import Start, TxnKind
 from hiveacid.sql.execute.context import ExecutionContext
-from hiveacid.sql.execute.show_without_spark import abort_transactions
+from hiveacid.sql.execute.show_rows import abort_transactions
 from hiveacid.sql.execute.small_results import string_rows
 from hiveacid.sql.statements import administration
 from hiveacid.table.acid_table import cache_table

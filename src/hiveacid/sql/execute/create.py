@@ -15,7 +15,7 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL_PROPERTIES,
 )
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableKind, TableName
-from hiveacid.core.schema.locations import overlap
+from hiveacid.core.schema.location_overlap import overlap
 from hiveacid.core.schema.storage_formats import ORC, storage_format
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.suggestions import did_you_mean

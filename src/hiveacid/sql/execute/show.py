@@ -27,7 +27,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ConfigError, NoSuchPartitionError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.binding.view_text import find_hiveacid_view
-from hiveacid.sql.execute import show_without_spark
+from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.small_results import Row, small_frame, string_rows
@@ -40,15 +40,15 @@ from hiveacid.table.partitions import partition_name, partitions_of, static_valu
 
 def databases(execution: ExecutionContext, statement: queries.ShowDatabases) -> DataFrame:
     """SHOW DATABASES."""
-    names = show_without_spark.matching(execution.context.catalog.list_databases(), statement.pattern)
+    names = show_rows.matching(execution.context.catalog.list_databases(), statement.pattern)
     return string_rows(execution.context.facts, ("database_name",), [(name,) for name in names])
 
 
 def tables(execution: ExecutionContext, statement: queries.ShowTables) -> DataFrame:
     """SHOW TABLES."""
     database = statement.database or execution.context.database
-    rows = show_without_spark.table_rows(execution.context.catalog, database, statement.pattern)
-    return string_rows(execution.context.facts, show_without_spark.TABLE_COLUMNS, rows)
+    rows = show_rows.table_rows(execution.context.catalog, database, statement.pattern)
+    return string_rows(execution.context.facts, show_rows.TABLE_COLUMNS, rows)
 
 
 def partitions(execution: ExecutionContext, statement: queries.ShowPartitions) -> DataFrame:
@@ -96,7 +96,7 @@ def columns(execution: ExecutionContext, statement: queries.ShowColumns) -> Data
     names = [column.name for column in relation.columns]
     if isinstance(relation, TableDefinition):
         names += relation.partition_column_names
-    rows = [(name,) for name in show_without_spark.matching(names, statement.pattern)]
+    rows = [(name,) for name in show_rows.matching(names, statement.pattern)]
     return string_rows(execution.context.facts, ("field",), rows)
 
 
@@ -106,8 +106,8 @@ def _find(execution: ExecutionContext, ref: TableRef) -> TableDefinition | ViewD
 
 def transactions(execution: ExecutionContext, _: queries.ShowTransactions) -> DataFrame:
     """SHOW TRANSACTIONS: open and aborted ones; times in milliseconds since the epoch."""
-    rows = show_without_spark.transaction_rows(execution.context.store)
-    return string_rows(execution.context.facts, show_without_spark.TRANSACTION_COLUMNS, rows)
+    rows = show_rows.transaction_rows(execution.context.store)
+    return string_rows(execution.context.facts, show_rows.TRANSACTION_COLUMNS, rows)
 
 
 def locks(execution: ExecutionContext, statement: queries.ShowLocks) -> DataFrame:
@@ -122,9 +122,7 @@ def locks(execution: ExecutionContext, statement: queries.ShowLocks) -> DataFram
         and (name is None or (lock.database, lock.table) == (name.database, name.name))
         and partition in (None, lock.partition)
     ]
-    return string_rows(
-        execution.context.facts, show_without_spark.LOCK_COLUMNS, show_without_spark.lock_rows(matches)
-    )
+    return string_rows(execution.context.facts, show_rows.LOCK_COLUMNS, show_rows.lock_rows(matches))
 
 
 def named_partition(execution: ExecutionContext, name: TableName, spec: PartitionSpec) -> str | None:
@@ -168,9 +166,7 @@ def table_extended(execution: ExecutionContext, statement: ShowTableExtended) ->
     context = execution.context
     database = statement.database or context.database
     if not statement.partition:
-        names = [
-            row[0] for row in show_without_spark.table_rows(context.catalog, database, statement.pattern)
-        ]
+        names = [row[0] for row in show_rows.table_rows(context.catalog, database, statement.pattern)]
         return extended_rows(context, database, names)
     table = context.require(TableName(database, (statement.pattern or "").lower()))
     partition = find_partition(execution, table, statement.partition)

@@ -13,7 +13,7 @@ from hiveacid.spark.session.temporary_views import exists_in_spark
 from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.table_binder import QUERY, relations_of
 from hiveacid.sql.binding.view_text import hive_columns_of, output_names, qualify_names
-from hiveacid.sql.execute import show_without_spark
+from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.execute.small_results import string_rows
@@ -87,8 +87,8 @@ def drop(execution: ExecutionContext, statement: definitions.DropView) -> None:
 def show(execution: ExecutionContext, statement: queries.ShowViews) -> DataFrame:
     """SHOW VIEWS."""
     database = statement.database or execution.context.database
-    rows = show_without_spark.view_rows(execution.context.catalog, database, statement.pattern)
-    return string_rows(execution.context.facts, show_without_spark.TABLE_COLUMNS, rows)
+    rows = show_rows.view_rows(execution.context.catalog, database, statement.pattern)
+    return string_rows(execution.context.facts, show_rows.TABLE_COLUMNS, rows)
 
 
 def _require_free_in_spark(context: Context, name: TableName) -> None:

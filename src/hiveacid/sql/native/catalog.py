@@ -12,8 +12,8 @@ from pyspark.storagelevel import StorageLevel
 from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.types import column_type
-from hiveacid.sql.execute import show_without_spark
-from hiveacid.sql.native.statement_routing import NativeConnection, mirror_databases
+from hiveacid.sql.execute import show_rows
+from hiveacid.sql.native.shared_gateway import NativeConnection, mirror_databases
 from hiveacid.table.acid_table import cache_table
 from hiveacid.table.read.cached_tables import CachedTables
 
@@ -59,7 +59,7 @@ class NativeCatalog(Catalog):
         catalog = self._native.acid.context.catalog
         if catalog.get_database(database) is None:
             return theirs
-        names = [row[0] for row in show_without_spark.table_rows(catalog, database, pattern)]
+        names = [row[0] for row in show_rows.table_rows(catalog, database, pattern)]
         visible = [table for table in theirs if table.isTemporary or table.name.lower() not in names]
         ours = [self._table(TableName(database, name)) for name in names]
         return sorted((*visible, *ours), key=lambda table: (table.isTemporary, table.name))

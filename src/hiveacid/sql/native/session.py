@@ -29,8 +29,8 @@ from hiveacid.sql.binding.virtual_columns_in_queries import VirtualColumns
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.native.catalog import NativeCatalog
 from hiveacid.sql.native.dataframes import replace_writers
-from hiveacid.sql.native.parser import NativeParser
-from hiveacid.sql.native.statement_routing import (
+from hiveacid.sql.native.parser_inside_spark import NativeParser
+from hiveacid.sql.native.shared_gateway import (
     Gateway,
     NativeConnection,
     add_hiveacid_tables,

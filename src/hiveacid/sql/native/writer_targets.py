@@ -20,7 +20,7 @@ from hiveacid.sql.binding.table_binder import find_hiveacid_table
 from hiveacid.sql.binding.view_text import find_hiveacid_view, hive_columns_of
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.create import create_from
-from hiveacid.sql.native.statement_routing import NativeConnection, ensure_database
+from hiveacid.sql.native.shared_gateway import NativeConnection, ensure_database
 from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.sql.statements.values import TableRef, table_ref
 from hiveacid.table.write.insert import InsertOptions, insert

@@ -3,12 +3,13 @@
 The steps of a read:
 
 1. `conditions` parses a condition in SQL into a filter, an expression of Arrow that selects the rows that Spark would
-   select. `comparisons` and `arithmetic` cast the operands as Spark does, and `truth` combines conditions that may be NULL.
-2. `snapshot` drops partitions that the filter excludes (`pruning`), lists the others by the code that Spark's scan also uses,
-   and returns the files to read.
+   select. `comparisons` and `arithmetic` cast the operands as Spark does, and `three_valued_logic` combines conditions
+   that may be NULL.
+2. `files_to_open` drops partitions that the filter excludes (`pruning`), lists the others by the code that Spark's scan
+   also uses, and returns the files to read.
 3. `scan` reads the files in order, and drops the rows that the filter does not select. For ORC, `pruning` skips stripes by
    their statistics, `orc_file` reads the needed columns of the others, and `decode_values` corrects values that Arrow reads
    differently from Hive. `flat_files` reads the other formats.
-4. Of a full ACID table, `scan` drops rows of write ids that are not valid, and deleted rows, whose keys `delete_matching`
+4. Of a full ACID table, `live_rows` drops rows of write ids that are not valid, and deleted rows, whose keys `delete_keys`
    looks up. If files have update events (Hive 2 and older), `acid_v1` finds the newest version of each row.
 """

@@ -5,7 +5,7 @@ and literals: numbers, strings, TRUE, FALSE, NULL, ``DATE '…'``, ``TIMESTAMP '
 `arithmetic`. Everything else is refused with its position. The text becomes values and calls of Arrow, never code.
 
 A condition is true, false or NULL, and a filter selects the rows where it is true. The parser therefore computes two
-expressions for each condition (`truth.Truth`): where it is true and where it is false. NOT exchanges them.
+expressions for each condition (`three_valued_logic.Truth`): where it is true and where it is false. NOT exchanges them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hiveacid.table.arrow_read.comparisons import (
     parse_day,
     parse_moment,
 )
-from hiveacid.table.arrow_read.truth import ALWAYS, NEVER, UNKNOWN, Truth, all_of, any_of
+from hiveacid.table.arrow_read.three_valued_logic import ALWAYS, NEVER, UNKNOWN, Truth, all_of, any_of
 
 _NEGATED_OPERATORS = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _SWAPPED_OPERATORS = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}

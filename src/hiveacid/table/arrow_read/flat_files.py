@@ -34,7 +34,7 @@ from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, acce
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_casts import cast
-from hiveacid.table.arrow_read.snapshot import RowFile
+from hiveacid.table.arrow_read.files_to_open import RowFile
 
 _ROWS = 65_536
 _BLOCK = 8 << 20  # bytes of text that are parsed at a time

@@ -22,7 +22,7 @@ from hiveacid.orc.decode_statistics import HIVE_8732, ColumnStatistics
 from hiveacid.orc.tail import OrcTail
 from hiveacid.table.arrow_read.comparisons import WHOLE
 from hiveacid.table.arrow_read.decode_values import FIRST_GREGORIAN
-from hiveacid.table.arrow_read.truth import ALWAYS
+from hiveacid.table.arrow_read.three_valued_logic import ALWAYS
 
 
 def possible_fragments(guarantees: Sequence[Any], schema: Any, predicate: Any) -> list[int]:

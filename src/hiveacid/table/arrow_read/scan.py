@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.errors import StatementError, UnsupportedFeatureError
-from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.paths import is_local
-from hiveacid.table.arrow_read.acid_v1 import NewestVersions, newest_versions
-from hiveacid.table.arrow_read.delete_matching import DeleteKeys, Keys, deleted_among
+from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot
 from hiveacid.table.arrow_read.flat_files import batch_without_columns, read_flat_file
-from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OrcReader, read_events
+from hiveacid.table.arrow_read.live_rows import LiveRows
+from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, OrcReader
+from hiveacid.table.arrow_read.ordered_threads import map_in_order
 from hiveacid.table.arrow_read.pruning import possible_stripes
-from hiveacid.table.arrow_read.snapshot import EventFile, PartitionFiles, Snapshot
 from hiveacid.table.context import StoreContext
 
 ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])
@@ -94,7 +90,6 @@ class _PartitionReader:
     files: PartitionFiles
     selection: Selection
     threads: int
-    _newest: NewestVersions | None = None  # if there are update events (ACID v1)
     _column_threads: int = 1  # of one stripe, if there are fewer stripes than threads
 
     def batches(self) -> Iterator[Any]:
@@ -111,11 +106,9 @@ class _PartitionReader:
         if table.kind is TableKind.FULL_ACID and any(reader.has_events for reader in readers):
             if self.selection.for_change:
                 raise UnsupportedFeatureError(f"{table.name} holds update events of ACID v1")
-            self._newest = newest_versions(
-                readers, self.files.events, self._read_events, self.snapshot.write_ids
-            )
-        if self._newest is None:
-            _ = self._deletes  # computed before the threads start
+            self._live_rows.read_versions(readers)
+        else:
+            self._live_rows.read_deletes()
         stripes: Iterable[tuple[OrcReader, int]]
         stripes = ((reader, stripe) for reader in readers for stripe in self._stripes(reader))
         threads = self.threads if sum(reader.tail.number_of_rows for reader in readers) > FEW_ROWS else 1
@@ -138,6 +131,10 @@ class _PartitionReader:
     def _request_threads(self) -> int:
         """Return the number of threads for footers and delete events; more than one hide the latency of remote files."""
         return 1 if is_local(self.snapshot.table.location) else _REQUEST_THREADS
+
+    @cached_property
+    def _live_rows(self) -> LiveRows:
+        return LiveRows(self.context.fs, self.files.events, self.snapshot.write_ids, self._request_threads)
 
     @cached_property
     def _partition(self) -> dict[str, Any]:
@@ -180,7 +177,7 @@ class _PartitionReader:
     def _select_rows(self, reader: OrcReader, stripe: int) -> tuple[dict[str, Any], Any]:
         """Return the filter's columns for the selected live rows, and a mask of these rows; None for all."""
         selection, rows = self.selection, reader.tail.stripes[stripe].rows
-        mask = self._live_row_mask(reader, stripe)
+        mask = self._live_rows.mask(reader, stripe)
         keep = None if mask is None or mask.all() else pa.array(mask)
         live = rows if keep is None else keep.true_count
         if selection.predicate is None or not live:
@@ -234,77 +231,6 @@ class _PartitionReader:
         if not arrays:
             return batch_without_columns(count)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    # live rows: of valid write ids, and not deleted
-
-    def _live_row_mask(self, reader: OrcReader, stripe: int) -> Any:
-        """Return a mask of the live rows; None for all."""
-        valid = self._valid_write_id_mask(reader, stripe) if reader.file.partly_valid else None
-        if self._newest is not None:
-            return self._newest.live_rows(reader, stripe, valid)
-        deleted = self._deleted_row_mask(reader, stripe) if self._deletes is not None else None
-        if deleted is None:
-            return valid
-        return ~deleted if valid is None else valid & ~deleted
-
-    def _valid_write_id_mask(self, reader: OrcReader, stripe: int) -> Any:
-        own, current = (
-            are_valid(self.snapshot.write_ids, column.cast(pa.int64()).fill_null(-1))
-            for column in reader.acid_columns(stripe, [KEY[0], CURRENT_WRITE_ID])
-        )
-        return pc.and_(own, current).to_numpy(zero_copy_only=False)
-
-    @cached_property
-    def _deletes(self) -> DeleteKeys | None:
-        if not self.files.events:
-            return None
-        tasks = [(file,) for file in self.files.events]
-        tables = [*map_in_order(self._read_events, tasks, min(self._request_threads, len(tasks)))]
-        return DeleteKeys.of([events.select([*KEY]) for events in tables])
-
-    def _read_events(self, file: EventFile) -> Any:
-        return read_events(self.context.fs, file, self.snapshot.write_ids)
-
-    def _deleted_row_mask(self, reader: OrcReader, stripe: int) -> Any:
-        """Return a mask of deleted rows; None if no row is deleted.
-
-        If all rows have one write id and bucket property, only the row ids are compared.
-        """
-        deletes = self._deletes
-        assert deletes is not None  # noqa: S101 - the caller has checked it
-        ranges = reader.key_ranges(stripe)
-        write_id, bucket, row_id = ranges.write_id, ranges.bucket, ranges.row_id
-        if write_id is None or bucket is None or write_id[0] != write_id[1] or bucket[0] != bucket[1]:
-            return deletes.match(Keys.of(reader.keys(stripe)))
-        deleted = deletes.row_ids(write_id[0], bucket[0])
-        if row_id is not None:
-            end = np.searchsorted(deleted, row_id[1], side="right")
-            deleted = deleted[np.searchsorted(deleted, row_id[0]) : end]
-        if not len(deleted):
-            return None
-        if reader.file.original is not None and row_id is not None:  # its row ids are consecutive
-            mask = np.zeros(reader.tail.stripes[stripe].rows, bool)
-            mask[deleted - row_id[0]] = True
-            return mask
-        return deleted_among(reader.row_ids(stripe), deleted)
-
-
-def map_in_order(work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], threads: int) -> Iterator[Any]:
-    """Yield the results of ``work`` in the order of the tasks; at most ``threads`` tasks are ahead of the caller."""
-    if threads < 2:  # noqa: PLR2004 - the calling thread
-        yield from (work(*task) for task in tasks)
-        return
-    running: deque[Future[Any]] = deque()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="hiveacid-read")
-    try:
-        for task in tasks:
-            running.append(pool.submit(work, *task))
-            if len(running) == threads:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _row_id_column(ids: Any, count: int) -> Any:

@@ -13,14 +13,14 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.snapshot.acid_event_checks import EventFacts, check_events
 from hiveacid.core.snapshot.check_findings import Finding, FindingKind, sorted_findings
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import FormatError, HiveAcidError
 from hiveacid.orc.acid_footer_checks import event_facts_of_footer
 from hiveacid.spark.read import row_statistics as rows
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.storage.locations import Location
 from hiveacid.storage.paths import spark_path
+from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.check.files import FileChecks, UsedFile, check_files, plain_path
 from hiveacid.table.context import Context
 from hiveacid.table.read.inventory import LocationInventory, TableInventory

@@ -1,6 +1,6 @@
 """Deletion of files that no reader needs any more.
 
-``cleaner`` removes the sources of finished compactions and the files of aborted transactions; ``clean_after_overwrite`` removes
+``clean_compacted_and_aborted`` removes the sources of finished compactions and the files of aborted transactions; ``clean_after_overwrite`` removes
 what INSERT OVERWRITE and TRUNCATE replaced. ``clean_location`` plans and carries out one location
 (``core.compaction.cleaning_plan`` decides). ``file_retention`` says for how long replaced files stay. ``removal`` deletes the
 files of dropped tables.

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import select
 from hiveacid.errors import FormatError, MissingDirectoryError
-from hiveacid.storage.locations import adopted_txn_id, list_adopted, read_metadata
+from hiveacid.storage.snapshot_locations import adopted_txn_id, list_adopted, read_metadata
 from hiveacid.table.cleaning.clean_location import (
     cleaner_lock,
     delete_planned,

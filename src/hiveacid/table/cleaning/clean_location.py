@@ -11,11 +11,11 @@ from hiveacid.core.compaction.cleaning_plan import CleaningPlan, plan_cleaning
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import PAIR_FILE, parse_number
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import StorageError
-from hiveacid.storage.locations import adopted_txn_id, id_property, list_adopted, read_metadata
+from hiveacid.storage.snapshot_locations import adopted_txn_id, id_property, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
 from hiveacid.table.context import Context
 

@@ -17,17 +17,15 @@ from hiveacid.core.format.names import staged_column
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
-from hiveacid.orc.splicing import StripeBlock
+from hiveacid.orc.splice_stripes import StripeBlock
 from hiveacid.orc.tail import read_tail
 from hiveacid.orc.writing import write_delete_events, write_rows_with_ids
 from hiveacid.spark.write.acid_events import ROW_ID_PARTS, StagedKind, StagingTarget
 from hiveacid.spark.write.arrow_assignments import require_writable
 from hiveacid.spark.write.task_reports import TaskReport
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.arrow_casts import single_batch
-from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, read_events
-from hiveacid.table.arrow_read.scan import Selection, read_batches
-from hiveacid.table.arrow_read.snapshot import (
+from hiveacid.table.arrow_read.files_to_open import (
     EventFile,
     PartitionFiles,
     RowFile,
@@ -35,6 +33,8 @@ from hiveacid.table.arrow_read.snapshot import (
     event_files,
     row_files,
 )
+from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, read_events
+from hiveacid.table.arrow_read.scan import Selection, read_batches
 from hiveacid.table.context import Context
 from hiveacid.table.write.arrow_staging import StagedOutput, stage_file
 from hiveacid.table.write.driver_reads import FALLBACK_ERRORS

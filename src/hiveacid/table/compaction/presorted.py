@@ -20,9 +20,9 @@ from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write import acid_events
 from hiveacid.spark.write.publish import list_staged_files
-from hiveacid.spark.write.splicing import splice_by_bucket
+from hiveacid.spark.write.splice_task_files import splice_by_bucket
 from hiveacid.spark.write.task_reports import add_reports
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers
 from hiveacid.table.write.arrow_staging import StagedOutput

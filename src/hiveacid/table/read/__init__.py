@@ -9,7 +9,7 @@ A read takes these steps:
 5. ``spark.read`` makes the plan.
 
 ``time_travel`` turns a write id or a timestamp into a valid write-id list. ``change_feed`` reads the changes that were
-committed between two such lists. ``history`` and ``inventory`` need no Spark.
+committed between two such lists. ``table_history`` and ``inventory`` need no Spark.
 
 Invariants: the snapshot is fixed before any directory is listed. After listing, `Transaction.require_open_in_store`
 checks that the transaction is still open; otherwise the cleaner may have removed files that it reads.

@@ -24,7 +24,7 @@ from hiveacid.spark.read.change_feed import ChangedLocation, change_feed, pair_u
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.storage import locations as table_locations
+from hiveacid.storage import snapshot_locations as table_locations
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.footers import read_footers

@@ -20,7 +20,7 @@ from hiveacid.orc.decode_statistics import ColumnStatistics, StatisticsList
 from hiveacid.orc.footer_summary import FileSummary
 from hiveacid.orc.tail import ROW
 from hiveacid.spark.predicates.predicate_leaves import Interval, PredicateLeaf
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers
 

@@ -20,7 +20,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.evolution import ColumnMapping, map_columns, matching
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.types import Struct
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.originals import OriginalRows, number_originals
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import BadFileError, FormatError
@@ -29,9 +29,9 @@ from hiveacid.spark.read.delete_bounds import DeleteBounds, measure_delete_bound
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.scan_groups import FileFooter
 from hiveacid.spark.read.scan_source import files_without_acid_columns
-from hiveacid.storage.locations import Location, PlanMemo, map_in_threads, memo_of
+from hiveacid.storage.snapshot_locations import Location, PlanMemo, map_in_threads, memo_of
 from hiveacid.table.context import Context
-from hiveacid.table.read.flushed_files import prepare_readable_part
+from hiveacid.table.read.flush_length_files import prepare_readable_part
 from hiveacid.transactions.transaction import Transaction
 
 

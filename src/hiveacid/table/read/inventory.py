@@ -1,4 +1,4 @@
-"""Inventory of a table's directories, item by item (``core.snapshot.inventory``). Needs no Spark."""
+"""Inventory of a table's directories, item by item (``core.snapshot.classify_entries``). Needs no Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 from hiveacid.core.format.names import BaseName, DeltaName, is_hidden
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.schema.partitions import format_partition, partition_directories
-from hiveacid.core.snapshot.inventory import (
+from hiveacid.core.snapshot.classify_entries import (
     DirectoryItem,
     FileItem,
     Inventory,
@@ -18,12 +18,12 @@ from hiveacid.core.snapshot.inventory import (
     Snapshot,
     take_inventory,
 )
-from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
+from hiveacid.core.snapshot.directory_listing import FileEntry, metadata_paths
 from hiveacid.errors import MissingDirectoryError
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
-from hiveacid.storage.locations import adopted_txn_id, uncommitted_txn_ids
+from hiveacid.storage.snapshot_locations import adopted_txn_id, uncommitted_txn_ids
 from hiveacid.storage.staging import staging_txn_id
 from hiveacid.table.context import Context, require_table
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hiveacid.config.property_definitions import CONVERSION
 from hiveacid.core.model import Partition, TableDefinition, TableKind
 from hiveacid.core.snapshot.selection_reuse import IdView, Reach, SnapshotIds, is_final, measure_reach
-from hiveacid.storage import locations as table_locations
+from hiveacid.storage import snapshot_locations as table_locations
 from hiveacid.storage.directory_stamps import DirectoryStamp, StampedListings
 from hiveacid.storage.paths import is_local
 from hiveacid.table.context import StoreContext
@@ -38,7 +38,7 @@ class _KeptListing:
 def list_kept(
     context: StoreContext, table: TableDefinition, partitions: Sequence[Partition] | None, ids: SnapshotIds
 ) -> tuple[table_locations.Location, ...]:
-    """List the partitions (or the table) as `storage.locations.list_locations` does, reusing kept listings.
+    """List the partitions (or the table) as `storage.snapshot_locations.list_locations` does, reusing kept listings.
 
     ``ids``: the current snapshot, taken before the call. If all listings are reused, the result is the earlier object.
     """

@@ -13,12 +13,12 @@ import pyarrow as pa
 from hiveacid.config import setting_definitions
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.orc.build_delete_bitmap import NO_DELETE_KEYS, build_delete_bitmap, read_delete_keys
 from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.delete_bounds import DeleteBounds
 from hiveacid.spark.read.scan_groups import partition_key
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.context import Context
 
 _THREADS = 16

@@ -20,16 +20,21 @@ from hiveacid.spark.predicates.search_argument import SearchArgument, search_arg
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns
 from hiveacid.spark.session.plan_lifetime import watch_plan
-from hiveacid.storage.locations import Location, PlanMemo
+from hiveacid.storage.snapshot_locations import Location, PlanMemo
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.file_skipping import files_to_skip
 from hiveacid.table.read.footers import read_footers
-from hiveacid.table.read.garbage_collection import rare_collections
-from hiveacid.table.read.index_ahead import index_made_ahead
-from hiveacid.table.read.listing import list_as_of, list_visible, warn_of_foreign_files, write_ids_of
 from hiveacid.table.read.load_delete_bitmap import load_delete_bitmap
+from hiveacid.table.read.prepared_file_index import index_made_ahead
+from hiveacid.table.read.python_garbage_collector import rare_collections
 from hiveacid.table.read.time_travel import PointInTime
+from hiveacid.table.read.visible_locations import (
+    list_as_of,
+    list_visible,
+    warn_of_foreign_files,
+    write_ids_of,
+)
 from hiveacid.transactions.transaction import Transaction
 
 

@@ -13,7 +13,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, WriteId
 from hiveacid.core.transactions.commit_records import CommitRecord, last_committed, write_ids_before
 from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError
-from hiveacid.storage.locations import id_property
+from hiveacid.storage.snapshot_locations import id_property
 from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.types import is_primitive
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
-from hiveacid.orc.splicing import StripeBlock, orc_file_bytes
+from hiveacid.orc.splice_stripes import StripeBlock, orc_file_bytes
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.writing import RecordKeys, write_delete_events, write_rows
 from hiveacid.spark.write.acid_events import (
@@ -37,7 +37,8 @@ from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.arrow_casts import single_batch
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID
-from hiveacid.table.arrow_read.scan import FEW_ROWS, map_in_order, reading_threads
+from hiveacid.table.arrow_read.ordered_threads import map_in_order
+from hiveacid.table.arrow_read.scan import FEW_ROWS, reading_threads
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.driver_reads import FALLBACK_ERRORS, SelectedRows

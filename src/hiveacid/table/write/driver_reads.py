@@ -15,8 +15,13 @@ from hiveacid.spark.formats.driver_frames import max_bytes_in_driver
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.conditions import Condition
+from hiveacid.table.arrow_read.files_to_open import (
+    PartitionFiles,
+    Snapshot,
+    possible_partitions,
+    take_snapshot,
+)
 from hiveacid.table.arrow_read.scan import Selection, read_batches, reading_threads
-from hiveacid.table.arrow_read.snapshot import PartitionFiles, Snapshot, possible_partitions, take_snapshot
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partitions_of
 from hiveacid.table.write.simple_conditions import simple_condition

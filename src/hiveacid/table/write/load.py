@@ -20,7 +20,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.evolution import map_columns, matching
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.orc.footer_summary import FileSummary, summarize
 from hiveacid.orc.tail import read_tail
@@ -33,8 +33,8 @@ from hiveacid.spark.write.acid_events import StagedKind
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.storage.load_paths import SourceFile, find_sources
-from hiveacid.storage.locations import Location
 from hiveacid.storage.paths import absolute, real_path, spark_path
+from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.removal import delete_plain_files
 from hiveacid.table.context import Context, all_tables
 from hiveacid.table.partitions import static_values

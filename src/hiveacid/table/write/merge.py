@@ -18,8 +18,8 @@ from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.parser.stars_in_changes import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import Action
-from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
+from hiveacid.spark.write.update_delete_merge_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry

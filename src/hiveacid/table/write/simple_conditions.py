@@ -20,7 +20,7 @@ from hiveacid.spark.predicates.subquery_values import subquery_of
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.table.arrow_read.conditions import SUBQUERY_STARTS, Condition, parse_condition
-from hiveacid.table.arrow_read.truth import ANYTHING, Truth, membership
+from hiveacid.table.arrow_read.three_valued_logic import ANYTHING, Truth, membership
 
 # Types whose values Arrow and Spark compare in the same way; decimals only up to _EXACT_DIGITS.
 _EXACT_TYPES = frozenset(

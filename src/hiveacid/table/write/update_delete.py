@@ -18,9 +18,9 @@ from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.parser.stars_in_changes import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, shuffle_tasks, stage_changed_rows
-from hiveacid.spark.write.changed_rows import deleted_rows, updated_rows
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.spark.write.publish import list_staged_files, publish_acid
+from hiveacid.spark.write.update_delete_merge_rows import deleted_rows, updated_rows
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot

@@ -3,7 +3,7 @@
 from hiveacid.core.compaction.cleaning_plan import CleaningPlan, DeletionReason, plan_cleaning
 from hiveacid.core.format.write_id_lists import parse_txn_list, parse_write_id_list
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 
 COMMITTED = "50:9223372036854775807::"
 

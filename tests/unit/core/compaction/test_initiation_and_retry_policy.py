@@ -21,7 +21,7 @@ from hiveacid.core.compaction.initiation_and_retry_policy import (
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.core.model import TableKind
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import select
 from hiveacid.services.initiator import thresholds_of
 

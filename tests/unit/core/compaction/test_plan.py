@@ -12,7 +12,7 @@ from hiveacid.core.compaction.plan import (
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import parse_txn_list, parse_write_id_list
 from hiveacid.core.model import TxnId
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import select
 
 MINOR, MAJOR = CompactionKind.MINOR, CompactionKind.MAJOR

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import WriteId
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.originals import number_originals
 from hiveacid.core.snapshot.selection import AcidDirectory
 

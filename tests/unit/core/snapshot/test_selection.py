@@ -4,7 +4,7 @@ import pytest
 
 from hiveacid.core.format.write_id_lists import RangeShare, parse_txn_list, parse_write_id_list
 from hiveacid.core.model import TxnId
-from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
+from hiveacid.core.snapshot.directory_listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidState, select
 from hiveacid.errors import BadDirectoryNameError, BadFileError, NotEnoughHistoryError
 from support.cost import assert_quick

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hiveacid.core.format.write_id_lists import parse_txn_list, parse_write_id_list
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import select
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "listings.json"

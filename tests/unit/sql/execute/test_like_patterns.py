@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.sql.execute.show_without_spark import matching
+from hiveacid.sql.execute.show_rows import matching
 
 NAMES = ["sales", "sales_2026", "stock", "a.b"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.core.snapshot.check_findings import Severity
-from hiveacid.core.snapshot.inventory import ItemState
+from hiveacid.core.snapshot.classify_entries import ItemState
 from hiveacid.table.check.files import check_quick
 from support.corpus.golden_tables import Golden, scenarios
 from support.directories.shelves import MemoryShelf, shelve

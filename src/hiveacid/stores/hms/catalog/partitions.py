@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hiveacid.core.model import Partition, TableName
-from hiveacid.core.schema.locations import is_same_location
+from hiveacid.core.schema.location_overlap import is_same_location
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.errors import AlreadyExistsError, WriteConflictError
 from hiveacid.stores.hms.catalog import definitions

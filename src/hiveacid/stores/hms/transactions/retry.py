@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema.locations import is_same_location
+from hiveacid.core.schema.location_overlap import is_same_location
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavailableError
 from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
 from hiveacid.stores.hms.thrift.failover_client import ROUNDS

@@ -15,7 +15,7 @@ from hiveacid.core.model import (
     TableName,
     ViewDefinition,
 )
-from hiveacid.core.schema.locations import is_same_location, overlap
+from hiveacid.core.schema.location_overlap import is_same_location, overlap
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.sql.catalog.definitions import (

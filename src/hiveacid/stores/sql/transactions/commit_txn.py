@@ -1,4 +1,7 @@
-"""Commit, and the record of written partitions (``CommitTxnFunction``, ``AddDynamicPartitions``)."""
+"""Commit, and the record of written partitions (``CommitTxnFunction``, ``AddDynamicPartitions``).
+
+``transactions.transaction`` logs the end of a transaction, whatever its store.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from hiveacid.config.property_definitions import ADOPTED_INVALID, ADOPTED_TXN, C
 from hiveacid.core.format.names import DeltaName, is_hidden, parse_directory, parse_number
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
-from hiveacid.core.snapshot.listing import (
+from hiveacid.core.snapshot.directory_listing import (
     MOST_METADATA,
     DataFile,
     FileEntry,

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.partitions import is_canonical
-from hiveacid.datasource.change_rows import FileChanges, read_file_changes
+from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.datasource.stream_sink import Sink, StagedRows, read_staged, require_fit

@@ -12,7 +12,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.snapshot.selection_reuse import SnapshotIds
 from hiveacid.errors import FormatError, NotEnoughHistoryError
-from hiveacid.storage.locations import Location, list_locations, memo_of
+from hiveacid.storage.snapshot_locations import Location, list_locations, memo_of
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.listing_reuse import list_kept
 from hiveacid.table.read.time_travel import PointInTime, require_history, write_ids_at

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from hiveacid.core.format import names as layout
 from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableKind, TxnId
-from hiveacid.core.snapshot.listing import DataFile, FileEntry
+from hiveacid.core.snapshot.directory_listing import DataFile, FileEntry
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
 from hiveacid.errors import BadDirectoryNameError, FormatError
 

@@ -23,7 +23,7 @@ from hiveacid.core.transactions.stream_progress import (
     require_columns,
 )
 from hiveacid.spark.write.column_casts import add_missing_columns
-from hiveacid.spark.write.stream_batches import (
+from hiveacid.spark.write.last_change_per_key import (
     DELETE,
     IS_DELETE,
     OP,

@@ -1,6 +1,6 @@
-"""The key of a row (``ROW__ID``), its order, and the footer texts that hold keys and counts.
+"""Entries of an ACID file's ORC footer: the last key of each stripe, counts of events, the version.
 
-Rules: Hive's ``RecordIdentifier``, ``OrcRecordUpdater`` and ``OrcRawRecordMerger.ReaderKey``.
+Rules: Hive's ``OrcRecordUpdater``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hiveacid.core.format.record_keys import RecordKey
 from hiveacid.core.model import WriteId
 from hiveacid.errors import BadFileError
 
@@ -21,19 +22,6 @@ FORMAT_VERSION = "hive.acid.version"
 # as many digits as a signed 64-bit number has
 _KEY = re.compile(r"(-?[0-9]{1,19}),(-?[0-9]{1,19}),(-?[0-9]{1,19})")
 _STATISTICS = re.compile(r"([0-9]{1,19}),([0-9]{1,19}),([0-9]{1,19})")
-
-
-@dataclass(frozen=True, order=True)
-class RecordKey:
-    """Key of a row, in the order that files are sorted by.
-
-    ``write_id``: that of the insert (``originalTransaction``). ``bucket_property``: the whole integer, statement
-    id included. ``row_id``: counts from 0 in each file and write id.
-    """
-
-    write_id: WriteId
-    bucket_property: int
-    row_id: int
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,13 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, Wr
 from hiveacid.core.snapshot.selection import select
 from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import CompactionError, HiveAcidError, MissingDirectoryError, TransactionStateError
-from hiveacid.storage.locations import adopted_txn_id, list_adopted, path_visibility_txn_id, read_metadata
 from hiveacid.storage.paths import real_path
+from hiveacid.storage.snapshot_locations import (
+    adopted_txn_id,
+    list_adopted,
+    path_visibility_txn_id,
+    read_metadata,
+)
 from hiveacid.storage.staging import abandoned_staging, expired_staging
 from hiveacid.table.cleaning import clean_location
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
@@ -27,7 +32,7 @@ from hiveacid.table.cleaning.file_retention import cleaning_delay, history_reten
 from hiveacid.table.cleaning.removal import remove_entries
 from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk
-from hiveacid.table.read.flushed_files import delete_copies
+from hiveacid.table.read.flush_length_files import delete_copies
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Splice the files that several tasks wrote into one file for each bucket, without sorting.
 
 The rows of each file must be in key order (``orc.key_order``), and the files of a bucket must follow one another. The
-stripes of the later files are then appended to those of the first (``orc.splicing``).
+stripes of the later files are then appended to those of the first (``orc.splice_stripes``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.core.compaction.disjoint_files import bucket_of
 from hiveacid.orc.key_order import KeyRun, read_keys_if_ascending
-from hiveacid.orc.splicing import PlacedStripes, merged_tail, stripe_extent
+from hiveacid.orc.splice_stripes import PlacedStripes, merged_tail, stripe_extent
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.arrow_file_system import blocks

@@ -11,9 +11,9 @@ import pytest
 
 from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.errors import BadDirectoryNameError, BadFileError, MissingDirectoryError, NotEnoughHistoryError
-from hiveacid.storage import locations
+from hiveacid.storage import snapshot_locations
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.locations import list_layout, read_location
+from hiveacid.storage.snapshot_locations import list_layout, read_location
 from support.corpus.acid_files import put
 from support.directories.shelves import definition
 
@@ -75,14 +75,14 @@ def test_other_threads_help_only_while_the_disk_must_be_waited_for(
     waits: int, *, alone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited = count(step=waits or 0)
-    monkeypatch.setattr(locations, "_count_waits", lambda: next(waited))
+    monkeypatch.setattr(snapshot_locations, "_count_waits", lambda: next(waited))
     threads = set()
 
     def work(number: int) -> int:
         threads.add(threading.current_thread().name)
         return number * 2
 
-    found = locations.map_in_threads(work, range(5_050), str(tmp_path))
+    found = snapshot_locations.map_in_threads(work, range(5_050), str(tmp_path))
     assert found == [number * 2 for number in range(5_050)]
     assert (threads == {"MainThread"}) == alone
 
@@ -94,4 +94,4 @@ def test_an_error_of_an_item_is_raised(tmp_path: Path) -> None:
         return number
 
     with pytest.raises(BadFileError, match="/777"):
-        locations.map_in_threads(work, range(1_000), str(tmp_path))
+        snapshot_locations.map_in_threads(work, range(1_000), str(tmp_path))

@@ -2,12 +2,8 @@
 
 import pytest
 
-from hiveacid.core.format.row_key import (
-    AcidStatistics,
-    RecordKey,
-    parse_key_index,
-    parse_statistics,
-)
+from hiveacid.core.format.acid_footer_entries import AcidStatistics, parse_key_index, parse_statistics
+from hiveacid.core.format.record_keys import RecordKey
 from hiveacid.core.model import WriteId
 from hiveacid.errors import BadFileError
 

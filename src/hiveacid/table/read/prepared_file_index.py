@@ -15,8 +15,8 @@ from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.spark.read.file_index import is_indexed, make_index
 from hiveacid.spark.read.scan_groups import FileGroup, ReadOptions
-from hiveacid.storage.locations import Location
 from hiveacid.storage.paths import spark_path
+from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import footers_are_known
 

@@ -2,7 +2,7 @@
 
 A job never blocks readers. Only a rebalance, which gives rows new ids, excludes other updates and deletes. A job
 reads write ids below the lowest open one. Readers accept the directories that it writes once its transaction
-commits, because of their ``_v`` suffix; at layout level hive3 see ``table.compaction.write``.
+commits, because of their ``_v`` suffix; at layout level hive3 see ``table.compaction.write_compacted_files``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.spark.session.jobs import named_jobs
-from hiveacid.storage.locations import Location, list_locations
+from hiveacid.storage.snapshot_locations import Location, list_locations
 from hiveacid.table.cleaning.clean_location import cleaner_lock, record_history_start
-from hiveacid.table.compaction import write
+from hiveacid.table.compaction import write_compacted_files
 from hiveacid.table.compaction.report import CompactionReport, DataVolume
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import find_partition
@@ -61,7 +61,7 @@ class _Job:
     partition: Partition | None
     kind: CompactionKind
     txn: Transaction
-    writing: write.CompactionWriter
+    writing: write_compacted_files.CompactionWriter
 
     @property
     def level(self) -> LayoutLevel:
@@ -83,7 +83,7 @@ def run_job(
     job: Compaction,
     worker: str,
     interrupted: Callable[[], bool] = never_interrupted,
-    writing: write.CompactionWriter | None = None,
+    writing: write_compacted_files.CompactionWriter | None = None,
 ) -> CompactionReport:
     """Run a job that ``worker`` has claimed; return the report.
 
@@ -100,7 +100,7 @@ def run_job(
                 context.facts, job_group(job.id), f"{job.request.kind} compaction of {subject}"
             )
         with naming:
-            report = _run(context, job, worker, writing or write.file_writer())
+            report = _run(context, job, worker, writing or write_compacted_files.file_writer())
     except _RefusedError as refused:
         state = _refuse(context, job, worker, refused)
         return CompactionReport(job.id, job.request.kind, job.request.partition, state, str(refused))
@@ -142,7 +142,9 @@ def _refuse(context: Context, job: Compaction, worker: str, refused: _RefusedErr
     return state
 
 
-def _run(context: Context, job: Compaction, worker: str, writing: write.CompactionWriter) -> CompactionReport:
+def _run(
+    context: Context, job: Compaction, worker: str, writing: write_compacted_files.CompactionWriter
+) -> CompactionReport:
     name, kind = job.request.table, _kind_of(job)
     table = context.catalog.get_table(name)
     if table is None:
@@ -184,7 +186,7 @@ def _in_transaction(
     worker: str,
     kind: CompactionKind,
     txn: Transaction,
-    writing: write.CompactionWriter,
+    writing: write_compacted_files.CompactionWriter,
 ) -> CompactionReport:
     name, partition_name = job.request.table, job.request.partition
     lock = LockType.EXCL_WRITE if kind is CompactionKind.REBALANCE else LockType.SHARED_READ
@@ -239,15 +241,19 @@ def _plan(work: _Job, location: Location, write_ids: ValidCompactorWriteIdList) 
 
 def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> CompactionReport:
     context, partition_name = work.context, work.job.request.partition
-    input_volume = write.measure_input(context, work.table, location, plan, counted=work.writing.counts)
+    input_volume = write_compacted_files.measure_input(
+        context, work.table, location, plan, counted=work.writing.counts
+    )
     _record_progress(work, "writing", input_volume)
     if work.kind is CompactionKind.REBALANCE:
         # later changes refer to the new row ids, so the replaced directories cannot explain them
         _record_history_start(context, work.table.name, plan.high_watermark)
         # a concurrent update by the old row ids then fails at its commit with a write conflict
         work.txn.add_written([Written(work.table.name, partition_name, Operation.UPDATE, 0)])
-    directories, output_volume = write.rewrite(
-        write.RewriteTask(context, work.table, location, plan, work.txn, work.job.request, work.level),
+    directories, output_volume = write_compacted_files.rewrite(
+        write_compacted_files.RewriteTask(
+            context, work.table, location, plan, work.txn, work.job.request, work.level
+        ),
         work.writing,
         input_volume,
         lambda: _record_progress(work, "publishing", input_volume),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 
-from hiveacid.datasource.batch import BatchWriter
+from hiveacid.datasource.batch_read_write import BatchWriter
 from hiveacid.datasource.stream_sink import Sink
 from hiveacid.errors import WriteConflictError
 

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from hiveacid.datasource.batch import BatchReader, batch_writer
+from hiveacid.datasource.batch_read_write import BatchReader, batch_writer
 from hiveacid.datasource.stream_sink import stream_writer
 from hiveacid.datasource.stream_source import change_schema, stream_reader
 from hiveacid.datasource.worker_pickling import SentToWorkers
@@ -41,7 +41,7 @@ class HiveAcidDataSource(SentToWorkers, DataSource):
         return change_schema(dict(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of one snapshot (``datasource.batch``)."""
+        """Return the reader of one snapshot (``datasource.batch_read_write``)."""
         return BatchReader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's

@@ -12,20 +12,20 @@ from hiveacid.core.format.names import DeltaName
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefinition, TableKind
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, parse_type
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.originals import OriginalRows, number_originals
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import BadFileError, FormatError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.arrow_casts import cast
 from hiveacid.table.arrow_read.pruning import partition_guarantee, possible_fragments
 from hiveacid.table.context import StoreContext
-from hiveacid.table.read.flushed_files import require_flush_length
-from hiveacid.table.read.listing import list_as_of, warn_of_foreign_files, write_ids_of
+from hiveacid.table.read.flush_length_files import require_flush_length
 from hiveacid.table.read.time_travel import PointInTime
+from hiveacid.table.read.visible_locations import list_as_of, warn_of_foreign_files, write_ids_of
 from hiveacid.transactions.transaction import Transaction
 
 

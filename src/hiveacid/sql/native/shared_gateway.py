@@ -27,7 +27,7 @@ from hiveacid.spark.session.classic_session import (
 )
 from hiveacid.sql.binding.parameters import Arguments
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, decide_owner
-from hiveacid.sql.execute import show_without_spark
+from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.dispatch import execute
 from hiveacid.sql.execute.show import extended_rows
 from hiveacid.sql.execute.small_results import small_frame
@@ -265,11 +265,7 @@ def add_hiveacid_tables(session: AcidSession, statement: queries.ShowTables, the
     database = statement.database or session.context.database
     if session.context.catalog.get_database(database) is None:
         return theirs
-    rows_of = (
-        show_without_spark.view_rows
-        if isinstance(statement, queries.ShowViews)
-        else show_without_spark.table_rows
-    )
+    rows_of = show_rows.view_rows if isinstance(statement, queries.ShowViews) else show_rows.table_rows
     names = [row[0] for row in rows_of(session.context.catalog, database, statement.pattern)]
     named = {(row[0], row[1]) for row in theirs.collect()}
     names = [name for name in names if (database, name) not in named]

@@ -15,7 +15,7 @@ from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.transactions.commit_records import CommitRecord, last_committed, write_ids_before
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.storage.locations import id_property
+from hiveacid.storage.snapshot_locations import id_property
 from hiveacid.table.read.inventory import Row, TableAccess, TableInventory, current_snapshot, inventory_of
 from hiveacid.table.read.time_travel import format_datetime, utc_datetime
 

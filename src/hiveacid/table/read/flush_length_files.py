@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from hiveacid.core.format.names import DeltaName, parse_directory
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.snapshot.listing import DataFile, last_flush_length
+from hiveacid.core.snapshot.directory_listing import DataFile, last_flush_length
 from hiveacid.errors import BadFileError, MissingDirectoryError, StorageError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.table.context import STORE_DIRECTORY, Context

@@ -27,7 +27,7 @@ from hiveacid.core.format.names import (
     format_original_file,
 )
 from hiveacid.core.model import TableDefinition, TableKind
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import StorageError
 from hiveacid.orc.tail import read_tail
@@ -37,7 +37,7 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import acid_events, publish
 from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_rows, stage_runs
 from hiveacid.spark.write.task_reports import TaskReport
-from hiveacid.storage.locations import Location
+from hiveacid.storage.snapshot_locations import Location
 from hiveacid.storage.staging import delete_staging, staging_name
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.compaction import in_driver

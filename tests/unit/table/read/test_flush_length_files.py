@@ -9,10 +9,10 @@ import pytest
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import TableName
-from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.errors import BadFileError
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.read.flushed_files import prepare_readable_part
+from hiveacid.table.read.flush_length_files import prepare_readable_part
 from support.corpus.acid_files import flush_lengths
 
 T = TableName("default", "t")

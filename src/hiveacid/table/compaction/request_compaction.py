@@ -29,9 +29,9 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.jobs import cancel_jobs
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.spark.write.rebalance_compaction import MAX_BUCKETS, require_sortable
-from hiveacid.table.cleaning.cleaner import clean_job
-from hiveacid.table.compaction.job import job_group, never_interrupted, run_job
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_job
 from hiveacid.table.compaction.report import CompactionReport
+from hiveacid.table.compaction.run_compaction import job_group, never_interrupted, run_job
 from hiveacid.table.context import Context
 from hiveacid.table.parallel import run_in_parallel
 from hiveacid.table.partitions import partition_name, partitions_of, static_values

@@ -20,7 +20,7 @@ from hiveacid.sql.binding.parameters import has_parameters
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, is_spark_table
 from hiveacid.sql.binding.virtual_columns_in_queries import VIRTUAL_COLUMNS, VirtualColumns
-from hiveacid.sql.native import statement_routing
+from hiveacid.sql.native import shared_gateway
 from hiveacid.sql.statements import administration, queries
 from hiveacid.sql.statements.values import Slice, table_ref
 
@@ -34,7 +34,7 @@ class NativeParser:
     begun here. Every method that it does not define goes to Spark's parser.
     """
 
-    def __init__(self, gateway: statement_routing.Gateway, spark: SparkSession, parser: Any) -> None:
+    def __init__(self, gateway: shared_gateway.Gateway, spark: SparkSession, parser: Any) -> None:
         """Serve one JVM session; ``spark``: a plain Python session around it.
 
         The JVM session owns this object, which refers to it weakly: otherwise neither would ever be collected.
@@ -120,8 +120,8 @@ class NativeParser:
                 return parse(text)
             session = self._connection()
             source = Slice(text)
-            ownership = statement_routing.decide_ownership(session, source)
-            statement_routing.update_both_catalogs(session, source, ownership)
+            ownership = shared_gateway.decide_ownership(session, source)
+            shared_gateway.update_both_catalogs(session, source, ownership)
             if isinstance(
                 ownership.statement,
                 administration.StartTransaction | administration.Commit | administration.Rollback,
@@ -145,7 +145,7 @@ class NativeParser:
             if isinstance(ownership.statement, queries.ShowTables):
                 theirs = classic_session.frame_of_plan(session.context.facts, parse(text))
                 return classic_session.plan_of(
-                    statement_routing.add_hiveacid_tables(session, ownership.statement, theirs)
+                    shared_gateway.add_hiveacid_tables(session, ownership.statement, theirs)
                 )
             return parse(text)
 
@@ -169,12 +169,12 @@ class NativeParser:
                 self._sql_gateway.keep_views(stack.pop_all())
         return bound.text
 
-    def _connection(self) -> statement_routing.NativeConnection:
+    def _connection(self) -> shared_gateway.NativeConnection:
         if not hasattr(self._local, "connection"):
             self._local.connection = self._sql_gateway.connection(self._spark, self.own_parser)
             self._local.connection.context.shares_store = True  # its settings stay those of the driver
             self._local.settings = None
-        connection: statement_routing.NativeConnection = self._local.connection
+        connection: shared_gateway.NativeConnection = self._local.connection
         # Spark Connect has a thread for each statement: what SET changed in another one holds here, too.
         if self._local.settings is not self._settings:
             self._local.settings = connection.context.settings = self._settings

@@ -14,7 +14,7 @@ from hiveacid.arrow.warehouse import open_warehouse
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName
-from hiveacid.datasource.change_rows import read_file_changes
+from hiveacid.datasource.change_feed_task import read_file_changes
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.stores.clock import SystemClock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hiveacid.core.format.write_id_lists import parse_txn_list, parse_write_id_list
 from hiveacid.core.model import TableKind, TxnId
-from hiveacid.core.snapshot.inventory import FileItem, Inventory, ItemState, Snapshot, take_inventory
-from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.classify_entries import FileItem, Inventory, ItemState, Snapshot, take_inventory
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import BadDirectoryNameError, BadFileError, NotEnoughHistoryError
 from hiveacid.storage.staging import staging_txn_id
 
