@@ -35,7 +35,7 @@ from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.paths import absolute
 from hiveacid.table.cleaning.clean_location import record_history_start
-from hiveacid.table.cleaning.removal import (
+from hiveacid.table.cleaning.remove_dropped_files import (
     first_foreign_entry,
     locations_to_remove,
     remove_location,
@@ -148,7 +148,7 @@ def _is_taken(context: Context, name: TableName) -> bool:
 
 
 def drop_table(context: Context, name: TableName, *, if_exists: bool = False) -> None:
-    """Drop a table and, unless it is external, its own files; foreign files stay (`table.cleaning.removal`)."""
+    """Drop a table and, unless it is external, its own files; foreign files stay (`table.cleaning.remove_dropped_files`)."""
     context.cached_tables.release(name)
     if context.catalog.get_table(name) is None:
         if context.catalog.get_view(name) is not None:

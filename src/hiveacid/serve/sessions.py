@@ -18,8 +18,8 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError
 from hiveacid.ports.transactions import Client
 from hiveacid.serve import hs2_structs
+from hiveacid.serve.fetch_results import BATCH_ROWS
 from hiveacid.serve.operations import Operation
-from hiveacid.serve.results import BATCH_ROWS
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.sql.cancellation import Running, StatementThread
 

@@ -12,8 +12,8 @@ from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import StorageError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.arrow_file_system import blocks
-from hiveacid.storage.arrow_opening import from_environment, open_arrow
 from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.open_arrow_file_system import from_environment, open_arrow
 from hiveacid.storage.paths import StorageUri, is_local, parse_uri
 
 Opener = Callable[[StorageUri], FileSystem]

@@ -10,7 +10,7 @@ therefore never see rows of an open transaction, although the file grows.
 """
 
 from hiveacid.streaming.connection import Connection, Statistics
-from hiveacid.streaming.query import StreamingQueryWriter
+from hiveacid.streaming.exactly_once_batches import StreamingQueryWriter
 from hiveacid.streaming.record_parsers import (
     ArrowWriter,
     DelimitedWriter,

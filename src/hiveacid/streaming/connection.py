@@ -211,7 +211,7 @@ class Connection:
                 batch.close()
 
     def add_stream_progress(self, batch: StreamBatch) -> None:
-        """Commit the progress of a query's batch together with the open transaction (``streaming.query``)."""
+        """Commit the progress of a query's batch together with the open transaction (``streaming.exactly_once_batches``)."""
         with self._exclusive():
             self._require_open().txn.add_stream_batch(batch)
 

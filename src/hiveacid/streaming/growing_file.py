@@ -19,7 +19,7 @@ from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, se
 from hiveacid.orc.splice_stripes import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
 from hiveacid.orc.writing import RecordKeys, write_rows
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.table.arrow_casts import single_batch
+from hiveacid.table.cast_to_table_columns import single_batch
 
 _LONG = 8  # bytes of a length
 _ROWS = 1_000_000  # per batch that is encoded, in one stripe or more

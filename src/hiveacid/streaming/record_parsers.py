@@ -27,7 +27,7 @@ from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.line_pattern import LinePattern
-from hiveacid.table.arrow_casts import cast, cast_columns, parse_texts, single_batch
+from hiveacid.table.cast_to_table_columns import cast, cast_columns, parse_texts, single_batch
 
 _SHOWN = 200  # characters of a bad record in a message
 # Arrow's JSON parser crashes on a null outside an object, so such lines must not reach it.
@@ -249,7 +249,7 @@ class RegexWriter(_LineWriter):
 class JsonWriter(_LineWriter):
     """One JSON object per line; its keys are column names in lower case, a missing key is NULL.
 
-    Days and times are texts as in :func:`~hiveacid.table.arrow_casts.parse_texts`; structs are objects, maps objects
+    Days and times are texts as in :func:`~hiveacid.table.cast_to_table_columns.parse_texts`; structs are objects, maps objects
     with texts as keys. ``unknown``: 'error' refuses keys that are no columns, 'ignore' skips them.
     """
 

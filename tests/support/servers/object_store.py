@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.storage.arrow_opening import open_arrow
 from hiveacid.storage.file_system_routing import AnyFileSystem
+from hiveacid.storage.open_arrow_file_system import open_arrow
 from support.servers.hadoop_jars import s3a_jars
 
 if TYPE_CHECKING:

@@ -17,7 +17,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.format.names import staged_column
-from hiveacid.core.format.write_tasks import DEFAULT_FILE_SIZE, MAX_TASKS, MIN_GROUPS, buckets_by_group
+from hiveacid.core.format.task_and_file_counts import (
+    DEFAULT_FILE_SIZE,
+    MAX_TASKS,
+    MIN_GROUPS,
+    buckets_by_group,
+)
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
@@ -95,7 +100,7 @@ class StagingTarget:
     With a statement id for `StagedKind.REPLACED` new versions and inserted rows share the files of `StagedKind.INSERTED`.
     ``options``: ``compression``, and others of the ORC writer such as ``orc.stripe.size``. ``single_bucket``: the table
     is not bucketed, and all its new rows go to bucket 0. ``row_groups``: groups of new rows of a changed partition
-    (``core.format.write_tasks``). ``file_size``: bytes that a file of an INSERT should have.
+    (``core.format.task_and_file_counts``). ``file_size``: bytes that a file of an INSERT should have.
     """
 
     facts: SparkFacts

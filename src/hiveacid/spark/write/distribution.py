@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as T
 
-from hiveacid.core.format.write_tasks import MAX_TASKS, MIN_GROUPS, shuffled_size
+from hiveacid.core.format.task_and_file_counts import MAX_TASKS, MIN_GROUPS, shuffled_size
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.parser.catalyst import java_packages
 from hiveacid.spark.session.capabilities import SparkFacts

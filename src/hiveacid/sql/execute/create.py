@@ -29,7 +29,7 @@ from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
 from hiveacid.storage.paths import absolute
-from hiveacid.table.cleaning.removal import remove_table
+from hiveacid.table.cleaning.remove_dropped_files import remove_table
 from hiveacid.table.context import Context, all_tables
 from hiveacid.table.write.insert import InsertOptions, write_rows
 from hiveacid.table.write.report import WriteReport

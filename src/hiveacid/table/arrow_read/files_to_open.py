@@ -20,8 +20,8 @@ from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_value
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.snapshot_locations import Location
-from hiveacid.table.arrow_casts import cast
 from hiveacid.table.arrow_read.pruning import partition_guarantee, possible_fragments
+from hiveacid.table.cast_to_table_columns import cast
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.flush_length_files import require_flush_length
 from hiveacid.table.read.time_travel import PointInTime

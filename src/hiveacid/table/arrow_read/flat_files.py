@@ -33,8 +33,8 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, accepted_text_pattern, text_layout
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
-from hiveacid.table.arrow_casts import cast
 from hiveacid.table.arrow_read.files_to_open import RowFile
+from hiveacid.table.cast_to_table_columns import cast
 
 _ROWS = 65_536
 _BLOCK = 8 << 20  # bytes of text that are parsed at a time

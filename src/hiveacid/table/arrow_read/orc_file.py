@@ -28,9 +28,14 @@ from hiveacid.orc.writing import MicrosConverter
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
-from hiveacid.table.arrow_read.decode_values import ValueRules, decode, hybrid_micros, require_readable
 from hiveacid.table.arrow_read.delete_keys import int64_values
 from hiveacid.table.arrow_read.files_to_open import EventFile, RowFile, require_row_ids_as_named
+from hiveacid.table.arrow_read.stored_to_table_types import (
+    ValueRules,
+    decode,
+    hybrid_micros,
+    require_readable,
+)
 
 KEY = ("originalTransaction", "bucket", "rowId")
 CURRENT_WRITE_ID, OPERATION = "currentTransaction", "operation"

@@ -21,7 +21,7 @@ from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.orc.decode_statistics import HIVE_8732, ColumnStatistics
 from hiveacid.orc.tail import OrcTail
 from hiveacid.table.arrow_read.comparisons import WHOLE
-from hiveacid.table.arrow_read.decode_values import FIRST_GREGORIAN
+from hiveacid.table.arrow_read.stored_to_table_types import FIRST_GREGORIAN
 from hiveacid.table.arrow_read.three_valued_logic import ALWAYS
 
 

@@ -24,7 +24,6 @@ from hiveacid.spark.write.acid_events import ROW_ID_PARTS, StagedKind, StagingTa
 from hiveacid.spark.write.arrow_assignments import require_writable
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.snapshot_locations import Location
-from hiveacid.table.arrow_casts import single_batch
 from hiveacid.table.arrow_read.files_to_open import (
     EventFile,
     PartitionFiles,
@@ -35,6 +34,7 @@ from hiveacid.table.arrow_read.files_to_open import (
 )
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, read_events
 from hiveacid.table.arrow_read.scan import Selection, read_batches
+from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
 from hiveacid.table.write.arrow_staging import StagedOutput, stage_file
 from hiveacid.table.write.driver_reads import FALLBACK_ERRORS

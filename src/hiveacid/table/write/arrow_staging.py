@@ -35,10 +35,10 @@ from hiveacid.spark.write.acid_events import (
 from hiveacid.spark.write.arrow_assignments import ASSIGNABLE_TYPES, require_writable
 from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.task_reports import TaskReport
-from hiveacid.table.arrow_casts import single_batch
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID
 from hiveacid.table.arrow_read.ordered_threads import map_in_order
 from hiveacid.table.arrow_read.scan import FEW_ROWS, reading_threads
+from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.driver_reads import FALLBACK_ERRORS, SelectedRows

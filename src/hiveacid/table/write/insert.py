@@ -19,7 +19,7 @@ from hiveacid.spark.write import publish
 from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_insert
 from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns
 from hiveacid.spark.write.task_reports import TaskReport
-from hiveacid.table.cleaning.removal import delete_plain_files, require_listable
+from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files, require_listable
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of, static_values

@@ -35,7 +35,7 @@ from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.storage.load_paths import SourceFile, find_sources
 from hiveacid.storage.paths import absolute, real_path, spark_path
 from hiveacid.storage.snapshot_locations import Location
-from hiveacid.table.cleaning.removal import delete_plain_files
+from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files
 from hiveacid.table.context import Context, all_tables
 from hiveacid.table.partitions import static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations

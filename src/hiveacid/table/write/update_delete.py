@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config import setting_definitions
-from hiveacid.core.format.write_tasks import decide_row_groups
+from hiveacid.core.format.task_and_file_counts import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import unquoted_name
 from hiveacid.core.suggestions import did_you_mean

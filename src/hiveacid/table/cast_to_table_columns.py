@@ -1,4 +1,4 @@
-"""Casts of Arrow batches to a table's columns: the table's order and types, without loss."""
+"""Casts of incoming Arrow batches to a table's columns: the table's order and types, without loss."""
 
 from __future__ import annotations
 

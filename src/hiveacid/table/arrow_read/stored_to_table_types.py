@@ -1,5 +1,8 @@
 """Values that Arrow's C++ reader returns for ORC columns, converted to values of the table's types.
 
+A file may store a column with the type that it had before an ALTER TABLE. This module says which of these types can be
+read as which others without Spark, and converts them.
+
 The C++ reader differs from the Java reader, and so from Hive, in three ways:
 
 - It does not convert dates of the hybrid calendar. This module does.

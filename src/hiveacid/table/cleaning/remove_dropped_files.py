@@ -1,4 +1,4 @@
-"""Delete the files of a table or partition, and no foreign files."""
+"""Delete the files of a dropped or emptied table or partition, and no foreign files."""
 
 from __future__ import annotations
 
