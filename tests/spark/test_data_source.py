@@ -178,7 +178,7 @@ def test_what_a_lost_attempt_staged_does_not_count(spark: SparkSession, home: Ac
         os.utime(path, (path.stat().st_mtime - 90_000,) * 2)
     home.clean()
     assert staged(home) == []
-    with pytest.raises(StorageError, match="are gone"):
+    with pytest.raises(StorageError, match="is missing"):
         slow.commit([counts])
     assert rows(home.sql("SELECT * FROM t")) == [(1, "a", 1)]
 

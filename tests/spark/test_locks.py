@@ -100,7 +100,7 @@ def test_of_two_that_create_one_table_from_queries_the_second_does_not_wait(acid
     )
     assert begun.lock is not None
     assert begun.lock.state is LockState.ACQUIRED
-    with pytest.raises(LockTimeoutError, match="not waited for"):
+    with pytest.raises(LockTimeoutError, match="does not wait for locks"):
         acid.sql("CREATE TABLE made AS SELECT 1 AS a")
     assert [row.txn_id for row in store.show_locks()] == [begun.txn_id]
     assert not Path(acid.context.warehouse.removeprefix("file:"), "made").exists()

@@ -135,7 +135,7 @@ def test_what_was_interrupted_is_brought_to_its_end(spark: SparkSession, tmp_pat
                 one.sql("INSERT INTO shop.orders PARTITION (p='x') VALUES (5, 'no')")
     done = _run("-w", here, "--to-warehouse", there, "shop.orders", to=url)
     assert done.exit_code == 0, done.output
-    assert "shop.seven: a view, which stays (it reads shop.plain, which is not in" in done.stderr
+    assert "view shop.seven was not moved: it reads shop.plain, which is not in" in done.stderr
     with hiveacid.connect(spark, warehouse=there) as other:
         assert [tuple(row) for row in other.sql(_QUERY).collect()] == before
         other.context.read_leases.close()

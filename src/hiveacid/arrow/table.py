@@ -18,7 +18,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import supported_file_kind
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.suggestions import did_you_mean
-from hiveacid.errors import ConfigError, NoSuchColumnError, TransactionStateError, UnsupportedFeatureError
+from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.connection import Connection, retry_conflicts
 from hiveacid.table.arrow_read.conditions import Condition, condition_from_arrow, parse_condition
@@ -65,7 +65,7 @@ class ArrowTable:
     @property
     def definition(self) -> TableDefinition:
         """Return the table's present definition. Raises NoSuchTableError."""
-        self._require_open()
+        self.context.require_open()
         return self.context.require(self.name)
 
     @property
@@ -100,7 +100,7 @@ class ArrowTable:
         self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ReadOptions]
     ) -> Any:
         """Return the rows as a pandas DataFrame."""
-        require_package("pandas", "pandas")
+        require_package("pandas")
         return self.to_arrow(columns, where, **options).to_pandas()
 
     def to_polars(self, as_of: AsOf = None, *, row_ids: bool = False) -> Any:
@@ -108,7 +108,7 @@ class ArrowTable:
 
         Only the columns that the query uses are read. Filters drop partitions and stripes.
         """
-        require_package("polars", "polars")
+        require_package("polars")
         from hiveacid.arrow.polars_source import lazy_frame  # noqa: PLC0415 - polars is optional
 
         return lazy_frame(*self._source(as_of, row_ids=row_ids))
@@ -118,7 +118,7 @@ class ArrowTable:
 
         Only the columns that the query uses are read. Filters drop partitions and stripes.
         """
-        require_package("duckdb", "duckdb")
+        require_package("duckdb")
         return connection.from_arrow(self.to_dataset(as_of, row_ids=row_ids))
 
     def to_dataset(self, as_of: AsOf = None, *, row_ids: bool = False) -> Any:
@@ -126,7 +126,7 @@ class ArrowTable:
         return TableDataset(str(self.name), *self._source(as_of, row_ids=row_ids))
 
     def count(self, where: Any = None, as_of: AsOf = None) -> int:
-        """Return the number of rows. Without ``where``, no columns are read where footers suffice."""
+        """Return the number of rows. Without a condition it reads only footers, if these give the count."""
         with self._reading([], where, as_of, row_ids=False) as (snapshot, selection):
             return sum(batch.num_rows for batch in self._batches(snapshot, selection, reading_threads()))
 
@@ -134,9 +134,10 @@ class ArrowTable:
         """Append an Arrow table, batch or reader in one transaction; return the number of rows.
 
         Columns are matched by name. Partition columns are among them. Raises what `streaming.Connection.write` raises,
-        and WriteConflictError if other writers overwrote the same partitions five times. Then no row is visible.
+        and WriteConflictError if other writers overwrote the same partitions during each of five attempts. No row is
+        visible then. The rows are held in memory until the commit.
         """
-        self._require_open()
+        self.context.require_open()
         batches = _batches_of(rows)
         context = self.context
         settings = dict(context.settings.changed)
@@ -181,7 +182,7 @@ class ArrowTable:
                         yield batch.slice(start, batch_size)
 
         running = rows()
-        schema = next(running)  # the snapshot is that of now, not of the first batch
+        schema = next(running)  # takes the snapshot now, not at the first batch
         return pa.RecordBatchReader.from_batches(schema, running)
 
     @contextmanager
@@ -197,7 +198,7 @@ class ArrowTable:
         leases = context.read_leases
         try:
             with leases.acquire(context.settings) as txn:
-                point = as_of if isinstance(as_of, Instant) else _point(as_of)
+                point = _point(as_of)
                 yield (
                     take_snapshot(context, table, txn, as_of=point, predicate=selection.predicate),
                     selection,
@@ -207,18 +208,18 @@ class ArrowTable:
             complete = True
             raise
         finally:
-            # A generator that is garbage-collected is not complete. Its thread may hold any lock then, so the heartbeat
+            # A generator may be garbage-collected in a thread that holds a lock. It is not complete then, and the heartbeat
             # ends the transaction at its next sweep.
             if complete and not context.closed:
                 leases.sweep()
 
     def _batches(self, snapshot: Snapshot, selection: Selection, threads: int = 1) -> Iterator[Any]:
         for batch in read_batches(self.context, snapshot, selection, threads):
-            self._require_open()
+            self.context.require_open()
             yield batch
 
     def _source(self, as_of: AsOf, *, row_ids: bool) -> tuple[Any, Read]:
-        """Return the schema of all columns, and a function that reads the present snapshot for each query."""
+        """Return the schema of all columns, and a function that reads the current snapshot for each query."""
         definition, point = self.definition, _point(as_of)
         self._require_row_ids(definition, row_ids=row_ids)
         schema = output_schema(definition, definition.column_names, row_ids=row_ids)
@@ -241,10 +242,6 @@ class ArrowTable:
     def _require_row_ids(table: TableDefinition, *, row_ids: bool) -> None:
         if row_ids and table.kind is not TableKind.FULL_ACID:
             raise ConfigError(f"{table.name}: only full ACID tables have row ids")
-
-    def _require_open(self) -> None:
-        if self.context.closed:
-            raise TransactionStateError("the warehouse is closed: hiveacid.open(...) opens it again")
 
 
 def select(table: TableDefinition, columns: Sequence[str] | None, where: Any, *, row_ids: bool) -> Selection:
@@ -333,9 +330,9 @@ def _batches_of(rows: Any) -> Sequence[Any]:
     )
 
 
-def require_package(name: str, extra: str) -> None:
+def require_package(name: str) -> None:
     """Raise UnsupportedFeatureError, with the command that installs it, for a package that is not installed."""
     try:
         import_module(name)
     except ImportError as error:
-        raise UnsupportedFeatureError(f"{name} is not installed: pip install 'hiveacid[{extra}]'") from error
+        raise UnsupportedFeatureError(f"{name} is not installed: pip install 'hiveacid[{name}]'") from error

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from hiveacid.catalog.opening import begin_session, open_store
+from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName
 from hiveacid.core.suggestions import did_you_mean
-from hiveacid.errors import ConfigError, NoSuchDatabaseError, TransactionStateError
+from hiveacid.errors import ConfigError, NoSuchDatabaseError
 from hiveacid.storage.file_system_routing import AnyFileSystem
-from hiveacid.storage.paths import absolute, is_local
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore
-from hiveacid.table.context import STORE_DIRECTORY, StoreContext
+from hiveacid.table.context import StoreContext
 from hiveacid.transactions.read_leases import ReadLeases
 
 if TYPE_CHECKING:
@@ -33,7 +31,9 @@ def open_warehouse(
 
     Raises ConfigError for a warehouse that does not exist, StoreUnavailableError, StoreVersionError.
     """
-    _require_existing(warehouse, store)
+    if warehouse is None and (store is None or not is_metastore(store)):
+        raise ConfigError("open() needs warehouse=: the directory of the tables")
+    require_existing_warehouse(None if warehouse is None else str(warehouse), store)
     initial = Settings.of(dict(settings or {}))
     clock = SystemClock()
     opened, root = open_store(None if warehouse is None else str(warehouse), store, initial, clock)
@@ -52,30 +52,6 @@ def open_warehouse(
     )
 
 
-def _require_existing(warehouse: str | None, store: str | None) -> None:
-    if warehouse is None:
-        if store is None or not is_metastore(store):
-            raise ConfigError("open() needs warehouse=: the directory of the tables")
-        return
-    if store is not None and not is_metastore(store):
-        from hiveacid.stores.sql.sqlite_file import file_of  # noqa: PLC0415 - imports SQLAlchemy
-
-        file = file_of(store)
-        if file is not None and not file.is_file():
-            raise ConfigError(f"there is no store at {file}: hiveacid.connect(spark, store=...) creates one")
-    root = absolute(str(warehouse))
-    if not is_local(root) or (store is not None and is_metastore(store)):
-        return
-    missing = not Path(root).is_dir() or (
-        store is None and not Path(root, STORE_DIRECTORY, "store.db").is_file()
-    )
-    if missing:
-        raise ConfigError(
-            f"there is no warehouse at {warehouse}: create it by hiveacid.connect(spark, warehouse=...), or by CREATE TABLE "
-            "in hiveacid sql"
-        )
-
-
 @dataclass(frozen=True)
 class ArrowWarehouse:
     """An open warehouse. Use it in a ``with`` block, or call `close`."""
@@ -88,12 +64,12 @@ class ArrowWarehouse:
 
     def databases(self) -> list[str]:
         """Return the names of the databases."""
-        self._require_open()
+        self.context.require_open()
         return sorted(self.context.catalog.list_databases())
 
     def tables(self, database: str = "default") -> list[str]:
         """Return the names of a database's tables. Raises NoSuchDatabaseError."""
-        self._require_open()
+        self.context.require_open()
         if self.context.catalog.get_database(database.lower()) is None:
             names = self.databases()
             near = did_you_mean(database, names)
@@ -106,7 +82,7 @@ class ArrowWarehouse:
         """Return a table, ``name`` or ``database.name``. Raises NoSuchTableError, NoSuchDatabaseError."""
         from hiveacid.arrow.table import ArrowTable  # noqa: PLC0415 - pyarrow at the first use
 
-        self._require_open()
+        self.context.require_open()
         full = self.context.resolve(name)
         self.context.require(full)
         return ArrowTable(self.context, full)
@@ -123,7 +99,3 @@ class ArrowWarehouse:
     def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
-
-    def _require_open(self) -> None:
-        if self.context.closed:
-            raise TransactionStateError("the warehouse is closed: hiveacid.open(...) opens it again")

@@ -54,7 +54,7 @@ def adopt(
         )
     if not context.fs.exists(table.location):
         raise errors.MissingDirectoryError("the table's directory does not exist", path=table.location)
-    check_name("a table called", table.name.name)
+    check_name("table", table.name.name)
     if context.catalog.get_database(table.name.database) is None:
         create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
     with exclusive_name(context, table.name):  # no writer may take a write id before the list is seeded
@@ -112,7 +112,7 @@ def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[
             name = directory.name
             if max(*name.span, name.visibility_txn_id) > LAST_SEED:
                 raise errors.BadDirectoryNameError(
-                    f"a table with ids above {LAST_SEED} cannot be taken over: too few ids would remain for new writes",
+                    f"a table with ids above {LAST_SEED} cannot be adopted: too few ids would remain for new writes",
                     path=f"{root}/{directory.path}",
                 )
             write_id = max(write_id, int(name.span[1]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,9 +29,6 @@ from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-logger = logging.getLogger(__name__)
 
 
 def make_context(
@@ -105,7 +101,9 @@ class WarehouseConnection(Displayed):
         An error rolls back all statements. Yields a connection whose tables belong to the transaction.
         """
         if self.joined is not None:
-            raise UnsupportedFeatureError("a transaction inside a transaction")
+            raise UnsupportedFeatureError(
+                "transactions cannot be nested: end the open transaction before you begin another one"
+            )
         txn = self.context.transactions.begin(self.context.settings, explicit=True, start=Start())
         try:
             yield self._inside(txn)
@@ -141,7 +139,7 @@ class WarehouseConnection(Displayed):
         return clean(self.context)
 
     def close(self) -> None:
-        """End snapshots, heartbeat and the store's connections; DataFrames made here are no longer protected."""
+        """End snapshots, heartbeat and the store's connections; the files of its DataFrames may be deleted then."""
         self.context.close()
 
     def __enter__(self) -> Self:

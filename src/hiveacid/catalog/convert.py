@@ -49,11 +49,11 @@ def target_kind(table: TableDefinition, changes: Mapping[str, str]) -> TableKind
     if properties not in (None, "default", "insert_only"):
         raise CatalogError(
             f"{table.name}: unknown value {properties!r} for 'transactional_properties': "
-            "there are 'default' and 'insert_only'"
+            "expected 'default' or 'insert_only'"
         )
     if properties is not None and table.kind is TableKind.PLAIN and TRANSACTIONAL.name not in lower:
         raise CatalogError(
-            f"{table.name}: 'transactional_properties' alone makes no transactional table: set 'transactional'='true', too"
+            f"{table.name}: 'transactional_properties' requires 'transactional'='true': set both"
         )
     if transactional == "false":
         if table.kind is not TableKind.PLAIN:
@@ -97,15 +97,15 @@ def _require_one_step(context: Context, table: TableDefinition, kind: TableKind)
     """Refuse conversions that change definition and files if the store cannot change the definition at the commit.
 
     In a Hive Metastore a new definition is visible before the commit. Hive would read the table in an intermediate
-    state, for ever if the conversion crashed. An insert-only table also has write ids already, but a metastore begins to
-    count them at the conversion to full ACID (``TransactionalValidationListener``).
+    state, for ever if the conversion crashed. A metastore also begins to count write ids at the conversion to full ACID
+    (``TransactionalValidationListener``), but an insert-only table has some already.
     """
     if kind is table.kind or context.store.maintained_by_hiveacid():
         return
     if kind is TableKind.INSERT_ONLY:
         raise UnsupportedFeatureError(
-            f"{table.name}: a plain table of a Hive Metastore is made insert-only by ALTER TABLE in Hive only; or make a "
-            "new one by CREATE TABLE … AS SELECT"
+            f"{table.name}: hiveacid cannot convert a plain table of a Hive Metastore to insert-only: run the ALTER TABLE in "
+            "Hive, or use CREATE TABLE … AS SELECT"
         )
     if table.kind is TableKind.INSERT_ONLY:
         raise UnsupportedFeatureError(

@@ -26,7 +26,7 @@ def create_database(context: Context, database: DatabaseDefinition, *, if_not_ex
     """
     if context.catalog.get_database(database.name) is not None and if_not_exists:
         return
-    check_name("a database called", database.name)
+    check_name("database", database.name)
     location = absolute(database.location or f"{context.warehouse}/{database.name}.db")
     check_database_location(location, context)
     context.catalog.create_database(replace(database, location=location))

@@ -101,7 +101,8 @@ class Migration:
 
         Raises TransactionStateError while transactions are open, LockTimeoutError if the table is in use,
         AlreadyExistsError, NoSuchTableError, and UnsupportedFeatureError for a table that the target cannot hold. In
-        all these cases nothing has changed.
+        all these cases nothing has changed. Raises CatalogError if the target's table was written to after an
+        interrupted move.
         """
         old, new = self.source.store.get_table(name), self.target.store.get_table(name)
         if old is None:
@@ -162,7 +163,7 @@ class Migration:
             return
         message = f"{self.target.name} has a table {there.name} already"
         if mark is not None:
-            message += f", which is on its way from or to {mark}: bring that to its end first"
+            message += f", which is part of a migration from or to {mark}: complete that migration first"
         raise errors.AlreadyExistsError(message)
 
     @contextmanager
@@ -187,8 +188,8 @@ class Migration:
         if others:
             raise errors.TransactionStateError(
                 f"{len(others)} transactions are open in {self.source.name} "
-                f"({', '.join(map(str, others[:_SHOWN]))}{', …' if len(others) > _SHOWN else ''}): migrate when nobody reads "
-                "or writes there; SHOW TRANSACTIONS says whose they are"
+                f"({', '.join(map(str, others[:_SHOWN]))}{', …' if len(others) > _SHOWN else ''}): wait until they "
+                "end; SHOW TRANSACTIONS says whose they are"
             )
 
     # --- state of the source ---------------------------------------------------------------------
@@ -203,7 +204,9 @@ class Migration:
         txns = store.valid_txns()
         ids = store.valid_write_ids(txns, [name])[name]
         if ids.open:
-            raise errors.TransactionStateError(f"write ids {ids.open[:_SHOWN]} of {name} are open")
+            raise errors.TransactionStateError(
+                f"writers of {name} are still active (write ids {ids.open[:_SHOWN]}): wait until they end"
+            )
         visible, base = self._on_disk([p.location for p in partitions] or [table.location])
         invalid = tuple(sorted(txn_id for txn_id in visible if not _was_committed(table, txns, txn_id)))
         return MigratedTable(
@@ -216,7 +219,7 @@ class Migration:
         for root in roots:
             if "://" in root:
                 raise errors.UnsupportedFeatureError(
-                    f"{root}: only tables in directories of this machine can be moved yet"
+                    f"{root}: only tables in local directories can be migrated"
                 )
             try:
                 directories = list_layout(self.fs, root).directories
@@ -233,7 +236,9 @@ class Migration:
         """Refuse a table that the target cannot hold, before anything is changed."""
         table = state.table
         if CONVERSION.of(table) is not None:
-            raise errors.UnsupportedFeatureError(f"{table.name} is being converted; let that end first")
+            raise errors.UnsupportedFeatureError(
+                f"{table.name} is being converted: wait until that ends, or repeat an interrupted ALTER TABLE"
+            )
         for constraint in self.source.store.enabled_constraints(table.name):
             raise errors.UnsupportedFeatureError(
                 f"{table.name} has the enabled {constraint}, which the migration would lose: ALTER TABLE {table.name} "
@@ -272,7 +277,7 @@ class Migration:
                 if read_tail(self.fs, path, size).compression is Compression.ZSTD:
                     raise errors.UnsupportedFeatureError(
                         f"{table.name} has files with the codec ZSTD, which Hive 3 cannot read ({path}): set its property "
-                        f"{LAYOUT_LEVEL.name} to hive3, write its rows anew (INSERT OVERWRITE), and try again"
+                        f"{LAYOUT_LEVEL.name} to hive3, rewrite its rows (INSERT OVERWRITE), and try again"
                     )
 
     # --- changes of both stores ------------------------------------------------------------------

@@ -18,10 +18,12 @@ def check_name(what: str, name: str) -> None:
     """
     broken = sorted({sign for sign in name if sign in _NOT_IN_NAMES or ord(sign) < _FIRST_PRINTABLE})
     if broken:
-        raise CatalogError(
-            f"{what} {name!r} cannot be: {' '.join(map(repr, broken))} may not be part of a name"
-        )
+        raise CatalogError(f"invalid {what} name {name!r}: it must not contain {' '.join(map(repr, broken))}")
     if name != name.strip() or not name:
-        raise CatalogError(f"{what} {name!r} cannot be: it is empty, or begins or ends with a blank")
+        raise CatalogError(
+            f"invalid {what} name {name!r}: it must not be empty, or begin or end with a blank"
+        )
     if len(name.encode()) > _LONGEST_DIRECTORY:
-        raise CatalogError(f"{what} {name[:40]!r}… cannot be: it has more than {_LONGEST_DIRECTORY} bytes")
+        raise CatalogError(
+            f"invalid {what} name {name[:40]!r}…: it is longer than {_LONGEST_DIRECTORY} bytes"
+        )

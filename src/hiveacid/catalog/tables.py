@@ -77,7 +77,7 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
         raise errors.AlreadyExistsError(
             f"view {table.name} exists already: DROP VIEW first, or take another name"
         )
-    check_name("a table called", table.name.name)
+    check_name("table", table.name.name)
     location = table.location or default_location(context, table.name)
     check_location(absolute(location), context, table.name)
     refuse_reserved(table.name, [key for key, _ in table.properties])
@@ -220,7 +220,7 @@ def rename_table(context: Context, name: TableName, new: TableName) -> None:
     """Rename a table; its location does not change, so running readers are not disturbed."""
     if context.catalog.get_database(new.database) is None:
         raise errors.NoSuchDatabaseError(f"database {new.database} does not exist")
-    check_name("a table called", new.name)
+    check_name("table", new.name)
     context.cached_tables.release(name)
     alter(context, name, lambda table: replace(table, name=new))
 

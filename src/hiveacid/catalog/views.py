@@ -30,7 +30,7 @@ def require_free_view_name(context: Context, name: TableName, *, replaces: bool 
         raise AlreadyExistsError(f"table {name} exists already")
     if not replaces and context.catalog.get_view(name) is not None:
         raise AlreadyExistsError(f"view {name} exists already: use CREATE OR REPLACE VIEW")
-    check_name("a view called", name.name)
+    check_name("view", name.name)
 
 
 def create_view(context: Context, view: ViewDefinition, *, replaces: bool = False) -> None:

@@ -51,11 +51,11 @@ def migrate(
     they stay.
 
     Tables move from a Hive Metastore to a store of hiveacid's own, back, or between two of the latter. A table is usable
-    in one store at any time: as soon as it is in the new store, the old one reports that it does not exist. Refused while
-    transactions are open. A repeated call completes a move that was interrupted.
+    in exactly one store at any time: as soon as it is in the new store, the old one reports that it does not exist. The
+    command moves no table while transactions are open. A repeated call completes a move that was interrupted.
     """
     if every == bool(names):
-        raise click.UsageError("name tables or databases (sales.*), or say --all")
+        raise click.UsageError("give either names of tables or databases (sales.*), or --all")
     target = ConnectionOptions(to_warehouse or connection.warehouse, to, (), connection.verbose)
     moved, failed = _move(connection, names, target, dry_run=dry_run)
     for item in moved:
@@ -139,7 +139,8 @@ def _move_views(
                 has_moved = True
     for view, reason in obstacles.items():
         click.echo(
-            f"{view}: a view, which stays ({reason}): create it again from its SHOW CREATE TABLE", err=True
+            f"view {view} was not moved: {reason}. Run its SHOW CREATE TABLE statement in the new store",
+            err=True,
         )
     return moved
 
@@ -152,7 +153,6 @@ def _databases(migration: Migration, names: Sequence[str]) -> set[str]:
 
 def _find_obstacle(migration: Migration, view: TableName, reachable: Collection[TableName]) -> str:
     """Return the reason why a view cannot move to the target, an empty text if it can."""
-    from hiveacid.core.model import TableName  # noqa: PLC0415 - keeps --help fast
     from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls  # noqa: PLC0415
     from hiveacid.sql.binding.table_mentions import find_mentions_and_travel  # noqa: PLC0415 - needs an extra
     from hiveacid.sql.statements.values import Slice  # noqa: PLC0415
@@ -162,7 +162,7 @@ def _find_obstacle(migration: Migration, view: TableName, reachable: Collection[
         return "it was dropped"
     query = Slice(definition.text)
     if list(tables_of_change_calls(query)):
-        return "it calls a function for changes"
+        return "it calls a change-feed function"
     target = migration.target.store
     for relation in find_mentions_and_travel(query):
         database, name = (
@@ -184,7 +184,6 @@ def _display_name(connection: ConnectionOptions) -> str:
 
 
 def _select_tables(migration: Migration, names: Sequence[str]) -> list[TableName]:
-    from hiveacid.core.model import TableName  # noqa: PLC0415
 
     candidates = migration.tables() if not names or any(name.endswith(".*") for name in names) else []
     if not names:

@@ -119,7 +119,7 @@ ORC_BLOOM_FILTER_FPP = TableProperty(
     "orc.bloom.filter.fpp",
     "share",
     "0.01",
-    "Share of the row groups without a value that its bloom filter fails to exclude: above 0, below 1.",
+    "False-positive rate of the bloom filters: above 0, below 1.",
     "ORC",
 )
 PARQUET_COMPRESSION = TableProperty(
@@ -147,14 +147,15 @@ COMPACTOR_THRESHOLD = TableProperty(
     "compactorthreshold.NAME",
     "as the setting NAME",
     "the setting NAME",
-    "Overrides the setting NAME for the initiator, such as "
-    "`compactorthreshold.hive.compactor.delta.num.threshold`. Also a property of a database.",
+    "Overrides the setting NAME for compactions of the table, such as "
+    "`compactorthreshold.hive.compactor.delta.num.threshold`; in Hive for the initiator only. Also a property of a "
+    "database.",
 )
 COMPACTOR = TableProperty(
     "compactor.NAME",
     "as the setting NAME",
     "the setting NAME",
-    "Overrides the setting NAME for the compactions of the table. Also a property of a database, or of one compaction "
+    "Overrides the setting NAME for compactions of the table, as compactorthreshold.NAME does. Also a property of a database, or of one compaction "
     "(WITH OVERWRITE TBLPROPERTIES).",
 )
 WORKER_POOL = TableProperty(
@@ -257,7 +258,7 @@ ADOPTED_TXN = TableProperty(
     "hiveacid.adopted.txn",
     "int",
     "absent",
-    "Highest transaction id in the directory names of an adopted or migrated table at that moment.",
+    "Highest transaction id in the directory names of a table when it was adopted or migrated.",
     "hiveacid",
 )
 ADOPTED_INVALID = TableProperty(

@@ -46,7 +46,10 @@ TXN_MAX_OPEN_BATCH = count(
     "hive.txn.max.open.batch", "1000", "Highest number of transactions that one call may open.", minimum=1
 )
 LOCK_NUMRETRIES = count(
-    "hive.lock.numretries", "100", "How often a waiting lock is checked before error 10307.", minimum=0
+    "hive.lock.numretries",
+    "100",
+    "How often a waiting lock is checked before the statement fails (LockTimeoutError, 10307).",
+    minimum=0,
 )
 LOCK_SLEEP = duration(
     "hive.lock.sleep.between.retries",
@@ -151,7 +154,7 @@ LAYOUT_LEVEL = choice(
     "Names and side files of new tables: hive3 writes nothing that Hive 3.1 cannot read "
     "(no visibility txn id in names, _metadata_acid in compacted bases). Columns of ORC files are matched by position "
     "(hive4) or by name (hive3).",
-    "no such setting; the version of the metastore decides there",
+    "none: the version of Hive decides",
 )
 WRITE_FILE_SIZE = size(
     "hiveacid.write.target.file.size",
@@ -164,7 +167,7 @@ SMALL_CHANGES = size(
     "hiveacid.small.changes.max.bytes",
     "64mb",
     "An UPDATE or DELETE with a simple condition runs in the driver, without jobs that scan or write, if its files have "
-    "at most so many bytes. With a local master, whose driver has all processors, 16 times as many are allowed. The "
+    "at most so many bytes. With a local master the limit is 16 times as high, because the driver then has all processors. The "
     "driver also writes INSERT of VALUES and, with a local master, MERGE of a small source and compaction of at most "
     "16 MB. 0: never.",
     "none: all statements are jobs",
@@ -195,8 +198,8 @@ BROADCAST_DELETE_EVENTS = count(
 KEEP_LISTINGS = flag(
     "hiveacid.read.keep.listings",
     "true",
-    "Keep the listings of directories on local disks. Before one is used again, the times of its directories are "
-    "compared. false: every query lists all directories that it reads.",
+    "Keep the listings of directories on local disks. Before a listing is used again, the modification times of its "
+    "directories are checked. false: every query lists all directories that it reads.",
     "none",
 )
 SNAPSHOT_LEASE = duration(
@@ -214,7 +217,12 @@ INITIATOR_ON = flag(
     "false; here an initiator runs only in `hiveacid services` or with hiveacid.auto_compact",
 )
 CLEANER_ON = flag("hive.compactor.cleaner.on", "true", "Remove obsolete directories.")
-WORKER_THREADS = count("hive.compactor.worker.threads", "0", "Workers that run compactions.", minimum=0)
+WORKER_THREADS = count(
+    "hive.compactor.worker.threads",
+    "0",
+    "Number of workers that run compactions in a service process. 0 counts as 1.",
+    minimum=0,
+)
 WORKER_TIMEOUT = duration(
     "hive.compactor.worker.timeout", "86400s", "A compaction working for longer is queued again."
 )
@@ -239,6 +247,7 @@ ABORTED_TXN_TIME_THRESHOLD = duration(
     "12h",
     "An aborted transaction older than this causes a compaction; negative: never.",
     bare_unit="h",
+    negative=True,
 )
 FAILED_COMPACTS_THRESHOLD = count(
     "hive.compactor.initiator.failed.compacts.threshold",
@@ -369,8 +378,8 @@ TARGET_FILE_SIZE = size(
 UNSORTED_FILE_SIZE = size(
     "hiveacid.compactor.unsorted.file.size",
     "8388608",
-    "Size from which a compaction copies a file without sorting it. Its keys must be below all others of the bucket, as "
-    "those of a base and of large deltas above it. For a file with three quarters of its bucket an eighth is enough.",
+    "A compaction copies a file of at least this size without sorting its rows, if its keys are below all others of the "
+    "bucket (usually a base). A file that holds three quarters of its bucket needs an eighth of this size.",
 )
 
 SECTIONS: tuple[Section[AnySetting], ...] = divide_into_sections(

@@ -76,14 +76,15 @@ def parse_share(text: str) -> float:
     return value
 
 
-def parse_duration(text: str, bare_unit: str = "s") -> float:
+def parse_duration(text: str, bare_unit: str = "s", *, negative: bool = False) -> float:
     """Parse a duration in Hive's spelling (``300s``, ``5min``, ``12h``) and return it in seconds.
 
-    A bare number is in ``bare_unit``, which differs between Hive's settings (HiveConf's TimeValidator).
+    A bare number is in ``bare_unit``, which differs between Hive's settings (HiveConf's TimeValidator). ``negative``: a
+    duration below 0 is allowed.
     """
     match = _AMOUNT.fullmatch(text.lower())
     seconds = None if match is None else _SECONDS.get(match[2] or bare_unit)
-    if match is None or seconds is None or int(match[1]) < 0:
+    if match is None or seconds is None or (int(match[1]) < 0 and not negative):
         raise ConfigError(f"expected a duration such as 300s, 5min or 12h, got {text!r}")
     return int(match[1]) * seconds
 
@@ -129,11 +130,15 @@ def duration(
     bare_unit: str = "s",
     *,
     positive: bool = False,
+    negative: bool = False,
 ) -> Setting[float]:
-    """Make a setting that is a duration; a bare number is in ``bare_unit``. ``positive``: it is not 0."""
+    """Make a setting that is a duration; a bare number is in ``bare_unit``.
+
+    ``positive``: it is not 0. ``negative``: it may be below 0.
+    """
 
     def parse(text: str) -> float:
-        seconds = parse_duration(text, bare_unit)
+        seconds = parse_duration(text, bare_unit, negative=negative)
         if positive and not seconds:
             raise ConfigError(f"must be longer than 0, got {text!r}")
         return seconds

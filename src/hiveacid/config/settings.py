@@ -59,7 +59,7 @@ class Settings:
         entry = REGISTRY.get(name)
         if entry is None:
             near = did_you_mean(name, REGISTRY)
-            raise ConfigError(f"{name} is not a setting; hiveacid knows those of docs/settings.md{near}")
+            raise ConfigError(f"{name} is not a setting: SET -v lists the settings{near}")
         return entry.default
 
     def with_value(self, name: str, text: str) -> Settings:
@@ -76,7 +76,7 @@ class Settings:
                 raise ConfigError(f"{name}: {error}") from error
         elif not name or name.startswith("hiveacid."):
             near = did_you_mean(name, REGISTRY)
-            raise ConfigError(f"{name!r} is not a setting; the settings are listed in docs/settings.md{near}")
+            raise ConfigError(f"{name!r} is not a setting: SET -v lists the settings{near}")
         else:
             logger.warning(
                 "hiveacid does not know the setting %s; it keeps the value and does not use it", name

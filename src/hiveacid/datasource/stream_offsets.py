@@ -1,7 +1,7 @@
-"""Offsets and files of a streaming query over a table's changes, for the driver's process, without Spark.
+"""Offsets and files of a streaming query over a table's changes, for the driver's process, without a Spark session.
 
-An offset holds a valid write-id list and the creation time of the table. An empty list is the begin of the table; the
-first batch after it is a snapshot. Every batch ends at such a list. A transaction that was open at the end of a batch is
+An offset holds a valid write-id list and the creation time of the table. An empty list marks the beginning of
+the table: the first batch after it is a snapshot. Every batch ends at such a list. A transaction that was open at the end of a batch is
 therefore part of exactly one later batch.
 """
 
@@ -86,7 +86,7 @@ class ChangeSource:
         if self._store is None:
             if is_metastore(self.options.store):
                 raise UnsupportedFeatureError(
-                    "streams out of tables of a Hive Metastore are not supported yet: read t.changes() periodically"
+                    "streaming from tables of a Hive Metastore is not supported: read t.changes() periodically"
                 )
             clock = SystemClock()
             require_existing_warehouse(self.options.warehouse, self.options.store)
@@ -136,8 +136,8 @@ class ChangeSource:
     def next_end_offset(self, start: Offset | None, target: Offset | None = None) -> Offset:
         """Return the end of the next batch: the current state (or ``target``), or an earlier one if limits are set.
 
-        Spark calls this method after the last batch. The method releases that batch's files, because Spark kills this
-        process at the end of the query.
+        Spark calls this method when the previous batch has ended. The method releases that batch's files now, because
+        Spark kills this process at the end of the query.
         """
         self.release()
         table = self.definition()
@@ -204,7 +204,7 @@ class ChangeSource:
         return [partition.location for partition in self.store.list_partitions(table.name)]
 
     def files(self, start: Offset, end: Offset) -> list[FileChanges]:
-        """Return the files with the changes between two offsets, and keep the cleaner from deleting them.
+        """Return the files with the changes between two offsets, and hold a read transaction, so that the cleaner keeps them.
 
         Raises NotEnoughHistoryError (unless the options ask for a snapshot in that case). Raises UnsupportedFeatureError
         if rows were deleted and the options do not say how to treat that.
@@ -223,7 +223,7 @@ class ChangeSource:
             raise
 
     def snapshot(self, as_of: int | None = None) -> list[FileChanges]:
-        """Return the files of the current snapshot, or the one after ``as_of``; keep the cleaner from deleting them.
+        """Return the files of the current snapshot, or the one after ``as_of``, as `files` does.
 
         Raises NotEnoughHistoryError.
         """
@@ -236,7 +236,7 @@ class ChangeSource:
         return self.files(_offset(table, None), _offset(table, until))
 
     def close_without_ending_read(self) -> None:
-        """Close all but the read transaction of the last batch. The cleaner keeps its files until it times out."""
+        """Close all but the read transaction of the last batch. The cleaner keeps its files until that times out."""
         held, self._held = self._held, None
         self.close()
         if held is not None:

@@ -1,8 +1,8 @@
 """Streaming sink: Python workers stage Arrow files, the driver's process writes them in one transaction.
 
 ``write`` runs in the tasks, ``commit`` and ``abort`` in a process of the driver, which is a new one for every batch.
-Staged files lie below the table in ``.hiveacid-stream-<query>/<attempt>/``, hidden from every reader. Their times are
-wall-clock times, as Hive's TIMESTAMP is. The first commit of the next run removes files of dead attempts.
+Staged files lie below the table in ``.hiveacid-stream-<query>/<attempt>/``, hidden from every reader. Their TIMESTAMP
+values are wall-clock times, as in Hive. The first commit of the next run removes files of dead attempts.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ def read_staged(messages: Messages) -> Iterator[Any]:
             file = pa.OSFile(path)
         except OSError as error:
             raise StorageError(
-                f"rows that a task staged are gone: the cleaner deletes them after a day, or the executor and the driver "
-                f"do not share the disk: {path}"
+                f"the staged file {path} is missing: the executors do not share this disk with the driver, or the file was "
+                "older than a day. Use a shared directory, and restart the query"
             ) from error
         with file as source, pa.ipc.open_file(source) as reader:
             for number in range(reader.num_record_batches):
@@ -175,7 +175,7 @@ def stream_writer(
     Raises ConfigError, NoSuchTableError, SchemaMismatchError, UnsupportedFeatureError.
     """
     address, query = source_options.TableAddress.of(options), source_options.query_of(options)
-    source_options.flag_of(options, "restart")
+    source_options.flag_of(options, "restart")  # checks the value
     for name, instead in _UNSUPPORTED_OPTIONS.items():
         if name in options or name.replace("_", "") in options:
             raise UnsupportedFeatureError(f'format("hiveacid") has no option {name}: {instead}')

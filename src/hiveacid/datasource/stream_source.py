@@ -114,7 +114,7 @@ def change_schema(options: Mapping[str, str]) -> T.StructType:
         clashes = {CHANGE_TYPE, WRITE_ID}.intersection(name for name, _ in spark_columns(table))
         if clashes:
             raise ConfigError(
-                f"{table.name} has a column {', '.join(sorted(clashes))}: its changes can't be streamed"
+                f"{table.name} has a column {', '.join(sorted(clashes))}, as changes have: rename it to stream changes"
             )
         fields += [T.StructField(CHANGE_TYPE, T.StringType()), T.StructField(WRITE_ID, T.LongType())]
     return T.StructType(fields)
@@ -217,7 +217,7 @@ def stream_reader(options: Mapping[str, str]) -> DataSourceStreamReader:
         reader = UnlimitedReader(options)
         if reader.change_options.max_write_ids or reader.change_options.max_bytes:
             raise ConfigError(
-                "max_..._per_trigger needs a later Spark: this version does not pass the start of a batch"
+                "max_write_ids_per_trigger and max_bytes_per_trigger need Spark 4.2 or later: leave them out here"
             ) from None
         return reader
 

@@ -62,7 +62,7 @@ def _decimal(text: str | None) -> Decimal | None:
         return None
     number = Decimal(text) if len(text) <= _LONGEST_DECIMAL else Decimal("NaN")
     if not number.is_finite() or abs(number.adjusted()) > _LONGEST_DECIMAL:
-        raise WireError("a decimal of the statistics is not a number of a column")
+        raise WireError("a decimal of the statistics is out of range")
     return number
 
 

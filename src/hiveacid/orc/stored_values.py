@@ -60,7 +60,7 @@ def arrow_type(hive: HiveType) -> Any:
             return pa.map_(arrow_type(key), arrow_type(value))
         case Struct(fields):
             return pa.struct([pa.field(field.name, arrow_type(field.type)) for field in fields])
-    raise UnsupportedFeatureError(f"values of {hive} can't be written without Spark")
+    raise UnsupportedFeatureError(f"values of type {hive} can only be read and written through Spark")
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> Any:

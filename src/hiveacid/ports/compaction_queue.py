@@ -62,7 +62,7 @@ class CompactionQueuePort(Protocol):
         next_txn_id: TxnId | None = None,
         worker: str | None = None,
     ) -> None:
-        """Move a job to ready for cleaning, refused, failed, succeeded or aborted, as ``core.transactions.states`` allows.
+        """Move a job to ready for cleaning or to a state in which it has ended, as ``core.transactions.states`` allows.
 
         Raises TransactionStateError for any other transition, or if ``worker`` no longer holds the job.
         """

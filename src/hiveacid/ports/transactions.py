@@ -25,7 +25,7 @@ class TxnKind(StrEnum):
 
 
 class Operation(StrEnum):
-    """Operation on a table or partition, as the store records it (Hive's OpertaionType)."""
+    """Operation on a table or partition, as the store records it (Hive's ``OpertaionType``, spelt so)."""
 
     INSERT = "i"
     UPDATE = "u"
@@ -51,7 +51,7 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True)
 class Written:
-    """A partition (None: the unpartitioned table) that a transaction wrote, and how: feeds conflict detection.
+    """A partition (None: the unpartitioned table) that a transaction wrote, and the operation, from which stores detect conflicts.
 
     ``rows``: by how many rows it grew, for the row counts of a metastore; None: unknown. ``replaced``: these are all
     its rows. Writes that differ only in these two are equal.
@@ -85,8 +85,8 @@ SNAPSHOT_ONLY = Start()
 class Begun:
     """An opened transaction and the parts of its `Start` that the store granted.
 
-    ``lock``: None if no lock was requested. While the lock waits, of the other fields only ``before`` is filled. It holds
-    the write-id lists from before the wait if the store counts conflicts from then.
+    ``lock``: None if no lock was requested. While the lock waits, of the other fields only ``before`` is set. It holds
+    the write-id lists from before the wait, if the store checks conflicts from that moment on.
     """
 
     txn_id: TxnId

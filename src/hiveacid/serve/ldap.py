@@ -15,7 +15,7 @@ _TIMEOUT = 10.0  # seconds
 _MAX_BYTES = 1 << 16  # of an answer
 _SPECIAL = re.compile(r'([,+"\\<>;=#\x00-\x1f])')
 _SUCCESS = 0
-_WRONG = (32, 48, 49)  # no such entry, an entry without a password, a wrong password
+_WRONG_CREDENTIALS = (32, 48, 49)  # no such entry, an entry without a password, a wrong password
 _PORTS = {"ldap": 389, "ldaps": 636}
 
 
@@ -35,7 +35,7 @@ class Ldap:
         try:
             port = parts.port
         except ValueError as error:
-            raise ConfigError(f"{url}: not a port") from error
+            raise ConfigError(f"{url}: the port must be a number from 0 to 65535") from error
         if parts.scheme not in _PORTS or not parts.hostname or parts.path not in ("", "/") or parts.username:
             raise ConfigError(f"{url}: expected ldaps://HOST or ldaps://HOST:PORT")
         if parts.scheme == "ldap" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
@@ -54,6 +54,10 @@ class Ldap:
         """Bind as the user. Raises StoreUnavailableError if the server does not answer as LDAP servers do."""
         if not password:  # an unauthenticated bind would succeed (RFC 4513, 5.1.2)
             return False
+        if (
+            user != user.strip()
+        ):  # a directory ignores the blanks, so it would be a second name of the same person
+            return False
         try:
             with socket.create_connection((self.host, self.port), _TIMEOUT) as plain:
                 plain.settimeout(_TIMEOUT)
@@ -63,16 +67,16 @@ class Ldap:
                     code = _result_code(client)
         except (OSError, ValueError) as error:
             raise StoreUnavailableError(
-                f"the LDAP server {self.host}:{self.port} did not answer: {error}"
+                f"no valid answer from the LDAP server {self.host}:{self.port}: {error}"
             ) from error
-        if code not in (_SUCCESS, *_WRONG):
+        if code not in (_SUCCESS, *_WRONG_CREDENTIALS):
             raise StoreUnavailableError(
                 f"the LDAP server {self.host}:{self.port} refused the bind: result {code}"
             )
         return code == _SUCCESS
 
     def password_fingerprint(self, user: str) -> str:
-        """Return a constant text, because an LDAP server does not announce new passwords."""
+        """Return a constant; of a file of passwords it would be a text that changes with the password."""
         del user
         return ""
 

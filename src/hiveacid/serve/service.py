@@ -76,14 +76,14 @@ class Service:
         }
 
     def answer(self, data: bytes, caller: Caller, send: Callable[[bytes], None]) -> None:
-        """Pass the answer to a message to ``send``. If the handle of a new session cannot be sent, the session is closed.
+        """Carry out the call of a message, and ``send`` the answer. A new session whose handle cannot be sent is closed.
 
         Raises ClientProtocolError for bytes that are not a call, EOFError if the client has gone, and errors of ``send``.
         """
         message = Decoder(data).message()
         call = hs2_structs.CALLS.get(message.method)
         if message.kind != CALL:
-            raise ClientProtocolError("a message that is not a call")
+            raise ClientProtocolError("expected a call, received another kind of message")
         if call is None:
             body = encode_exception(f"the method {message.method} is not offered", _UNKNOWN_METHOD)
             send(encode_message(message.method, EXCEPTION, message.number, body))
@@ -117,7 +117,7 @@ class Service:
         protocol = request.client_protocol if request.client_protocol is not None else -1
         if protocol < hs2_structs.PROTOCOL_V6:
             raise UnsupportedFeatureError(
-                "the client is older than Hive 0.13, whose protocol has no results in columns: use a newer driver"
+                "the client's protocol is older than that of Hive 0.13 and has no results in columns: use a newer driver"
             )
         session = self.sessions.open(caller, request.configuration or {})
         logger.info("session of %s from %s opened", caller.user, caller.host)
@@ -129,14 +129,14 @@ class Service:
         )
 
     def _close_session(self, request: Any, caller: Caller) -> Any:
-        self.sessions.close(self._of_session(request, caller))
+        self.sessions.close(self._find_session(request, caller))
         return _ok()
 
-    def _of_session(self, request: Any, caller: Caller) -> ClientSession:
+    def _find_session(self, request: Any, caller: Caller) -> ClientSession:
         return self.sessions.find(request.sessionHandle, caller)
 
     def _get_info(self, request: Any, caller: Caller) -> Any:
-        self._of_session(request, caller)
+        self._find_session(request, caller)
         kind = request.infoType
         if kind in _LONGEST_NAMES:
             value = hs2_structs.TGetInfoValue(lenValue=_LONGEST_NAMES[kind])
@@ -146,11 +146,11 @@ class Service:
         return hs2_structs.TGetInfoResp(status=SUCCESS, infoValue=value)
 
     def _set_client_info(self, request: Any, caller: Caller) -> Any:
-        self._of_session(request, caller)
+        self._find_session(request, caller)
         return _ok()
 
     def _execute(self, request: Any, caller: Caller) -> Any:
-        session = self._of_session(request, caller)
+        session = self._find_session(request, caller)
         text = (request.statement or "").strip()
 
         def work() -> Result | None:
@@ -167,14 +167,14 @@ class Service:
         operation.expects_result = not _VERBS_WITHOUT_RESULT.match(text)
         running = operation.start(float(request.queryTimeout or 0))
         if not request.runAsync:
-            return self._outcome(session, operation, running, caller)
+            return self._wait_and_answer(session, operation, running, caller)
         operation.done_within(_LONG_POLL)
         return hs2_structs.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
 
-    def _outcome(
+    def _wait_and_answer(
         self, session: ClientSession, operation: Operation, running: Running[Any], caller: Caller
     ) -> Any:
-        """Return the answer to a call that waits for its operation; one that has failed is removed."""
+        """Wait for an operation and return the answer of its call. A failed operation is removed."""
         self._wait(operation, running, caller)
         failure = operation.failure()
         if failure is not None:
@@ -183,10 +183,10 @@ class Service:
         return hs2_structs.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
 
     def _metadata(self, method: str, request: Any, caller: Caller) -> Any:
-        session = self._of_session(request, caller)
+        session = self._find_session(request, caller)
         kind, rows = METADATA_CALLS[method]
         operation = self._register(session, lambda: rows(Metadata(session.spark), request), kind)
-        return self._outcome(session, operation, operation.start(), caller)
+        return self._wait_and_answer(session, operation, operation.start(), caller)
 
     def _register(self, session: ClientSession, work: Callable[[], Result | None], kind: int) -> Operation:
         if len(session.operations) >= MOST_OPERATIONS:

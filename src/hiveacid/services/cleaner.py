@@ -45,7 +45,11 @@ class Cleaner:
         self._overwritten = OverwrittenCleaner(self.context)
 
     def step(self) -> CleaningResult:
-        """Clean everything that is ready. A failed cleaning is tried again after growing pauses."""
+        """Clean everything that is ready.
+
+        A failed cleaning after a compaction is repeated after growing pauses. Other failures are only reported: aborted
+        writes get their next attempt at the search of all tables, overwritten files after the next write.
+        """
         context = self.context
         context.read_leases.sweep()
         removed: list[str] = []
@@ -62,20 +66,21 @@ class Cleaner:
                 removed.extend(work())
             except HiveAcidError as error:
                 errors.append(f"{task}: {error}")
-                logger.warning("cleaning of %s: %s", task, error)
+                logger.warning("cleaning of %s failed: %s", task, error)
 
         self._overwritten.step(attempt)
-        for name in self._tables_with_aborts():
+        for name in self._tables_to_clean():
             attempt(str(name), partial(clean_aborted, context, name))
         return CleaningResult(tuple(removed), tuple(errors))
 
     def _postpone(self, job: Compaction, error: HiveAcidError) -> None:
-        """Schedule the next attempt, or fail the job after ``...retry.maxattempts`` attempts (Hive's rule).
+        """Schedule the next attempt, or fail the job after its last one (Hive's rule).
 
-        The wait starts at ``...retry.retention.time`` and doubles.
+        ``hive.compactor.cleaner.retry.maxattempts`` limits the attempts. The wait starts at
+        ``hive.compactor.cleaner.retry.retention.time`` and doubles.
         """
         settings, store = self.context.settings, self.context.store
-        logger.warning("cleaning after compaction %s: %s", job.id, error)
+        logger.warning("cleaning after compaction %s failed: %s", job.id, error)
         try:
             if job.cleanings + 1 >= settings.get(setting_definitions.CLEANER_MAX_RETRIES):
                 store.end_compaction(job.id, CompactionState.FAILED, str(error)[:500])
@@ -85,7 +90,7 @@ class Cleaner:
         except CompactionError:  # dropped with its table
             logger.debug("compaction %s is gone", job.id)
 
-    def _tables_with_aborts(self) -> list[TableName]:
+    def _tables_to_clean(self) -> list[TableName]:
         """Return tables with transactions aborted since the last turn; every ten minutes, all tables."""
         store = self.context.store
         now = store.now()

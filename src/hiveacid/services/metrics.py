@@ -55,7 +55,9 @@ def store_metrics(figures: StoreRows) -> Iterator[Metric]:
     yield from _transactions(figures)
     locks = [lock.acquired_at for lock in figures.locks]
     yield _gauge("num_locks", "Locks, held and waiting.", len(figures.locks))
-    yield _gauge("oldest_lock_age_in_sec", "Age of the oldest lock.", _age(figures.now, locks))
+    yield _gauge(
+        "oldest_lock_age_in_sec", "Time since the oldest held lock was acquired.", _age(figures.now, locks)
+    )
     for kind in ("initiator", "worker"):
         alive = [service for service in figures.services if service.kind == kind]
         versions = {service.version for service in alive}
@@ -155,7 +157,7 @@ def _transactions(figures: StoreRows) -> Iterator[Metric]:
     many = sum(count > MANY_ABORTS for count in by_table.values())
     yield _gauge(
         "tables_with_x_aborted_transactions",
-        f"Tables with more than {MANY_ABORTS} aborted transactions.",
+        f"Tables with more than {MANY_ABORTS} aborted writes; each partition of a transaction counts.",
         many,
     )
 

@@ -1,8 +1,8 @@
 """File systems of ``pyarrow.fs`` behind the storage port: S3, Google Cloud Storage, Azure, HDFS.
 
-Object stores have neither renames nor directories, and nothing here needs them. A file appears under its name after its
-last byte, and readers ignore a directory until its write id commits. A process that dies while it writes leaves no file.
-In S3 it leaves the parts of an unfinished upload, which a lifecycle rule of the bucket can delete.
+A file appears under its name after its last byte, and readers ignore a directory until its write id commits. Object
+stores have no renames, and need none: a process that dies while it writes leaves no file. On HDFS a file gets its name by
+a rename, and such a process leaves a hidden one. In S3 it leaves the parts of an unfinished upload, which a lifecycle rule of the bucket can delete.
 """
 
 from __future__ import annotations

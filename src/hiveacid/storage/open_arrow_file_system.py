@@ -1,6 +1,6 @@
-"""Opening of Arrow's file systems with the Hadoop settings that Spark uses for the same paths.
+"""Opening of Arrow's file systems, for S3 and Azure with the Hadoop settings that Spark uses for the same paths.
 
-Credentials come from those settings. Without them, Arrow looks where the stores' own tools look (``AWS_…`` variables,
+Credentials come from these settings. Without them, Arrow looks where the stores' own tools look (``AWS_…`` variables,
 profiles, machine roles, Google's default credentials). Credentials are never logged.
 """
 
@@ -39,13 +39,13 @@ def open_arrow(uri: StorageUri, lookup: Lookup) -> ArrowFileSystem:
     """Open the file system of a URI. Raises UnsupportedFeatureError, StorageError."""
     try:
         if uri.scheme in S3:
-            return ArrowFileSystem(_s3(uri.authority, lookup), in_bucket)
+            return ArrowFileSystem(_s3(uri.authority, lookup), bucket_and_key)
         if uri.scheme == "gs":
             from pyarrow.fs import GcsFileSystem  # noqa: PLC0415 - Arrow only when it is needed
 
-            return ArrowFileSystem(GcsFileSystem(), in_bucket)
+            return ArrowFileSystem(GcsFileSystem(), bucket_and_key)
         if uri.scheme in ("abfs", "abfss"):
-            return ArrowFileSystem(_azure(uri, lookup), in_bucket)
+            return ArrowFileSystem(_azure(uri, lookup), bucket_and_key)
         if uri.scheme in ("hdfs", "viewfs"):
             return ArrowFileSystem(_hadoop(uri), path_only, renames=True)
     except ImportError as error:
@@ -59,7 +59,7 @@ def open_arrow(uri: StorageUri, lookup: Lookup) -> ArrowFileSystem:
     )
 
 
-def in_bucket(path: str) -> str:
+def bucket_and_key(path: str) -> str:
     """Return ``bucket/key`` of an object store's URI (Azure: container and path, without the account)."""
     uri = parse_uri(path)
     return f"{uri.authority.partition('@')[0]}{uri.path}"

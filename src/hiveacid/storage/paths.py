@@ -33,7 +33,7 @@ class StorageUri:
 
 
 def is_local(path: str) -> bool:
-    """Tell whether a path or URI lies on a local disk."""
+    """Tell whether a path or URI is in this machine's file tree; it may still be on a network mount."""
     return path.startswith("/") or bool(_FILE.match(path)) or not _SCHEME.match(path)
 
 

@@ -27,8 +27,8 @@ from hiveacid.storage.directory_stamps import is_on_local_disk
 
 _THREADS, _LOCAL_THREADS = 16, 4
 _CHUNK, _CHUNKS_IN_POOL = 100, 10
-_WAITS_EACH = 0.5
-"""Waits for an item on average that make a second thread worthwhile: an item that is not in memory takes at least one."""
+_WORTHWHILE_WAITS = 0.5
+"""Mean number of blocking waits of an item from which threads help. An item that is read from disk waits at least once."""
 _COPYING = "._COPYING_"
 """Suffix of files that ``hdfs dfs -put`` is still copying; Spark ignores them."""
 
@@ -130,13 +130,13 @@ def map_in_threads(work: Callable[[Item], T], items: Sequence[Item], place: str)
 def _map_on_local_disk(work: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
     """Return the results of very many items; other threads help only while this one waits for the disk.
 
-    Each system call hands Python's lock to another thread. Where all is in memory, two threads need more time than one.
+    Each system call hands the GIL to another thread. Where all is in memory, two threads need more time than one.
     """
     results: list[T] = []
     while len(results) < len(items):
         start, waits = len(results), _count_waits()
         results += [work(item) for item in items[start : start + _CHUNK]]
-        if _count_waits() - waits > _CHUNK * _WAITS_EACH:
+        if _count_waits() - waits > _CHUNK * _WORTHWHILE_WAITS:
             start = len(results)
             results += _map_in_pool(work, items[start : start + _CHUNKS_IN_POOL * _CHUNK], _LOCAL_THREADS)
     return results

@@ -146,7 +146,7 @@ def seed(high_watermark: WriteId, aborted: Iterable[WriteId]) -> tuple[WriteId, 
 def seedable(high_watermark: int) -> None:
     """Raise ConfigError for an id so high that later ids would exceed the range."""
     if high_watermark > LAST_SEED:
-        msg = f"id {high_watermark} cannot be taken over: the highest id that a store counts on from is {LAST_SEED}"
+        msg = f"id {high_watermark} cannot be adopted: the highest id that a store counts on from is {LAST_SEED}"
         raise ConfigError(msg)
 
 

@@ -85,7 +85,7 @@ def partition_texts(values: Any, column: Column) -> Any:
     for text in pc.unique(texts).to_pylist():
         if text is not None and not is_canonical(text, column.type):
             raise UnsupportedFeatureError(
-                f"partition column {column.name}: {text} as {column.type} has another text in Hive; insert it by Spark"
+                f"partition column {column.name}: Hive writes the {column.type} {text} differently; insert these rows by Spark"
             )
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 

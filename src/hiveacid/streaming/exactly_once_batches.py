@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StreamingQueryWriter:
-    """A query that writes through a connection, made by `register`. ``first``: this run has not registered before."""
+    """Registered writer of one run of a streaming query. ``first``: this run had not registered before."""
 
     connection: Connection
     progress: StreamProgress

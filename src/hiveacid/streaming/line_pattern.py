@@ -50,8 +50,8 @@ class LinePattern:
             wrong = [name for name in names if name not in columns]
             if wrong or expression.groups != len(names) or len(set(names)) != len(names):
                 raise ConfigError(
-                    f"name every group after a column ({', '.join(columns)}), each once"
-                    + (f", not {wrong[0]}" if wrong else "")
+                    f"each group must have the name of a different column ({', '.join(columns)})"
+                    + (f"; {wrong[0]} is none" if wrong else "")
                 )
         parser = cls(rf"\A(?:{pattern})\z", groups, names, tuple(columns))
         try:

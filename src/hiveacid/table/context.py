@@ -61,6 +61,11 @@ class StoreContext:
             self.transactions.heartbeats.close()
             self.store.close()
 
+    def require_open(self) -> None:
+        """Raise TransactionStateError once the warehouse is closed."""
+        if self.closed:
+            raise errors.TransactionStateError("the warehouse is closed: hiveacid.open(...) opens it again")
+
     def resolve(self, name: str | TableName) -> TableName:
         """Return a full name; a name without a database is in the current one."""
         if isinstance(name, TableName):

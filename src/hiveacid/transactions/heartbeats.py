@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _LONGEST_TURN = 10.0
 _ABORTED = "was aborted (timed out, or by ABORT TRANSACTIONS)"
 _MISSING = "is not known to the store any more"
-# Another process may abort silent transactions by its own hive.txn.timeout: half of Hive's default is safe from 300 s on.
+# Another process may abort silent transactions by its own hive.txn.timeout; this is safe if that has at least 300 s.
 _LONGEST_INTERVAL = 150.0
 _OWNER_THREAD: ContextVar[int | None] = ContextVar("hiveacid_owner_thread", default=None)
 _BEATS_PER_TIMEOUT = 3  # if the store has a time-out of its own: one lost heartbeat is no harm
@@ -97,7 +97,7 @@ class Heartbeats:
     def tracked(self, thread: int | None = None) -> frozenset[TxnId]:
         """Return the transactions that get heartbeats; with ``thread`` (an ident), only those that this thread owns."""
         with self._lock:
-            return frozenset(txn_id for txn_id, began in self._open.items() if thread in (None, began))
+            return frozenset(txn_id for txn_id, owner in self._open.items() if thread in (None, owner))
 
     def on_commit(self, tell: Callable[[], None]) -> None:
         """Call ``tell`` whenever a transaction that wrote has committed."""
@@ -180,6 +180,8 @@ def _run_safely(action: Callable[[], object]) -> bool:
         action()
     except Exception as error:
         unknown = not isinstance(error, HiveAcidError)
-        logger.warning("a turn of the heartbeat failed; trying again: %s", error, exc_info=unknown)
+        logger.warning(
+            "background work for transactions failed and will be repeated: %s", error, exc_info=unknown
+        )
         return False
     return True

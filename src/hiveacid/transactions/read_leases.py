@@ -62,14 +62,14 @@ class ReadLeases:
         with self._lock:
             if self._held:
                 newest, holders = self._held[-1]
-                if not newest.ended and self._is_present(newest):
+                if not newest.ended and self._is_newest_snapshot(newest):
                     holders.append(pin)
                     return newest
             txn = self._transactions.begin(settings, TxnKind.READ_ONLY, start=SNAPSHOT_ONLY)
             self._held.append((txn, [pin]))
             return txn
 
-    def _is_present(self, txn: Transaction) -> bool:
+    def _is_newest_snapshot(self, txn: Transaction) -> bool:
         try:
             snapshot = txn.snapshot()
         except TransactionError:  # aborted by time-out or ABORT TRANSACTIONS: only its own holders fail
@@ -87,7 +87,7 @@ class ReadLeases:
             return any(txn_held is txn for txn_held, _ in self._held)
 
     def txn_ids(self) -> frozenset[TxnId]:
-        """Return the read transactions, which statements of several threads may share."""
+        """Return the ids of the leased read transactions, which statements of several threads may share."""
         with self._lock:
             return frozenset(txn.txn_id for txn, _ in self._held)
 

@@ -1,6 +1,6 @@
 """A transaction as its owner sees it: snapshot, locks, write ids, statements, commit or abort.
 
-Files are written first and the store commits last: no reader sees the write id before `Transaction.commit` returns.
+Files are written first and the store commits last: no reader sees the write id before that.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class Transaction(Displayed):
     explicit: bool = False
     ended: bool = False
     failed: str | None = None
-    guard: Transaction | None = None  # the transaction that holds this one's locks; it ends with this one
+    guard: Transaction | None = (
+        None  # an older one that waited for the locks and still holds them; ends with this one
+    )
     warned: set[TableName] = field(default_factory=set)
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
@@ -83,7 +85,7 @@ class Transaction(Displayed):
     _on_commit: list[Callable[[], None]] = field(default_factory=list)
 
     def lock(self, components: Sequence[LockComponent], *, zero_wait: bool = False) -> None:
-        """Take locks. Waits as ``hive.lock.*`` say; ``zero_wait``: does not wait. Raises LockTimeoutError.
+        """Take locks; wait for them as long as ``hive.lock.*`` allow. ``zero_wait``: not at all. Raises LockTimeoutError.
 
         A failed call leaves no request in the queue. Locks that the transaction holds are not requested again: the second
         request would queue behind transactions that wait for the first.
@@ -97,7 +99,7 @@ class Transaction(Displayed):
         answer = self.store.lock(self.txn_id, uncovered, zero_wait=zero_wait)
         if answer.state is LockState.NOT_ACQUIRED:
             raise errors.LockTimeoutError(
-                f"no lock on {_format_resources(uncovered)}, which is not waited for; blocked by {answer.blocked_by}"
+                f"{_format_resources(uncovered)}: locked ({answer.blocked_by}), and this statement does not wait for locks"
             )
         self._write_ids.update(answer.allocated)
         self.wait_for(answer, uncovered)
@@ -407,7 +409,7 @@ class Transactions:
 
         The store would report a conflict with the transaction waited for, although a snapshot taken now contains its
         rows. The new transaction begins after that commit. The first one stays open and keeps its locks, so that no
-        other waiter gets between them. (Hive opens another one as well, and queues for its locks anew: ``Driver``, HIVE-24211.)
+        other waiter gets between them. (Hive opens another one as well, but requests the locks again: ``Driver``, HIVE-24211.)
         """
         now = self.store.valid_write_ids(self.store.valid_txns(), tuple(begun.before))
         if not any(_has_new_commits(now[name], before) for name, before in begun.before.items()):

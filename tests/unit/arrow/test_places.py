@@ -100,6 +100,8 @@ def test_an_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_missing_store_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there is no store at .*new b.db"):
         open_warehouse(str(tmp_path), store=f"sqlite:///{tmp_path}/new b.db")
+    with pytest.raises(ConfigError, match="there is no warehouse at"):
+        Connection("t", warehouse=str(tmp_path))
     assert not list(tmp_path.iterdir())
 
 

@@ -66,7 +66,7 @@ def test_a_table_that_comes_from_elsewhere_is_left_to_who_moves_it(
 ) -> None:
     old, new = stores
     new.create_table(table(f"{tmp_path}/other", **{MIGRATION.name: "a third store"}))
-    with pytest.raises(AlreadyExistsError, match="on its way from or to a third store"):
+    with pytest.raises(AlreadyExistsError, match="part of a migration from or to a third store"):
         migration(old, new).move(NAME)
     found = new.get_table(NAME)
     assert found is not None

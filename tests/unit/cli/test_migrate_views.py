@@ -73,16 +73,16 @@ def test_views_go_when_all_that_they_read_is_there(stores: Stores) -> None:
     assert stores.new.list_views("default") == ()
     done = stores.migrate("t")
     assert (done.stdout, done.stderr) == (dry.stdout, dry.stderr)
-    assert "default.other: a view, which stays (it reads default.u, which is not in sqlite" in done.stderr
-    assert "default.nobody: a view, which stays (it reads default.gone" in done.stderr
-    assert "default.feed: a view, which stays (it calls a function for changes)" in done.stderr
+    assert "view default.other was not moved: it reads default.u, which is not in sqlite" in done.stderr
+    assert "view default.nobody was not moved: it reads default.gone" in done.stderr
+    assert "view default.feed was not moved: it calls a change-feed function" in done.stderr
     assert [stores.new.get_view(one.name) for one in (below, above)] == [below, above]
     assert stores.old.list_views("default") == ("feed", "nobody", "other")
     assert moved(stores.migrate("--all")) == ["default.other"]
     assert [stores.new.get_view(other.name), stores.old.get_view(nobody.name)] == [other, nobody]
     assert stores.old.get_view(feed.name) == feed
     again = stores.migrate("--all")  # no table is left
-    assert (moved(again), "default.nobody: a view" in again.stderr) == ([], True)
+    assert (moved(again), "view default.nobody was not moved" in again.stderr) == ([], True)
 
 
 def test_a_view_that_is_in_both_stores(stores: Stores) -> None:

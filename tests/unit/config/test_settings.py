@@ -72,6 +72,14 @@ def test_a_bare_number_has_the_unit_of_its_setting() -> None:
     ) == pytest.approx(3_600.0)
 
 
+def test_only_the_age_of_aborted_transactions_may_be_negative() -> None:
+    """As in Hive, a negative age turns this trigger of compactions off."""
+    name = "hive.compactor.aborted.txn.time.threshold"
+    assert Settings.of({name: "-1h"}).get(setting_definitions.ABORTED_TXN_TIME_THRESHOLD) == -3_600.0
+    with pytest.raises(ConfigError, match=r"hive\.txn\.timeout: expected a duration"):
+        Settings.of({"hive.txn.timeout": "-1h"})
+
+
 @pytest.mark.parametrize(
     ("text", "size"), [("67108864", 67_108_864), ("64mb", 67_108_864), ("1 GB", 1 << 30), ("3k", 3072)]
 )

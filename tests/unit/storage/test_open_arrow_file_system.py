@@ -7,7 +7,7 @@ import pytest
 from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.open_arrow_file_system import in_bucket, open_arrow, path_only, s3_options
+from hiveacid.storage.open_arrow_file_system import bucket_and_key, open_arrow, path_only, s3_options
 from hiveacid.storage.paths import parse_uri
 
 KEYS = {"fs.s3a.access.key": "a", "fs.s3a.secret.key": "s"}
@@ -83,8 +83,8 @@ def test_an_encryption_that_arrow_cannot_ask_for_is_refused_without_telling_its_
 
 
 def test_paths_lose_what_the_opened_file_system_knows() -> None:
-    assert in_bucket("s3a://lake/a b/%41") == "lake/a b/%41"
-    assert in_bucket("abfss://box@acc.dfs.core.windows.net/x") == "box/x"
+    assert bucket_and_key("s3a://lake/a b/%41") == "lake/a b/%41"
+    assert bucket_and_key("abfss://box@acc.dfs.core.windows.net/x") == "box/x"
     assert path_only("hdfs://host:8020/x/y") == "/x/y"
     assert path_only("hdfs://host:8020") == "/"
 

@@ -61,7 +61,10 @@ class Shell:
                 return
 
     def run_lines(self, lines: Iterator[str | None]) -> None:
-        """Run single lines. None (Ctrl-C) discards the current statement. From a pipe, the first error ends the run."""
+        """Run single lines. None (Ctrl-C) discards the current statement.
+
+        From a pipe, the first error ends the run unless ``keep_going`` is set.
+        """
         entries = Entries()
         for line in lines:
             if line is None:
@@ -80,7 +83,9 @@ class Shell:
         """Run entries; return False if the shell must end."""
         for entry in entries:
             try:
-                if not (self._command(entry) if entry.is_command else self._statement(entry)):
+                if not entry.is_command:
+                    self._statement(entry)
+                elif not self._command(entry):
                     return False
             except Exception as error:
                 if not is_expected(error):
@@ -109,7 +114,7 @@ class Shell:
             self._statement(Entry(result.statement, 1))
         return not result.ends
 
-    def _statement(self, entry: Entry) -> bool:
+    def _statement(self, entry: Entry) -> None:
         started = time.monotonic()
         progress = ProgressLine(
             self.session.context.facts, self.screen.raw, enabled=self.screen.shows_progress
@@ -126,7 +131,6 @@ class Shell:
                 if not self.screen.interactive:
                     raise
         self._footer(result, seconds)
-        return True
 
     def _result(self, entry: Entry) -> Result | None:
         """Run a statement in the runner's thread, which also prints formats other than tables."""

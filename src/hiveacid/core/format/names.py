@@ -143,7 +143,7 @@ def parse_number(text: str, highest: int = LAST_ID) -> int | None:
 def _id(text: str, name: str, highest: int = LAST_ID) -> int:
     number = parse_number(text, highest)
     if number is None:
-        msg = f"the number {text[:40]} is above {highest}, the highest that can be; move the directory away"
+        msg = f"the number {text[:40]} is outside the valid range (at most {highest}): move this directory out of the table"
         raise BadDirectoryNameError(msg, path=name)
     return number
 

@@ -2,7 +2,7 @@
 
 ALTER TABLE adds, renames, moves and widens columns, and does not change the files. Hive 4 and Trino match the columns
 of ORC files by position, Hive 3 by name (without case). All of them match fields of nested structs by name
-(``SchemaEvolution``, whose positional levels end at the row). Files of Hive 2 and older have no names (``_col0``,
+(``SchemaEvolution`` matches by position only at the top level). Files of Hive 2 and older have no names (``_col0``,
 ``_col1`` …) and are matched by position. ORC converts the values, as in Hive. A conversion that gives different
 results in different versions of Hive is an error.
 """
@@ -161,7 +161,7 @@ def _request(have: hive_types.HiveType, want: hive_types.HiveType) -> _Request:
             )
         case hive_types.Struct(), hive_types.Struct():
             return _request_struct(have, want)
-    return _Request(want, problem="neither is made of the other")
+    return _Request(want, problem="a nested type cannot be read as another kind of type")
 
 
 def _request_struct(have: hive_types.Struct, want: hive_types.Struct) -> _Request:
@@ -177,13 +177,15 @@ def _request_struct(have: hive_types.Struct, want: hive_types.Struct) -> _Reques
         fields.append(hive_types.Field(stored.name, requested.type))
         cut, problem = cut or requested.cut, problem or requested.problem
     if any("`" in field.name for field in (*fields, *have.fields)):
-        problem = "a field's name holds a back-quote, and Spark cannot ask for it"
+        problem = "a field name contains a back-quote, which Spark cannot read"
     return _Request(hive_types.Struct(tuple(fields)), cut, problem)
 
 
 def _request_primitive(have: hive_types.Primitive, want: hive_types.Primitive) -> _Request:
     if not _is_convertible(have.name, want.name):
-        return _Request(want, problem="ORC turns none into the other, or Hive's versions do so differently")
+        return _Request(
+            want, problem="ORC cannot convert these types, or versions of Hive convert them differently"
+        )
     bounded = have.name in ("varchar", "char") and want.args and have.args[0] <= want.args[0]
     return _Request(want, cut=want.name == "varchar" and not bounded)
 

@@ -254,7 +254,7 @@ class _Classifier:
 
     def _acid_directory(self, path: str, name: layout.BaseName | layout.DeltaName) -> _Classification:
         if int(name.visibility_txn_id) in self.snapshot.uncommitted_at_adoption:
-            return ItemState.ABORTED, _not_committed(name) + " when the table was taken over"
+            return ItemState.ABORTED, _not_committed(name) + " when the table was adopted"
         if self.state is None:
             return self._unreadable()
         if path in self.used:

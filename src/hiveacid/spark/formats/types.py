@@ -115,7 +115,7 @@ def hive_type_name(spark: T.DataType, column: str) -> str:
 
 
 def assignment_cast(value: Expression, have: T.DataType, column: Column) -> Expression:
-    """Cast a value to a column as Python's operations, UPDATE and MERGE do: fields of structs are matched by name."""
+    """Cast a value to a column as the Python API, UPDATE and MERGE do: fields of structs are matched by name."""
     return store_cast(value, have, parse_type(column.type), column.name, by_name=True)
 
 
@@ -190,7 +190,7 @@ def _field_pairs(
 def _strict_cast(
     value: Expression, have: T.DataType, target: T.DataType, want: HiveType, column: str, *, by_name: bool
 ) -> Expression:
-    if isinstance(target, T.StringType) or _is_widening(have, target):
+    if isinstance(target, T.StringType) or _never_fails(have, target):
         return cast(value, target)
     if isinstance(target, (T.StructType, T.ArrayType, T.MapType)):
         return _strict_nested(as_column(value), have, want, column, by_name=by_name)
@@ -248,10 +248,12 @@ def _strict_nested(
 
 
 DATA_ERROR = "[HIVEACID_DATA] "
+"""Beginning of the messages of ``raise_error`` that ``error_translation`` turns into DataError."""
 _ORDER = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
-def _is_widening(have: T.DataType, target: T.DataType) -> bool:
+def _never_fails(have: T.DataType, target: T.DataType) -> bool:
+    """Tell whether a plain cast accepts every value, even if it drops digits or the time of day."""
     if type(have) in _ORDER and type(target) in _ORDER:
         return _ORDER.index(type(have)) <= _ORDER.index(type(target))
     if isinstance(target, T.DoubleType):

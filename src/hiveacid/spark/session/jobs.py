@@ -90,7 +90,7 @@ class Progress:
 
 
 def progress(facts: SparkFacts) -> Progress:
-    """Return the progress of the session's running stages. Classic only."""
+    """Return the progress of all running stages of the SparkContext, whatever session runs them. Not for Spark Connect."""
     tracker = facts.spark.sparkContext.statusTracker()
     infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     stages = [stage for stage in infos if stage is not None]

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats.types import hive_type_name
+from hiveacid.spark.formats.types import DATA_ERROR, hive_type_name
 
 OP = "__hiveacid_op"
 """Column: `UPSERT` or `DELETE`."""
@@ -100,4 +100,4 @@ def _as_text(name: str) -> SparkColumn:
 
 
 def _error(*message: SparkColumn) -> SparkColumn:
-    return F.raise_error(F.concat(F.lit("[HIVEACID_DATA] "), *message)).cast("string")
+    return F.raise_error(F.concat(F.lit(DATA_ERROR), *message)).cast("string")

@@ -1,7 +1,7 @@
 """Narrow a large MERGE target by the keys of the source before the join.
 
-A join that keeps source rows without a match cannot broadcast the source, because Spark's broadcast joins keep the
-other side. It would shuffle the whole target. Instead, the source is computed once and cached. Its keys then filter
+An outer join cannot broadcast the side whose unmatched rows it keeps. A MERGE that inserts keeps those of the source, so
+Spark would shuffle the whole target. Instead, the source is computed once and cached. Its keys then filter
 the target, by push-down and by a semi join, and the remaining rows join like any small table.
 """
 
@@ -32,9 +32,9 @@ class NarrowedSource:
 
 
 def can_narrow(plan: MergePlan) -> bool:
-    """Tell whether target rows without a match do not matter, and all expressions are texts that show their columns.
+    """Tell whether unmatched target rows stay as they are, and all expressions are texts with visible column names.
 
-    A column of a DataFrame (``source["id"]``) may not belong to the computed source.
+    A column of a DataFrame (``source["id"]``) might refer to the source before it was computed.
     """
     by_text = all(shows_columns(expression) for expression in plan.expressions())
     return by_text and not any(clause.when is MatchKind.TARGET_ONLY for clause in plan.clauses)
@@ -54,7 +54,7 @@ def narrow_source(plan: MergePlan, target: DataFrame, computed: DataFrame) -> Na
 
 
 def equal_columns(plan: MergePlan, target: DataFrame, source: DataFrame) -> list[EqualColumns]:
-    """Return the pairs of columns that are equal in every match. The source's names are unique in it."""
+    """Return the pairs of columns that are equal in every match, without source names that occur twice."""
     pairs = _equal_columns(plan.joined(target, source))
     return [pair for pair in pairs if _is_unique_name(source, pair.source)]
 

@@ -58,7 +58,7 @@ class FinalNames:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def finish(self, source: str, target: str, start: int, tail: bytes) -> None:
-        """Replace a file's bytes from ``start`` on by ``tail`` and name it ``target``. Raises StorageError."""
+        """Give a file a new tail and its final name. Old bytes after ``start`` may remain before it. Raises StorageError."""
         if self.fs.replaces_tail_in_place(target):
             self.fs.replace_tail(source, start, tail)
             self.fs.move_file(source, target)
@@ -141,10 +141,10 @@ def publish_acid(
     *,
     keep_empty: bool = False,
 ) -> PublishedFiles:
-    """Nest each file's footer, move it to ``bucket_NNNNN`` and mark its directory; empty files are dropped.
+    """Nest each file's footer, move the file to ``bucket_NNNNN`` and mark its directory; empty files are dropped.
 
-    Raises BadFileError when rows of a file are out of order or two files claim one bucket, StorageError (before any file
-    is moved) when the tasks have reported another number of rows.
+    Raises BadFileError if a file's rows are out of order, have wrong events or belong to several buckets. Raises
+    StorageError if a file of that name exists, and, before any file is moved, if the tasks reported other row counts.
     """
     final = FinalNames(fs)
     tails = _read_tails(fs, files, reported)
@@ -202,12 +202,12 @@ def publish_flat(
     """
     numbered = dict(_number_files(files))
     final = FinalNames(fs)
-    tails = _read_tails(fs, files, reported) if footers_have_row_counts(table) else {}
+    tails = _read_tails(fs, files, reported) if reads_footers(table) else {}
 
     def publish_file(file: StagedFile) -> _PublishedFile | None:
         directory = directory_of(file.kind, file.values)
         target = f"{directory}/{name_of(numbered[file], file)}"
-        if not footers_have_row_counts(table):
+        if not reads_footers(table):
             fs.move_file(file.path, target)
             return file, 0, target
         tail = tails[file]
@@ -248,12 +248,12 @@ def _publish_all(
 
 
 def count_rows(facts: SparkFacts, table: TableDefinition, files: Sequence[StagedFile]) -> int:
-    """Count the rows of staged text, Avro and Parquet files by a Spark job; of Parquet Spark reads the footers only."""
+    """Count the rows of staged text, Avro and Parquet files in a Spark job, which reads only the footers of Parquet."""
     if not files:
         return 0
     return flat.read(facts, table, escape_globs(spark_path(file.path) for file in files), STRICT_READ).count()
 
 
-def footers_have_row_counts(table: TableDefinition) -> bool:
-    """Tell whether footers give the row counts (ORC)."""
+def reads_footers(table: TableDefinition) -> bool:
+    """Tell whether this process reads and rewrites the footers of the files (ORC only)."""
     return table.storage.input_format.endswith("OrcInputFormat")

@@ -28,7 +28,7 @@ try:
     from sqlglot.errors import ParseError as SqlglotParseError
 except ModuleNotFoundError as error:
     raise ConfigError(
-        "the tables of a query are found by sqlglot where Spark's own parser is out of reach: "
+        "sqlglot is not installed; without Spark's own parser (Spark Connect) it finds the tables of a query: "
         "pip install 'hiveacid[connect]'"
     ) from error
 
@@ -36,7 +36,7 @@ _DIALECT = "spark"
 
 
 def find_mentions_and_travel(piece: Slice, before: str = "") -> list[Relation]:
-    """Return the tables of a piece; clauses of time travel are cut out before and added afterwards.
+    """Return the tables of a piece, with clauses of time travel, which are hidden from sqlglot.
 
     ``before``, and the errors, as for `find_table_mentions`.
     """
@@ -90,13 +90,13 @@ def _parse(text: str, offset: int) -> exp.Expr:
         line, column = details.get("line"), details.get("col")
         if line == 1 and column is not None:
             column = max(1, column - offset)
-        message = f"query not understood: {details.get('description') or error}"
+        message = f"sqlglot cannot parse the query: {details.get('description') or error}"
         raise ParseError(message, line=line, column=column) from error
     except Exception as error:  # a parser fed with anything may fail in any way (RecursionError, TokenError)
-        message = f"query not understood: {type(error).__name__}"
+        message = f"sqlglot cannot parse the query: {type(error).__name__}"
         raise ParseError(message) from error
     if tree.find(exp.Command) is not None:
-        message = "query not understood"
+        message = "sqlglot cannot parse the query"
         raise ParseError(message)
     return tree
 
@@ -134,7 +134,7 @@ def _relation(text: str, table: exp.Table, tokens: Sequence[Token]) -> list[Rela
     following = [token for token in tokens if token.start >= start] if start is not None else []
     if not following or following[0].start != start or end is None:
         line, column = position(text, start or 0)
-        message = f"the place of table {table.sql(dialect=_DIALECT)} is not clear"
+        message = f"the name of table {table.sql(dialect=_DIALECT)} cannot be found in the text: write it plainly or in back-quotes"
         raise ParseError(message, line=line, column=column)
     parts = tuple(name.name.lower() for name in names)
     has_alias, end = bool(table.alias), end + 1

@@ -30,7 +30,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double",
 
 
 def drop_partitions(execution: ExecutionContext, statement: definitions.DropPartitions) -> None:
-    """ALTER TABLE DROP PARTITION. Each specification may match several partitions; one without a match is an error."""
+    """ALTER TABLE DROP PARTITION. Each specification must match a partition, unless IF EXISTS is given."""
     context = execution.context
     name = execution.find(statement.table)
     table = context.require(name)
@@ -38,7 +38,7 @@ def drop_partitions(execution: ExecutionContext, statement: definitions.DropPart
 
     def choose(partitions: Sequence[Partition]) -> Sequence[Partition]:
         if not statement.if_exists and not all(any(map(matches, partitions)) for matches in matchers):
-            return []
+            return []  # which raises NoSuchPartitionError
         return [partition for partition in partitions if any(matches(partition) for matches in matchers)]
 
     tables.drop_partitions(context, name, choose, if_exists=statement.if_exists)

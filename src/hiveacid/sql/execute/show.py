@@ -148,7 +148,7 @@ def conf(execution: ExecutionContext, statement: queries.ShowConf) -> DataFrame:
     """SHOW CONF: a setting's default, type and meaning."""
     setting = REGISTRY.get(statement.key)
     if setting is None:
-        raise ConfigError(f"{statement.key} is not a setting; hiveacid knows those of docs/settings.md")
+        raise ConfigError(f"{statement.key} is not a setting: SET -v lists the settings")
     rows = [(setting.default, setting.kind, setting.doc)]
     return string_rows(execution.context.facts, ("default", "type", "desc"), rows)
 

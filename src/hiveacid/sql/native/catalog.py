@@ -14,11 +14,11 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.native.shared_gateway import NativeConnection, mirror_databases
+from hiveacid.sql.statements.values import SPARK_CATALOG
 from hiveacid.table.acid_table import cache_table
 from hiveacid.table.read.cached_tables import CachedTables
 
 T = TypeVar("T")
-SPARK_CATALOG = "spark_catalog"
 
 
 class CatalogSession(Protocol):
@@ -32,7 +32,7 @@ class CatalogSession(Protocol):
         """Return the hiveacid table or view that a name refers to."""
 
     def resolved_by_spark(self, name: str) -> AbstractContextManager[None]:
-        """Make Spark read a name as that of a database or a view."""
+        """Let Spark resolve a name (of a database, view or function), even if a hiveacid table has it."""
 
 
 class NativeCatalog(Catalog):
@@ -105,7 +105,7 @@ class NativeCatalog(Catalog):
         return self._of_database(dbName, lambda: super(NativeCatalog, self).databaseExists(dbName))
 
     def cacheTable(self, tableName: str, storageLevel: StorageLevel | None = None) -> None:  # noqa: N802, N803
-        """Cache a table at its next use. Reads of a hiveacid table always see its present rows, which replace older ones."""
+        """Cache a table at its next use. If a hiveacid table has changed, the next read replaces the cached rows."""
         ours = self._find(tableName)
         if ours is not None:
             cache_table(self._native.acid.context, ours, storageLevel)
@@ -113,7 +113,7 @@ class NativeCatalog(Catalog):
         super().cacheTable(tableName, *(() if storageLevel is None else (storageLevel,)))
 
     def isCached(self, tableName: str) -> bool:  # noqa: N802, N803
-        """Tell whether a table is cached: a hiveacid table, in this session."""
+        """Tell whether a table is cached, a hiveacid table by this session."""
         ours = self._find(tableName)
         return super().isCached(tableName) if ours is None else self._cached_tables.is_cached(ours)
 
@@ -135,17 +135,17 @@ class NativeCatalog(Catalog):
         return self._native.acid.context.cached_tables
 
     def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803
-        """Let later reads of a table see its present rows. Reads of hiveacid tables always do."""
+        """Let later reads of a table see its current rows. Reads of hiveacid tables always do."""
         if self._find(tableName) is None:
             super().refreshTable(tableName)
 
     def functionExists(self, functionName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803
-        """Tell whether a function exists, which may have the name of a table."""
+        """Tell whether a function exists, even if a hiveacid table has its name."""
         with self._native.resolved_by_spark(functionName):
             return super().functionExists(functionName, dbName)
 
     def getFunction(self, functionName: str) -> Function:  # noqa: N802, N803
-        """Return a function, which may have the name of a table."""
+        """Return a function, even if a hiveacid table has its name."""
         with self._native.resolved_by_spark(functionName):
             return super().getFunction(functionName)
 

@@ -28,7 +28,7 @@ from hiveacid.table.read.scan import scan_locations
 from hiveacid.transactions.transaction import Transaction
 
 T = TypeVar("T")
-_MAX_BAD_FILES = 20  # unreadable files after which the check gives up reading rows
+_MAX_BAD_FILES = 20  # unreadable files after which a plan is given up
 
 
 def check_table(context: Context, inventory: TableInventory, txn: Transaction) -> tuple[Finding, ...]:
@@ -66,7 +66,7 @@ class _Data:
         files = {used.path: used for used in self.checks.used if used.event and not used.limited}
 
         def look() -> dict[str, EventFacts]:
-            readable = [self._uri(path) for path in files if path not in self.checks.bad]
+            readable = [spark_path(path) for path in files if path not in self.checks.bad]
             return rows.event_facts(self.context.facts, readable)
 
         for path, facts in (self._attempt(look) or {}).items():
@@ -92,20 +92,20 @@ class _Data:
         names = [c.name for c in self.table.columns]
         self._attempt(lambda: rows.decode_columns(self._rows(), names))
         if self.table.bucketing is not None:
-            self._attempt(self._misplaced)
+            self._attempt(self._check_buckets)
         if self.table.kind is not TableKind.FULL_ACID:
             return
         if any(used.event is None and used.path in self.checks.bad for used in self.checks.used):
             message = "row ids: they are unknown where an original file cannot be read"
             self.checks.findings.append(Finding(FindingKind.NOT_CHECKED, self.table.location, message))
             return
-        self._attempt(self._identities)
+        self._attempt(self._check_row_ids)
 
     def _rows(self) -> DataFrame:
         """Return all rows of the readable files, including deleted rows."""
         return scan_locations(self.context, self.table, list(self._locations()), self.write_ids, self.txn)
 
-    def _misplaced(self) -> None:
+    def _check_buckets(self) -> None:
         version = self.table.bucketing_version
         for path, misplaced in rows.count_misplaced_rows(
             self.context.facts, self.table, self._rows()
@@ -117,12 +117,12 @@ class _Data:
             )
             self._add(kind, plain_path(path), f"{misplaced.rows} rows by bucketing version {version}")
 
-    def _identities(self) -> None:
+    def _check_row_ids(self) -> None:
         used = [file for file in self.checks.used if file.path not in self.checks.bad]
         places = rows.PartitionByFile(self.context.facts, {file.path: file.place.root for file in used})
         inserts = places.of(self._rows())
         self._add_doubled(FindingKind.DUPLICATE_ROW_ID, rows.find_duplicate_row_ids(inserts))
-        files = [self._uri(file.path) for file in used if file.event and file.event.is_delete]
+        files = [spark_path(file.path) for file in used if file.event and file.event.is_delete]
         if not files:
             return
         deletes = places.of(rows.valid_delete_events(self.context.facts, files, self.write_ids))
@@ -168,9 +168,6 @@ class _Data:
                 state = _without(location.inventory.state, location.root, skipped)
             yield Location(location.root, state, partitions.get(location.root.rstrip("/")))
 
-    def _uri(self, path: str) -> str:
-        return spark_path(path)
-
     # findings ------------------------------------------------------------------------------------
 
     def _attempt(self, run: Callable[[], T]) -> T | None:
@@ -189,7 +186,7 @@ class _Data:
             except HiveAcidError as error:
                 self._give_up(error)
                 return None
-        message = f"more than {_MAX_BAD_FILES} files cannot be read: the other rows were not checked"
+        message = f"{_MAX_BAD_FILES} files cannot be read: the other rows were not checked"
         self.checks.findings.append(Finding(FindingKind.NOT_CHECKED, self.table.location, message))
         return None
 

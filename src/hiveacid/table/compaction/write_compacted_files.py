@@ -106,7 +106,7 @@ def measure_input(
     data = [*_files(inserts), *plan.originals]
     events = _files(plan.delete_deltas)
     rows = deletes = None
-    if counted and publish.footers_have_row_counts(table):
+    if counted and publish.reads_footers(table):
         rows, deletes = (_rows(context, location.root, files) for files in (data, events))
     return DataVolume(
         len(inserts) + len(plan.delete_deltas),
@@ -165,7 +165,7 @@ def rewrite(
         delete_staging(fs, scratch)
     rows = sum(published.total(acid_events.StagedKind.INSERTED) for published in outputs.values())
     events = sum(published.total(acid_events.StagedKind.DELETE) for published in outputs.values())
-    counted = writing.counts and publish.footers_have_row_counts(job.table)
+    counted = writing.counts and publish.reads_footers(job.table)
     output_volume = DataVolume(
         len(outputs),
         sum(published.files for published in outputs.values()),
@@ -247,7 +247,7 @@ def _remove(job: RewriteTask, names: Iterable[str]) -> None:
 def _without_time_zone(context: Context, table: TableDefinition) -> Context:
     """Return a context that does not convert timestamps, as the session's time zone may skip an hour that they use."""
     facts = replace(
-        context.facts, copies_timestamps=True, files_in_driver_zone=not publish.footers_have_row_counts(table)
+        context.facts, copies_timestamps=True, files_in_driver_zone=not publish.reads_footers(table)
     )
     return replace(context, facts=facts)
 

@@ -109,7 +109,7 @@ class StreamWriter:
         """
         if not self._busy.acquire(blocking=False):
             raise errors.ConfigError(
-                f"stream {self.stream}: a writer belongs to one query; make one for each"
+                f"stream {self.stream}: the writer is writing another batch; create a writer for each query"
             )
         try:
             self._write(frame, batch_id)
@@ -143,7 +143,7 @@ class StreamWriter:
         checkpoint = self.options.checkpoint or query_id(frame)
         if checkpoint is None:
             raise errors.ConfigError(
-                "nothing says which checkpoint the batch is of: call the writer by foreachBatch, or give checkpoint="
+                "the batch does not name its checkpoint: use the writer in foreachBatch, or pass checkpoint="
             )
         if self._progress is None or self._progress.checkpoint != checkpoint:
             if self._progress is not None:
@@ -219,6 +219,6 @@ class StreamWriter:
         missing_columns = [name for name in table.column_names if name not in brought]
         if missing_columns:
             raise errors.SchemaMismatchError(
-                f"the feed has no {', '.join(missing_columns)}: rows of {self.table} may move between partitions or buckets, "
-                "and are written as a whole then"
+                f"the batch lacks {', '.join(missing_columns)}: changed rows of {self.table} may move to another partition or "
+                "bucket, so all columns are needed"
             )

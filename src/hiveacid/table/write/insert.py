@@ -193,7 +193,7 @@ def write_rows(
         stage = stage_listed_rows(context, table, rows, by_spark, dynamic=dynamic)
         files, reported = stage(target, directory)
         counted = None
-        if not publish.footers_have_row_counts(table):
+        if not publish.reads_footers(table):
             counted = publish.count_rows(context.facts, table, files)
             reported.require_rows(counted)
         published = _publish(outputs, files, reported, fixed)
@@ -324,7 +324,7 @@ def record_written(
     rows = {values: count for (_, values), count in published.rows.items()}
     if len(used) == 1:
         rows = dict.fromkeys(used, inserted)  # a partition that the statement names is not named in the files
-    elif not publish.footers_have_row_counts(table):
+    elif not publish.reads_footers(table):
         rows = {}
     written = [
         Written(table.name, partition_name(table, values), operation, rows.get(values), overwrite)

@@ -65,7 +65,7 @@ def test_every_state_of_a_directory_has_its_reason() -> None:
         ".hive-staging_hive_1": "hidden: no reader looks at it",
         ".hiveacid-staging-17-ab": "files of a statement of transaction 17 that was not published",
         "base_3": "the newest base that this snapshot may read",
-        "base_5_v13": "transaction 13 of its compaction had not committed when the table was taken over",
+        "base_5_v13": "transaction 13 of its compaction had not committed when the table was adopted",
         "delta_10_10_0": "write id 10 lies above the table's last write id, 9",
         "delta_2_2_0": "base_3 holds or replaces its rows",
         "delta_4_5_v11": "transaction 11 of its compaction was aborted",

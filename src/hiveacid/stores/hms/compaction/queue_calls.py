@@ -30,17 +30,17 @@ _KINDS = {"minor": 1, "major": 2, "rebalance": 3}  # CompactionType
 _NAMES = {number: name for name, number in _KINDS.items()}
 _LENGTH = re.compile(r"(\d+):")
 _LONGEST_ERROR = 500  # characters
-_LOST = "the answer that gave it to a worker was lost, and with it buckets and properties: ask for it again"
-_JOB_OF_OURS = "hiveacid"
-"""Text in SHOW COMPACTIONS in place of a Hadoop job id."""
+_LOST = "the metastore's answer was lost, so buckets and properties of the job are unknown: request it again"
+_ENGINE_NAME = "hiveacid"
+"""Worker version, and text of SHOW COMPACTIONS in place of a Hadoop job id."""
 
 
 def enqueue_job(
     client: MetastoreClient, capabilities: Capabilities, request: CompactionRequest, initiator: str
 ) -> Compaction:
-    """Queue a job; CompactionRefusedError while the same one waits or runs.
+    """Queue a job. Raises CompactionRefusedError if the same compaction waits or runs.
 
-    Raises UnsupportedFeatureError for what a queue of Hive 3 has no place for: it would be done without a word of it.
+    Raises UnsupportedFeatureError for options that a Hive 3 metastore cannot store: it would silently ignore them.
     """
     argument_validation.compaction(request)
     plain_table(request.table)
@@ -58,8 +58,9 @@ def enqueue_job(
     else:
         _refuse_hive4_options(request)
     answer = client.call("compact2", message)
-    # Hive 3 says so only by the state of the request that was there before
-    if answer.accepted is False:
+    if (
+        answer.accepted is False
+    ):  # Hive 3 sends no message, only id and state of the job that is queued already
         partition = "" if request.partition is None else f"/{request.partition}"
         raise CompactionRefusedError(
             answer.errormessage
@@ -72,8 +73,8 @@ def enqueue_job(
 def _refuse_hive4_options(request: CompactionRequest) -> None:
     if request.pool.startswith(PRIVATE_POOL_PREFIX):
         raise UnsupportedFeatureError(
-            f"COMPACT of {request.table} here: the queue of a Hive 3 metastore gives jobs to Hive's own workers only; "
-            "leave out hiveacid.compactor.here, and they do it"
+            f"COMPACT of {request.table} with hiveacid.compactor.here: a Hive 3 metastore gives jobs only to Hive's own "
+            "workers; without that property they carry it out"
         )
     if request.kind == "rebalance" or request.pool != DEFAULT_POOL:
         raise UnsupportedFeatureError(
@@ -106,7 +107,7 @@ def abort_job(client: MetastoreClient, compaction_id: int) -> None:
 def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | None:
     """Claim the next job of a pool, whose state becomes working."""
     request = protocol.FindNextCompactRequest(
-        workerId=worker, workerVersion=_JOB_OF_OURS, poolName=None if pool == DEFAULT_POOL else pool
+        workerId=worker, workerVersion=_ENGINE_NAME, poolName=None if pool == DEFAULT_POOL else pool
     )
     try:
         info = client.call("find_next_compact2", request).ci
@@ -152,7 +153,7 @@ def start_job(
     info = job_struct(job)
     info.highestWriteId, info.runas = high_watermark, user
     client.call("update_compactor_state", info, txn_id)
-    client.call("set_hadoop_jobid", _JOB_OF_OURS, job.id)
+    client.call("set_hadoop_jobid", _ENGINE_NAME, job.id)
 
 
 def mark_job(client: MetastoreClient, call: str, info: Any, error: str | None = None) -> None:

@@ -137,7 +137,7 @@ def seed_txns(store: SeededStore, client: Client, high_watermark: TxnId) -> None
         return
     if not store.capabilities.txn_types:
         raise UnsupportedFeatureError(
-            f"transaction ids up to {high_watermark} cannot be taken over by a Hive 3 metastore: it gives its own"
+            f"transaction ids up to {high_watermark} cannot be adopted by a Hive 3 metastore, which assigns its own"
         )
     store.client.call("seed_txn_id", protocol.SeedTxnIdRequest(seedTxnId=high_watermark))
     (first,) = store.open_txns(client)

@@ -46,7 +46,7 @@ class OpenTxns(SqlBase):
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """Open transactions.
 
-        Each transaction records the commit sequence and the lowest open id, by which housekeeping knows the rows it needs.
+        Each transaction records the commit sequence and the lowest open id, so that housekeeping keeps the rows it needs.
         """
         database, sent, limits = self._database, self._clock.now(), self._limits
         parameters = open_parameters(database, limits, client, count, kind)
@@ -103,7 +103,7 @@ def insert_txns(
 
 @cache
 def _insert_open_txns(*, gaps: bool, counted: bool = False) -> Insert:
-    """Return the INSERT statement. ``gaps``: rows of assigned ids may not be visible yet, so ids above SETTLED may be open.
+    """Return the INSERT statement. ``gaps``: ids above the counter SETTLED may belong to open transactions whose rows are not visible yet.
 
     ``counted``: ids follow each other from the parameter ``first`` on.
     """
@@ -123,14 +123,14 @@ def _insert_open_txns(*, gaps: bool, counted: bool = False) -> Insert:
         "host": bindparam("host"),
         "agent": bindparam("agent"),
     }
-    room: ColumnElement[int] = (
+    open_count: ColumnElement[int] = (
         select(func.count()).select_from(txns).where(txns.c.state == OPEN).scalar_subquery()
     )
-    enough = room + bindparam("count", type_=BigInteger) <= bindparam("limit", type_=BigInteger)
+    fits = open_count + bindparam("count", type_=BigInteger) <= bindparam("limit", type_=BigInteger)
     numbers = _numbers()
     if counted:
         values["id"] = bindparam("first", type_=BigInteger) + numbers.c.n - 1
-    rows = select(*values.values()).select_from(numbers).where(enough)
+    rows = select(*values.values()).select_from(numbers).where(fits)
     return insert(txns).from_select(list(values), rows)
 
 

@@ -49,7 +49,7 @@ class WriteIds(SqlBase):
     """Methods that allocate write ids and list the valid ones."""
 
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
-        """Allocate consecutive write ids to open transactions, in the order of the transactions' ids."""
+        """Return the write ids of open transactions; those that have none get consecutive ones, in the order of their ids."""
         argument_validation.table_name(table)
         if not txn_ids:
             return ()

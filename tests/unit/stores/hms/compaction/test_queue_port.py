@@ -64,7 +64,7 @@ def test_a_job_whose_answer_was_lost_has_failed_and_says_why(
     queue = Queue(loses=True)
     assert connected(queue).claim_compaction("w") is None
     assert queue.state == "failed"
-    assert "ask for it again" in queue.error
+    assert "request it again" in queue.error
 
 
 def test_a_job_that_is_given_back_keeps_its_properties(connected: Callable[[Queue], MetastoreStore]) -> None:
