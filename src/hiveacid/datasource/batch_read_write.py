@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.partitions import is_canonical
+from hiveacid.core.schema.types import INTEGER_TYPES
 from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
@@ -140,7 +141,7 @@ def _require_columns(table: TableDefinition, schema: StructType) -> None:
 
 
 # Types whose values have exactly one text form, so that equal texts mean equal values.
-_TYPES_WITH_UNIQUE_TEXT = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
+_TYPES_WITH_UNIQUE_TEXT = frozenset({*INTEGER_TYPES, "string", "date"})
 
 
 def _equality_filter(predicate: Any) -> tuple[str, frozenset[str]] | None:

@@ -15,7 +15,7 @@ from hiveacid.core.format.acid_footer_entries import (
 from hiveacid.core.format.bucket_property import decode
 from hiveacid.core.format.record_keys import RecordKey
 from hiveacid.core.model import WriteId
-from hiveacid.core.snapshot.acid_event_checks import EventFacts, EventFile, Span
+from hiveacid.core.snapshot.acid_event_checks import CheckedFile, EventFacts, Span
 from hiveacid.core.snapshot.check_findings import Finding, FindingKind
 from hiveacid.errors import BadFileError
 from hiveacid.orc.key_statistics import key_index
@@ -37,7 +37,7 @@ def has_acid_columns(tail: OrcTail) -> bool:
     return bool(tail.types) and set(tail.types[0].names) == set(ACID_FIELDS)
 
 
-def check_footer(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
+def check_footer(tail: OrcTail, file: CheckedFile) -> Iterator[Finding]:
     """Check Hive's entries in the footer: counts, key index, version."""
     yield from _statistics(tail, file)
     yield from _key_index(tail, file)
@@ -79,7 +79,7 @@ def _span(tail: OrcTail, column: int) -> Span | None:
     return None if ends is None else Span(*ends)
 
 
-def _statistics(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
+def _statistics(tail: OrcTail, file: CheckedFile) -> Iterator[Finding]:
     raw = tail.user_metadata.get(STATISTICS)
     rows = tail.number_of_rows
     expected = AcidStatistics(deletes=rows) if file.is_delete else AcidStatistics(inserts=rows)
@@ -96,7 +96,7 @@ def _statistics(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
         yield file.finding(kind, f"{STATISTICS} is {stated.to_string()}, the file has {expected.to_string()}")
 
 
-def _key_index(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
+def _key_index(tail: OrcTail, file: CheckedFile) -> Iterator[Finding]:
     raw = tail.user_metadata.get(KEY_INDEX)
     if raw is None:
         return

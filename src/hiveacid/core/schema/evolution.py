@@ -24,7 +24,7 @@ ORC_POSITIONAL = "orc.force.positional.evolution"
 _NAMELESS = re.compile(r"_col[0-9]+")
 _TEXT = frozenset({"string", "varchar", "char"})
 _TIME = frozenset({"timestamp", hive_types.LOCAL_TIMESTAMP})
-_NUMBER = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
+_NUMBER = hive_types.NUMERIC_TYPES | {"boolean"}
 
 
 class Matching(StrEnum):

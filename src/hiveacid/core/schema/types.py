@@ -91,6 +91,10 @@ class Union:
 
 HiveType: TypeAlias = Primitive | Array | Map | Struct | Union
 
+INTEGER_TYPES = ("tinyint", "smallint", "int", "bigint")
+"""In ascending order of their ranges."""
+NUMERIC_TYPES = frozenset({*INTEGER_TYPES, "float", "double", "decimal"})
+
 
 def nested_types(hive: HiveType) -> Iterator[HiveType]:
     """Yield a type and all types inside it, except the alternatives of unions, whose values are never converted."""

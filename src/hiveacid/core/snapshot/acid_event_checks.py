@@ -50,7 +50,7 @@ class EventFacts:
 
 
 @dataclass(frozen=True)
-class EventFile:
+class CheckedFile:
     """A file of events: its path, the name of its directory, and the bucket number in its file name."""
 
     path: str
@@ -68,7 +68,7 @@ class EventFile:
         return Finding(kind, self.path, message, self.partition)
 
 
-def check_events(file: EventFile, facts: EventFacts, write_ids: ValidWriteIdList) -> Iterator[Finding]:
+def check_events(file: CheckedFile, facts: EventFacts, write_ids: ValidWriteIdList) -> Iterator[Finding]:
     """Yield the findings about a file's events; unknown facts give none."""
     if facts.rows == 0:
         return
@@ -83,7 +83,7 @@ def check_events(file: EventFile, facts: EventFacts, write_ids: ValidWriteIdList
         )
 
 
-def _operations(file: EventFile, found: Span | None) -> Iterator[Finding]:
+def _operations(file: CheckedFile, found: Span | None) -> Iterator[Finding]:
     if found is None:
         return
     expected = DELETE if file.is_delete else INSERT
@@ -100,7 +100,7 @@ def _operations(file: EventFile, found: Span | None) -> Iterator[Finding]:
         yield file.finding(FindingKind.WRONG_OPERATION, f"operation is {found}, expected {expected}")
 
 
-def _write_ids(file: EventFile, facts: EventFacts, write_ids: ValidWriteIdList) -> Iterator[Finding]:
+def _write_ids(file: CheckedFile, facts: EventFacts, write_ids: ValidWriteIdList) -> Iterator[Finding]:
     name = file.directory
     low, high = (
         (None, name.write_id) if isinstance(name, BaseName) else (name.min_write_id, name.max_write_id)
@@ -120,7 +120,7 @@ def _write_ids(file: EventFile, facts: EventFacts, write_ids: ValidWriteIdList) 
         yield file.finding(FindingKind.WRITE_ID_OF_ROW, f"{facts.borrowed} of {facts.rows} rows")
 
 
-def _buckets(file: EventFile, facts: EventFacts) -> Iterator[Finding]:
+def _buckets(file: CheckedFile, facts: EventFacts) -> Iterator[Finding]:
     if facts.bad_codec:
         yield file.finding(FindingKind.BUCKET_CODEC, f"in {facts.bad_codec} of {facts.rows} rows")
         return

@@ -11,15 +11,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column
-from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.types import NUMERIC_TYPES, quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.session.capabilities import SparkFacts
 
-ROUND_TRIP_TYPES = frozenset(
-    {"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"}
-    | {"string", "varchar", "boolean", "date", "binary"}
-)
+ROUND_TRIP_TYPES = NUMERIC_TYPES | {"string", "varchar", "boolean", "date", "binary"}
 """Types whose values stay the same from Arrow to Spark and back; timestamps, char and nested types may not."""
 _ARROW_FRAMES = (4, 0)  # the first version of Spark that takes Arrow tables and returns them
 _MAX_BYTES = 256 << 20

@@ -17,7 +17,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.schema import types
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.java_hash_arithmetic import bind
-from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, accepted_text_pattern
+from hiveacid.spark.formats.text_layout import BYTES, TextLayout, accepted_text_pattern
 from hiveacid.spark.formats.types import DATA_ERROR, cut_to_length, spark_type
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import try_cast
@@ -146,7 +146,7 @@ class _Parser:
         return F.translate(text, "".join(chr(_HIDDEN + ord(c)) for c in escaped), "".join(escaped))
 
     def _cast(self, text: SparkColumn, kind: types.HiveType) -> SparkColumn:
-        if isinstance(kind, types.Primitive) and kind.name in INTEGERS:
+        if isinstance(kind, types.Primitive) and kind.name in types.INTEGER_TYPES:
             whole = F.substring_index(text, ".", 1)  # Hive cuts a fraction off
             text = F.when(whole.rlike("[0-9]"), whole).otherwise("0")
         return try_cast(self.facts, text, spark_type(kind).simpleString())

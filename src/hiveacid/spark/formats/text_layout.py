@@ -126,11 +126,10 @@ def _depth(kind: types.HiveType, level: int) -> int:
     return level
 
 
-INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _DAY = r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
 _TIME = r"[ T][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(?:\.[0-9]{1,9})?"
 _SHAPES = {
-    **dict.fromkeys(INTEGERS, r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\z"),
+    **dict.fromkeys(types.INTEGER_TYPES, r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\z"),
     **dict.fromkeys(("float", "double"), r"[0-9]|^\s*[+-]?(?:NaN|Infinity)\s*\z"),
     "decimal": r"[0-9]",
     "date": rf"^\s*{_DAY}(?:[ T].*)?\z",

@@ -28,7 +28,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.core.schema.types import INTEGER_TYPES, Primitive, parse_type
 from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
 
 _ACID_ROOT_COLUMNS = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
@@ -190,7 +190,7 @@ def _interval_leaf(
 
 
 _LEAF_BUILDERS: dict[str, tuple[str, Callable[[Comparison, str], PredicateLeaf | None]]] = {
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), ("LONG", _integer_leaf)),
+    **dict.fromkeys(INTEGER_TYPES, ("LONG", _integer_leaf)),
     **dict.fromkeys(("string", "varchar"), ("STRING", _string_leaf)),
     **dict.fromkeys(("float", "double"), ("FLOAT", _double_leaf)),
     "boolean": ("BOOLEAN", _boolean_leaf),

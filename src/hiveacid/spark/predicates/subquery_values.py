@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition
+from hiveacid.core.schema.types import INTEGER_TYPES
 from hiveacid.spark.formats.driver_frames import empty_frame
 from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -15,7 +16,6 @@ from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.error_translation import translate_errors
 
 _SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"})
-_WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 def subquery_of(facts: SparkFacts, table: TableDefinition, where: str, alias: str) -> DataFrame | None:
@@ -42,7 +42,7 @@ def subquery_of(facts: SparkFacts, table: TableDefinition, where: str, alias: st
 
 def _is_column(value: Any) -> bool:
     """Tell whether an expression is a column, or an integer column cast to another integer type."""
-    if value.nodeName() == "Cast" and {_type(value), _type(value.child())} <= _WHOLE:
+    if value.nodeName() == "Cast" and {_type(value), _type(value.child())}.issubset(INTEGER_TYPES):
         value = value.child()
     return bool(value.nodeName() == "AttributeReference")
 

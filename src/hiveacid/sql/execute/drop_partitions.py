@@ -9,7 +9,7 @@ from typing import Any
 
 from hiveacid.catalog import tables
 from hiveacid.core.model import Column, Partition, TableDefinition
-from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.core.schema.types import NUMERIC_TYPES, Primitive, parse_type
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchColumnError, StatementError
 from hiveacid.sql.execute.context import ExecutionContext
@@ -26,7 +26,6 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
 
 
 def drop_partitions(execution: ExecutionContext, statement: definitions.DropPartitions) -> None:
@@ -79,7 +78,7 @@ def _condition(
 
 def _comparable(column: Column, text: str) -> Decimal | str:
     kind = parse_type(column.type)
-    if isinstance(kind, Primitive) and kind.name in _NUMBERS:
+    if isinstance(kind, Primitive) and kind.name in NUMERIC_TYPES:
         try:
             return Decimal(text)
         except InvalidOperation as error:

@@ -17,6 +17,7 @@ from pyarrow import parquet
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.types import (
+    INTEGER_TYPES,
     LOCAL_TIMESTAMP,
     Array,
     HiveType,
@@ -30,7 +31,7 @@ from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, accepted_text_pattern, text_layout
+from hiveacid.spark.formats.text_layout import BYTES, TextLayout, accepted_text_pattern, text_layout
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import RowFile
@@ -283,7 +284,7 @@ def _text_values(file: RowFile, column: Column, texts: Any, layout: TextLayout) 
 
 def _parse_texts(texts: Any, hive: Primitive) -> Any:
     data_type = arrow_type(hive)
-    if hive.name in INTEGERS:
+    if hive.name in INTEGER_TYPES:
         texts = pc.replace_substring_regex(pc.replace_substring_regex(texts, r"\..*$", ""), r"^[+]", "")
         texts = pc.if_else(pc.is_in(texts, pa.array(["", "-"])), "0", texts)
     try:

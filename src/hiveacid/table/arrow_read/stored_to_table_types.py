@@ -24,7 +24,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Array, HiveType, Map, Primitive, Struct, has_primitive
+from hiveacid.core.schema.types import (
+    INTEGER_TYPES,
+    LOCAL_TIMESTAMP,
+    Array,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    has_primitive,
+)
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_type, to_stored_values, without_offset
 
@@ -32,7 +41,6 @@ _CONVERTED = frozenset(
     {"date", "timestamp", LOCAL_TIMESTAMP, "char"}
 )  # even if file and table have the same type
 _TEXTS = frozenset({"string", "varchar", "char"})
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 FIRST_GREGORIAN = -141_427  # days since the epoch: 1582-10-15
 _DAY_MICROS = 86_400_000_000
@@ -89,9 +97,9 @@ def _is_readable(stored_type: HiveType, table_type: HiveType) -> bool:
 def _is_convertible(stored_type: Primitive, table_type: Primitive) -> bool:
     if stored_type == table_type or (stored_type.name in _TEXTS and table_type.name in _TEXTS):
         return True
-    if stored_type.name in _WHOLE:
-        if table_type.name in _WHOLE:
-            return _WHOLE.index(stored_type.name) <= _WHOLE.index(table_type.name)
+    if stored_type.name in INTEGER_TYPES:
+        if table_type.name in INTEGER_TYPES:
+            return INTEGER_TYPES.index(stored_type.name) <= INTEGER_TYPES.index(table_type.name)
         if table_type.name == "decimal":
             return table_type.args[0] - table_type.args[1] >= _DIGITS[stored_type.name]
         return table_type.name in ("double", "string")
@@ -153,7 +161,7 @@ def _decode_primitive(values: Any, stored_type: Primitive, table_type: Primitive
                 or stored_type.args > table_type.args
             )
             return to_stored_values(values, table_type) if cut else values
-        case "string" if stored_type.name in _WHOLE:
+        case "string" if stored_type.name in INTEGER_TYPES:
             return values.cast(target)
     return values if values.type == target else values.cast(target)
 

@@ -11,7 +11,7 @@ from hiveacid.core.format.names import ACID_VERSION_FILE, parse_bucket_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.snapshot.acid_event_checks import EventFile, check_events
+from hiveacid.core.snapshot.acid_event_checks import CheckedFile, check_events
 from hiveacid.core.snapshot.check_findings import (
     Finding,
     FindingKind,
@@ -44,7 +44,7 @@ class UsedFile:
     place: LocationInventory
     file: DataFile
     limit: int
-    event: EventFile | None = None
+    event: CheckedFile | None = None
     limited: bool = False
 
 
@@ -164,7 +164,7 @@ def _used_files(
         event = None
         bucket = parse_bucket_file(file.name)
         if directory is not None and bucket is not None and kind is TableKind.FULL_ACID:
-            event = EventFile(path, directory.name, bucket.bucket, location.name)
+            event = CheckedFile(path, directory.name, bucket.bucket, location.name)
         if limit > 0:
             yield UsedFile(path, location, file, limit, event, file.flush_length_path is not None)
 

@@ -14,7 +14,16 @@ from typing import Any
 
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.evolution import ColumnMapping
-from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, Union, parse_type
+from hiveacid.core.schema.types import (
+    INTEGER_TYPES,
+    Array,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    Union,
+    parse_type,
+)
 from hiveacid.errors import BadFileError
 from hiveacid.orc.decode_statistics import ColumnStatistics, StatisticsList
 from hiveacid.orc.footer_summary import FileSummary
@@ -25,7 +34,6 @@ from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers
 
 _MIN_SKIPPED_SHARE = 4  # with fewer than one file in four skipped, the memo of the whole scan is worth more
-_WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 _TEXT = frozenset({"string", "varchar"})
 _EPOCH = date(1970, 1, 1).toordinal()
 
@@ -95,7 +103,7 @@ def _are_ordered_alike(stored: HiveType, table_type: HiveType) -> bool:
     if not isinstance(stored, Primitive) or not isinstance(table_type, Primitive):
         return False
     kinds = {stored.name, table_type.name}
-    return kinds <= _WHOLE or kinds <= _TEXT
+    return kinds.issubset(INTEGER_TYPES) or kinds <= _TEXT
 
 
 def _count_columns(kind: HiveType) -> int:

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.core.schema.types import INTEGER_TYPES, Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.driver_frames import collect_as_arrow
 from hiveacid.spark.parser.lexer import tokenize
@@ -23,9 +23,7 @@ from hiveacid.table.arrow_read.conditions import SUBQUERY_STARTS, Condition, par
 from hiveacid.table.arrow_read.three_valued_logic import ANYTHING, Truth, membership
 
 # Types whose values Arrow and Spark compare in the same way; decimals only up to _EXACT_DIGITS.
-_EXACT_TYPES = frozenset(
-    {"tinyint", "smallint", "int", "bigint", "decimal", "string", "varchar", "boolean", "date"}
-)
+_EXACT_TYPES = frozenset({*INTEGER_TYPES, "decimal", "string", "varchar", "boolean", "date"})
 # Spark compares decimals of at most 18 digits with each other and with whole numbers without rounding.
 _EXACT_DIGITS = 18
 # The meaning of double quotes, backslashes, ${variables} and numbers with an exponent depends on Spark's settings. Numbers
