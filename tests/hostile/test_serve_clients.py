@@ -25,18 +25,18 @@ from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, 
 from hiveacid.serve.codec import CALL, Decoder, encode_message, encode_struct
 from hiveacid.serve.ldap import Ldap
 from hiveacid.serve.metadata import matches
-from hiveacid.serve.operations import Operation
+from hiveacid.serve.operations import ClientOperation
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Caller, ClientSession, Sessions
-from hiveacid.serve.wire import Limits, Wire
+from hiveacid.serve.wire import ClientLimits, Wire
 from hiveacid.services.http_server import Access, server_tls
 from hiveacid.sql.cancellation import Running
 from support.hs2_client import CallError, Hs2Client, raw_client
 from support.servers.certificates import make_keys
 
 ENOUGH = 60.0  # seconds until a test gives up
-LIMITS = Limits(handshake=0.5, patience=0.5, message=1 << 16)
+LIMITS = ClientLimits(handshake=0.5, patience=0.5, message=1 << 16)
 
 
 def serving(authentication: Authentication, **more: Any) -> Iterator[Server]:
@@ -135,7 +135,7 @@ def hasty_threads() -> Iterator[None]:
 def test_handshakes_of_tls_that_stop_hold_no_more_threads_than_connections(tmp_path: Path) -> None:
     keys = make_keys(tmp_path, "server")
     tls = server_tls(keys.certificate, keys.secret)
-    patient = Limits(handshake=ENOUGH, patience=ENOUGH)
+    patient = ClientLimits(handshake=ENOUGH, patience=ENOUGH)
     more = {"access": Access(tls=tls), "limits": patient, "max_connections": 8}
     others = set(threading.enumerate())  # of servers that other tests share
 
@@ -359,7 +359,7 @@ class Queue:
 
 
 def test_a_time_limit_does_not_count_for_the_fetches_after_the_statement() -> None:
-    operation = Operation(cast("Any", Queue()), lambda: None, 0)
+    operation = ClientOperation(cast("Any", Queue()), lambda: None, 0)
     running = operation.start(1e9)
     timer = operation._timer
     assert timer is not None
@@ -372,7 +372,7 @@ def test_a_time_limit_does_not_count_for_the_fetches_after_the_statement() -> No
 def test_a_session_is_not_idle_right_after_a_long_statement() -> None:
     sessions = Sessions(cast("Any", None), 60.0)
     session = ClientSession(Caller("ann", "", "", lambda: False), *cast("Any", (None, Queue())))
-    operation = Operation(session.thread, lambda: None, 0)
+    operation = ClientOperation(session.thread, lambda: None, 0)
     session.operations[b""] = operation
     running = operation.start()
     sessions._sessions[session.guid] = session

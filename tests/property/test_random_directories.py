@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import TableKind
-from hiveacid.core.snapshot.classify_entries import ItemState, Snapshot, take_inventory
+from hiveacid.core.snapshot.classify_entries import InventorySnapshot, ItemState, take_inventory
 from hiveacid.core.snapshot.directory_listing import DataFile, FileEntry, metadata_paths
 from hiveacid.core.snapshot.originals import number_originals
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
@@ -107,7 +107,7 @@ def test_the_inventory_tells_of_every_file_what_selection_does_with_it(seed: int
     random = Random(seed)
     ids = make_ids(random)
     location = make_location(random, ids)
-    snapshot = Snapshot(ids.write_ids, ids.txns)
+    snapshot = InventorySnapshot(ids.write_ids, ids.txns)
     found = take_inventory(
         entries(location), snapshot, metadata(location), TableKind.FULL_ACID, staging_txn_id
     )

@@ -31,7 +31,7 @@ AsOf = int | str | datetime | None
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class ReadOptions(TypedDict, total=False):
+class ArrowReadOptions(TypedDict, total=False):
     """Arguments of the reads besides ``columns`` and ``where``: see `ArrowTable`."""
 
     as_of: AsOf
@@ -75,7 +75,7 @@ class ArrowTable:
         return output_schema(table, table.column_names, row_ids=False)
 
     def to_arrow(
-        self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ReadOptions]
+        self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ArrowReadOptions]
     ) -> Any:
         """Return the rows as a ``pyarrow.Table``: ``t.to_arrow(["id"], where="qty > 1")``."""
         return self._open_reader(columns, where, sys.maxsize, reading_threads(), **options).read_all()
@@ -97,7 +97,7 @@ class ArrowTable:
         return self._open_reader(columns, where, batch_size, 1, as_of=as_of, limit=limit, row_ids=row_ids)
 
     def to_pandas(
-        self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ReadOptions]
+        self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ArrowReadOptions]
     ) -> Any:
         """Return the rows as a pandas DataFrame."""
         require_package("pandas")

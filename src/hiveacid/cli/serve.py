@@ -143,7 +143,7 @@ def serve(
     from hiveacid.serve.server import Server, ServerOptions  # noqa: PLC0415 - --help must not import pyspark
     from hiveacid.serve.service import Service  # noqa: PLC0415
     from hiveacid.serve.sessions import Sessions  # noqa: PLC0415
-    from hiveacid.serve.wire import Limits  # noqa: PLC0415
+    from hiveacid.serve.wire import ClientLimits  # noqa: PLC0415
     from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
 
     pairs = dict(parse_settings(settings))
@@ -152,7 +152,7 @@ def serve(
     with exit_on_errors(), ExitStack() as stack:
         options = ServerOptions.of(
             host, port, logins.authentication(), names, certificate, private_key, http=http,
-            limits=Limits(idle=idle_timeout),
+            limits=ClientLimits(idle=idle_timeout),
         )  # fmt: skip
         endpoint = None if health_port is None else stack.enter_context(Endpoint(health_port))
         spark = {"spark.master": master} if master else {}

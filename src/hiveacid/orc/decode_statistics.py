@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TypeAlias, overload
 
 from hiveacid.errors import BadFileError
-from hiveacid.orc.protobuf import Message, WireError
+from hiveacid.orc.protobuf import ProtobufMessage, WireError
 
 HIVE_8732 = 1
 """The writer version since which statistics of strings are correct."""
@@ -44,7 +44,7 @@ _LONGEST_DECIMAL = 100
 _Bounds: TypeAlias = tuple[Value, Value, Value]
 
 
-def _string_bounds(part: Message) -> _Bounds:
+def _string_bounds(part: ProtobufMessage) -> _Bounds:
     # For long values a writer stores only bounds, in fields 4 and 5. Arrow stores bytes that are not UTF-8 as they are.
     low, high, *bounds = (_utf8(part.data(number)) for number in (1, 2, 4, 5))
     return bounds[0] if low is None else low, bounds[1] if high is None else high, part.signed(3)
@@ -66,12 +66,12 @@ def _decimal(text: str | None) -> Decimal | None:
     return number
 
 
-def _timestamp_bounds(part: Message) -> _Bounds:
+def _timestamp_bounds(part: ProtobufMessage) -> _Bounds:
     low, high = part.signed(3), part.signed(4)  # UTC; files before ORC-135 have only the writer's zone
     return part.signed(1) if low is None else low, part.signed(2) if high is None else high, None
 
 
-_BOUNDS_READERS: dict[int, Callable[[Message], _Bounds]] = {
+_BOUNDS_READERS: dict[int, Callable[[ProtobufMessage], _Bounds]] = {
     2: lambda part: (part.signed(1), part.signed(2), part.signed(3)),
     3: lambda part: (part.double(1), part.double(2), part.double(3)),
     4: _string_bounds,
@@ -85,14 +85,14 @@ _BOUNDS_READERS: dict[int, Callable[[Message], _Bounds]] = {
 
 def decode_statistics(data: bytes) -> ColumnStatistics:
     """Read one column's statistics. Raises WireError."""
-    message = Message.parse(data)
+    message = ProtobufMessage.parse(data)
     has_null = message.integer(10)
     bounds: _Bounds = (None, None, None)
     for number, _, part in message.fields:
         read = _BOUNDS_READERS.get(number)
         if read is not None and isinstance(part, bytes):
             try:
-                bounds = read(Message.parse(part))
+                bounds = read(ProtobufMessage.parse(part))
             except InvalidOperation as error:
                 raise WireError("a decimal of the statistics is not a number") from error
     return ColumnStatistics(message.integer(1), has_null is None or bool(has_null), *bounds)

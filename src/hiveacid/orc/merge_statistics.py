@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from hiveacid.orc.protobuf import EIGHT_BYTES, Message, encode_field, encode_packed
+from hiveacid.orc.protobuf import EIGHT_BYTES, ProtobufMessage, encode_field, encode_packed
 
 _COUNT, _HAS_NULL, _BYTES_ON_DISK = 1, 10, 11
 _INTEGERS, _DOUBLES, _STRINGS, _BOOLEANS, _DECIMALS, _DATES, _BINARIES, _TIMES = range(2, 10)
@@ -20,7 +20,7 @@ _CONTINUATION = 0b10  # first bits of a byte inside of a character in UTF-8
 
 def merge_statistics(parts: Sequence[bytes]) -> bytes:
     """Return the ``ColumnStatistics`` of a column from those of its parts. Raises WireError."""
-    messages = [Message.parse(part) for part in parts]
+    messages = [ProtobufMessage.parse(part) for part in parts]
     counts = [message.integer(_COUNT) for message in messages]
     known_counts = [count for count in counts if count is not None]
     out = b""
@@ -54,14 +54,14 @@ def shorten_texts(statistics: bytes) -> bytes:
         encode_field(
             number, _shorten_bounds(value) if number == _STRINGS and isinstance(value, bytes) else value, wire
         )
-        for number, wire, value in Message.parse(statistics).fields
+        for number, wire, value in ProtobufMessage.parse(statistics).fields
     )
 
 
 def _shorten_bounds(strings: bytes) -> bytes:
     return b"".join(
         encode_field(number, shorten(value) if shorten and isinstance(value, bytes) else value, wire)
-        for number, wire, value in Message.parse(strings).fields
+        for number, wire, value in ProtobufMessage.parse(strings).fields
         for shorten in ({1: _lower_bound, 2: _upper_bound}.get(number),)
     )
 
@@ -100,8 +100,8 @@ def _text(number: int, value: str) -> bytes:
 
 
 def _merge_bounds(
-    parts: Sequence[Message],
-    read: Callable[[Message, int], Any],
+    parts: Sequence[ProtobufMessage],
+    read: Callable[[ProtobufMessage, int], Any],
     write: Callable[[int, Any], bytes],
     fields: tuple[int, int] = (1, 2),
     order: Callable[[Any], Any] | None = None,
@@ -113,17 +113,17 @@ def _merge_bounds(
     return write(fields[0], min(lows, key=order)) + write(fields[1], max(highs, key=order))
 
 
-def _merge_ranges(parts: Sequence[Message], low: int = 1, high: int = 2) -> bytes:
-    return _merge_bounds(parts, Message.signed, _signed, (low, high))
+def _merge_ranges(parts: Sequence[ProtobufMessage], low: int = 1, high: int = 2) -> bytes:
+    return _merge_bounds(parts, ProtobufMessage.signed, _signed, (low, high))
 
 
-def _merge_totals(parts: Sequence[Message], number: int) -> bytes:
+def _merge_totals(parts: Sequence[ProtobufMessage], number: int) -> bytes:
     totals = [part.signed(number) for part in parts]
     total = sum(value or 0 for value in totals)
     return _signed(number, total) if None not in totals and _LOWEST <= total <= _HIGHEST else b""
 
 
-def _merge_doubles(parts: Sequence[Message]) -> bytes:
+def _merge_doubles(parts: Sequence[ProtobufMessage]) -> bytes:
     """Merge minimum, maximum and sum; NaN in a part makes the sum NaN, and then no bound is valid (Java's rule)."""
     numbers = [[part.double(number) for number in (1, 2, 3)] for part in parts]
     lows, highs, totals = (
@@ -135,17 +135,19 @@ def _merge_doubles(parts: Sequence[Message]) -> bytes:
     return b"".join(encode_field(number, struct.pack("<d", bound), EIGHT_BYTES) for number, bound in bounds)
 
 
-def _merge_booleans(parts: Sequence[Message]) -> bytes:
+def _merge_booleans(parts: Sequence[ProtobufMessage]) -> bytes:
     counts = [part.integers(1) for part in parts]
     return encode_packed(1, [sum(count[0] for count in counts)]) if all(map(len, counts)) else b""
 
 
-_MERGES: dict[int, Callable[[Sequence[Message]], bytes]] = {
+_MERGES: dict[int, Callable[[Sequence[ProtobufMessage]], bytes]] = {
     _INTEGERS: lambda parts: _merge_ranges(parts) + _merge_totals(parts, 3),
     _DOUBLES: _merge_doubles,
-    _STRINGS: lambda parts: _merge_bounds(parts, Message.data, encode_field) + _merge_totals(parts, 3),
+    _STRINGS: lambda parts: (
+        _merge_bounds(parts, ProtobufMessage.data, encode_field) + _merge_totals(parts, 3)
+    ),
     _BOOLEANS: _merge_booleans,
-    _DECIMALS: lambda parts: _merge_bounds(parts, Message.text, _text, order=Decimal),
+    _DECIMALS: lambda parts: _merge_bounds(parts, ProtobufMessage.text, _text, order=Decimal),
     _DATES: _merge_ranges,
     _BINARIES: lambda parts: _merge_totals(parts, 1),
     # Fields 1 and 2 are in the writer's zone, 3 and 4 in UTC. Without the nanoseconds (5, 6), a bound covers its whole

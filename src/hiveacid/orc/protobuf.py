@@ -115,13 +115,13 @@ def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[WireField]:
 
 
 @dataclass(frozen=True)
-class Message:
+class ProtobufMessage:
     """A message's fields in the order of the file, with typed access by number."""
 
     fields: tuple[WireField, ...]
 
     @classmethod
-    def parse(cls, data: bytes, most: int = MAX_FIELDS) -> Message:
+    def parse(cls, data: bytes, most: int = MAX_FIELDS) -> ProtobufMessage:
         """Read a message of ``most`` fields at most. Raises WireError."""
         return cls(tuple(read_fields(data, most)))
 
@@ -142,10 +142,10 @@ class Message:
         """Return the bytes of every occurrence of a field."""
         return tuple(v for n, _, v in self.fields if n == number and isinstance(v, bytes))
 
-    def message(self, number: int) -> Message | None:
+    def message(self, number: int) -> ProtobufMessage | None:
         """Return a field as a nested message."""
         data = self.data(number)
-        return None if data is None else Message.parse(data)
+        return None if data is None else ProtobufMessage.parse(data)
 
     def text(self, number: int) -> str | None:
         """Return a field as UTF-8 text."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hiveacid.errors import BadFileError
 from hiveacid.orc.compression_chunks import compress
 from hiveacid.orc.merge_statistics import merge_statistics, shorten_texts
-from hiveacid.orc.protobuf import Message, encode_field
+from hiveacid.orc.protobuf import ProtobufMessage, encode_field
 from hiveacid.orc.tail import OrcTail, parse_tail
 
 _OWN_SECTION = 1 << 31  # bytes of a section that Arrow wrote just now
@@ -147,7 +147,7 @@ def _moved_stripes(pieces: Sequence[PlacedStripes]) -> Iterable[bytes]:
                         else value,
                         wire,
                     )
-                    for number, wire, value in Message.parse(raw).fields
+                    for number, wire, value in ProtobufMessage.parse(raw).fields
                 ),
             )
 

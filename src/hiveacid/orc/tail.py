@@ -17,7 +17,7 @@ from hiveacid.orc.compression_chunks import (
     decompress,
 )
 from hiveacid.orc.decode_statistics import StatisticsList, decode_statistics
-from hiveacid.orc.protobuf import Message, WireError, encode_field
+from hiveacid.orc.protobuf import ProtobufMessage, WireError, encode_field
 from hiveacid.ports.file_system import FileSystem
 
 ACID_FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
@@ -110,7 +110,9 @@ class Stripe:
         if self.packed is None:
             return StatisticsList(self.path, ())
         try:
-            return _statistics(self.path, Message.parse(self.packed).all_data(1), self.columns, self.rows)
+            return _statistics(
+                self.path, ProtobufMessage.parse(self.packed).all_data(1), self.columns, self.rows
+            )
         except WireError as error:
             raise _bad_file_error(self.path, error) from error
 
@@ -124,8 +126,8 @@ class TailBytes:
 
     footer_start: int
     metadata: bytes = field(repr=False)
-    footer: Message = field(repr=False)
-    postscript: Message = field(repr=False)
+    footer: ProtobufMessage = field(repr=False)
+    postscript: ProtobufMessage = field(repr=False)
     block_size: int
 
     def with_postscript(self, footer: bytes, metadata: bytes | None = None) -> bytes:
@@ -219,7 +221,7 @@ def writer_time_zone(fs: FileSystem, tail: OrcTail, stripe: Stripe) -> str:
     data = fs.read_bytes(tail.path, start, stripe.footer_length)
     block_size = DEFAULT_BLOCK_SIZE if tail.source is None else tail.source.block_size
     try:
-        footer = Message.parse(
+        footer = ProtobufMessage.parse(
             decompress(data, tail.compression, block_size),
             _STRIPE_FOOTER_FIELDS_PER_COLUMN * (2 + len(tail.types)),
         )
@@ -254,7 +256,7 @@ def _bad_file_error(path: str, error: WireError) -> BadFileError:
     return BadFileError(f"not an ORC file, or damaged ({error})", path=path)
 
 
-def _postscript(data: bytes) -> Message:
+def _postscript(data: bytes) -> ProtobufMessage:
     length = data[-1] if data else 0
     if length + 1 > len(data):
         _raise_wire_error("the file is too short")
@@ -262,9 +264,9 @@ def _postscript(data: bytes) -> Message:
 
 
 @lru_cache(maxsize=1000)
-def parse_postscript(data: bytes) -> Message:
+def parse_postscript(data: bytes) -> ProtobufMessage:
     """Return the postscript. Files of one table have few different ones, so that each is parsed once."""
-    postscript = Message.parse(data)
+    postscript = ProtobufMessage.parse(data)
     if postscript.data(8000) != _MAGIC:
         _raise_wire_error("it does not end with ORC's postscript")
     return postscript
@@ -275,14 +277,14 @@ class _Parser:
     path: str
     size: int
     data: bytes  # the file's end, as much as footer and metadata take at least
-    postscript: Message
+    postscript: ProtobufMessage
     most: int = MAX_SECTION
 
     def parse(self) -> OrcTail:
         end = len(self.data) - 1 - self.data[-1]
         footer_length = self.postscript.integer(_FOOTER_LENGTH) or 0
         metadata_length = self.postscript.integer(_METADATA_LENGTH) or 0
-        footer = Message.parse(self._section(end - footer_length, end))
+        footer = ProtobufMessage.parse(self._section(end - footer_length, end))
         begin = end - footer_length - metadata_length
         metadata = self._section(begin, end - footer_length)
         types = parse_types(footer.all_data(4))
@@ -294,7 +296,7 @@ class _Parser:
             compression=self._compression,
             types=types,
             column_statistics=_statistics(self.path, footer.all_data(7), len(types), rows),
-            stripes=self._stripes(footer, Message.parse(metadata), len(types)),
+            stripes=self._stripes(footer, ProtobufMessage.parse(metadata), len(types)),
             user_metadata=_user_metadata(footer),
             row_index_stride=_require_at_most(footer.integer(8), _MAX_NUMBER),
             writer=_require_at_most(footer.integer(9), _MAX_NUMBER),
@@ -328,8 +330,10 @@ class _Parser:
             _raise_wire_error("the tail is longer than the file")
         return decompress(self.data[start:end], self._compression, self._block_size, self.most)
 
-    def _stripes(self, footer: Message, metadata: Message, columns: int) -> tuple[Stripe, ...]:
-        infos = [Message.parse(raw, _STRIPE_FIELDS) for raw in footer.all_data(3)]
+    def _stripes(
+        self, footer: ProtobufMessage, metadata: ProtobufMessage, columns: int
+    ) -> tuple[Stripe, ...]:
+        infos = [ProtobufMessage.parse(raw, _STRIPE_FIELDS) for raw in footer.all_data(3)]
         statistics: Sequence[bytes | None] = metadata.all_data(1)
         if statistics and len(statistics) != len(infos):
             _raise_wire_error("statistics of another number of stripes")
@@ -372,7 +376,7 @@ def parse_types(packed: tuple[bytes, ...]) -> tuple[OrcType, ...]:
     left = _TYPE_FIELDS * (len(packed) + 1)
     types = []
     for raw in packed:
-        message = Message.parse(raw, left)
+        message = ProtobufMessage.parse(raw, left)
         left -= len(message.fields)
         types.append(_type(message))
     _require_tree(types)
@@ -396,7 +400,7 @@ def _require_tree(types: Sequence[OrcType]) -> None:
         _raise_wire_error("the types are no tree")
 
 
-def _type(message: Message) -> OrcType:
+def _type(message: ProtobufMessage) -> OrcType:
     try:
         kind = OrcKind(message.integer(1) or 0)
     except ValueError:
@@ -412,6 +416,6 @@ def _type(message: Message) -> OrcType:
     return OrcType(kind, children, names, length, precision, scale)
 
 
-def _user_metadata(footer: Message) -> dict[str, bytes]:
-    items = (Message.parse(raw, _METADATA_FIELDS) for raw in footer.all_data(5))
+def _user_metadata(footer: ProtobufMessage) -> dict[str, bytes]:
+    items = (ProtobufMessage.parse(raw, _METADATA_FIELDS) for raw in footer.all_data(5))
     return {item.text(1) or "": item.data(2) or b"" for item in items}

@@ -20,7 +20,7 @@ _CANCELLED = "the statement was cancelled"
 
 
 @dataclass(eq=False)
-class Operation:
+class ClientOperation:
     """One operation. ``work`` returns its result, None if it has none."""
 
     thread: StatementThread

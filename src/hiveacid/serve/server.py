@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hiveacid.errors import ClientProtocolError, ConfigError
 from hiveacid.serve.http import serve_http
 from hiveacid.serve.sessions import Caller
-from hiveacid.serve.wire import Limits, Wire, authenticate
+from hiveacid.serve.wire import ClientLimits, Wire, authenticate
 from hiveacid.services.http_server import Access, server_tls
 from hiveacid.services.metrics import Metric
 
@@ -40,7 +40,7 @@ class ServerOptions:
     port: int
     authentication: Authentication
     http: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: ClientLimits = field(default_factory=ClientLimits)
     max_connections: int = 256
 
     @classmethod
@@ -54,7 +54,7 @@ class ServerOptions:
         key: Path | None = None,
         *,
         http: bool = False,
-        limits: Limits | None = None,
+        limits: ClientLimits | None = None,
     ) -> ServerOptions:
         """Read the certificate. Raises ConfigError for an address that is open to others without protection."""
         access = Access(host, frozenset(name.lower() for name in names), None, server_tls(certificate, key))
@@ -63,7 +63,7 @@ class ServerOptions:
                 f"listening on {host} needs authentication (--password-file, --ldap or --keytab) and TLS (--certificate): "
                 "other machines reach it"
             )
-        return cls(access, port, authentication, http, limits or Limits())
+        return cls(access, port, authentication, http, limits or ClientLimits())
 
 
 @dataclass(eq=False)

@@ -20,7 +20,7 @@ from hiveacid.serve.codec import (
 )
 from hiveacid.serve.fetch_results import Result, ResultCursor, RowsResult, SparkResult, empty_log
 from hiveacid.serve.metadata import METADATA_CALLS, Metadata
-from hiveacid.serve.operations import WRITTEN_NAMES, Operation
+from hiveacid.serve.operations import WRITTEN_NAMES, ClientOperation
 from hiveacid.serve.result_columns import table_schema
 from hiveacid.serve.sessions import (
     MOST_OPERATIONS,
@@ -172,7 +172,7 @@ class Service:
         return hs2_structs.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
 
     def _wait_and_answer(
-        self, session: ClientSession, operation: Operation, running: Running[Any], caller: Caller
+        self, session: ClientSession, operation: ClientOperation, running: Running[Any], caller: Caller
     ) -> Any:
         """Wait for an operation and return the answer of its call. A failed operation is removed."""
         self._wait(operation, running, caller)
@@ -188,16 +188,18 @@ class Service:
         operation = self._register(session, lambda: rows(Metadata(session.spark), request), kind)
         return self._wait_and_answer(session, operation, operation.start(), caller)
 
-    def _register(self, session: ClientSession, work: Callable[[], Result | None], kind: int) -> Operation:
+    def _register(
+        self, session: ClientSession, work: Callable[[], Result | None], kind: int
+    ) -> ClientOperation:
         if len(session.operations) >= MOST_OPERATIONS:
             raise ConfigError(
                 f"the session has {MOST_OPERATIONS} open operations, which is the limit: close some"
             )
-        operation = Operation(session.thread, work, kind)
+        operation = ClientOperation(session.thread, work, kind)
         session.operations[operation.guid] = operation
         return operation
 
-    def _wait(self, operation: Operation, running: Running[Any], caller: Caller) -> None:
+    def _wait(self, operation: ClientOperation, running: Running[Any], caller: Caller) -> None:
         """Wait for the end of a call's work; if the client disconnects, cancel it. Raises EOFError."""
         try:
             wait_for(running, caller)
@@ -229,7 +231,7 @@ class Service:
         self._remove(session, operation)
         return _ok()
 
-    def _remove(self, session: ClientSession, operation: Operation) -> None:
+    def _remove(self, session: ClientSession, operation: ClientOperation) -> None:
         session.operations.pop(operation.guid, None)
         if operation.busy:
             operation.cancel()
@@ -265,7 +267,7 @@ class Service:
         return hs2_structs.TGetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
 
 
-def _require_cursor(operation: Operation) -> ResultCursor:
+def _require_cursor(operation: ClientOperation) -> ResultCursor:
     if operation.cursor is None:
         raise ConfigError("the operation has no result, or has not ended yet: ask GetOperationStatus first")
     return operation.cursor

@@ -19,7 +19,7 @@ from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError
 from hiveacid.ports.transactions import Client
 from hiveacid.serve import hs2_structs
 from hiveacid.serve.fetch_results import BATCH_ROWS
-from hiveacid.serve.operations import Operation
+from hiveacid.serve.operations import ClientOperation
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.sql.cancellation import Running, StatementThread
 
@@ -68,7 +68,7 @@ class ClientSession:
     thread: StatementThread
     guid: bytes = field(default_factory=lambda: os.urandom(16))
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
-    operations: dict[bytes, Operation] = field(default_factory=dict)
+    operations: dict[bytes, ClientOperation] = field(default_factory=dict)
     used: float = field(default_factory=time.monotonic)
 
     def handle(self) -> Any:
@@ -195,7 +195,7 @@ class Sessions:
         session.used = time.monotonic()
         return session
 
-    def operation(self, handle: Any, caller: Caller) -> tuple[ClientSession, Operation]:
+    def operation(self, handle: Any, caller: Caller) -> tuple[ClientSession, ClientOperation]:
         """Return the operation of a handle, and its session. Raises InvalidHandleError."""
         identifier = getattr(handle, "operationId", None)
         guid, secret = (getattr(identifier, name, None) or b"" for name in ("guid", "secret"))

@@ -29,7 +29,7 @@ _WITHOUT_SASL = b"\x80\x01"  # the first bytes of a message without SASL
 
 
 @dataclass(frozen=True)
-class Limits:
+class ClientLimits:
     """Bounds for each client, in seconds and bytes.
 
     ``handshake``: time for the client to authenticate. ``patience``: for the rest of a message after its first byte.
@@ -48,7 +48,7 @@ class Wire:
     """Socket of a client. A deadline is for a whole message, so a client that sends byte by byte gains no time."""
 
     socket: socket.socket
-    limits: Limits
+    limits: ClientLimits
     _deadline: float = 0.0
     _pushed_back: bytes = b""
 

@@ -21,7 +21,7 @@ from hiveacid.cli.shell.completion import CatalogNames, candidates
 from hiveacid.cli.shell.editor import history_path, is_secret, open_history
 from hiveacid.cli.shell.entries import Entries, Entry, is_complete
 from hiveacid.cli.shell.screen import (
-    Result,
+    StatementResult,
     error_position,
     is_crowded,
     plain_table,
@@ -197,7 +197,7 @@ def test_secrets_are_recognised(text: str, *, secret: bool) -> None:
     assert is_secret(text) is secret
 
 
-SMALL = Result(("n", "text"), (True, False), (("1", "tea"), ("22", None), ("3", "a\nb\x1b[31m")))
+SMALL = StatementResult(("n", "text"), (True, False), (("1", "tea"), ("22", None), ("3", "a\nb\x1b[31m")))
 
 
 def test_plain_rows_are_aligned_and_cannot_steer_the_terminal() -> None:
@@ -206,7 +206,7 @@ def test_plain_rows_are_aligned_and_cannot_steer_the_terminal() -> None:
 
 
 def test_wide_values_are_cut_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    result = Result(("a", "b"), (False, False), (("x" * 200, "end"),))
+    result = StatementResult(("a", "b"), (False, False), (("x" * 200, "end"),))
     console = Console(width=40)
     print_boxed(console, result.columns, result)
     shown = capsys.readouterr().out

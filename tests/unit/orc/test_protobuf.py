@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hiveacid.orc.protobuf import (
     EIGHT_BYTES,
-    Message,
+    ProtobufMessage,
     WireError,
     decode_varint,
     decode_zigzag,
@@ -47,12 +47,12 @@ def test_a_message_is_written_as_it_was_read(items: list[tuple[int, int | bytes]
 @given(st.lists(NUMBERS))
 def test_repeated_numbers_are_read_packed_and_unpacked(values: list[int]) -> None:
     unpacked = b"".join(encode_field(2, value) for value in values)
-    assert Message.parse(encode_packed(2, values)).integers(2) == tuple(values)
-    assert Message.parse(unpacked).integers(2) == tuple(values)
+    assert ProtobufMessage.parse(encode_packed(2, values)).integers(2) == tuple(values)
+    assert ProtobufMessage.parse(unpacked).integers(2) == tuple(values)
 
 
 def test_typed_access_takes_the_last_of_a_field_and_none_where_it_is_missing() -> None:
-    message = Message.parse(
+    message = ProtobufMessage.parse(
         encode_field(1, 3) + encode_field(1, 4) + encode_field(2, "ä".encode()) + encode_field(2, b"z")
         + encode_field(3, struct.pack("<d", -0.5), EIGHT_BYTES) + encode_field(4, encode_field(1, 7))
     )  # fmt: skip
@@ -96,4 +96,4 @@ def test_a_key_without_its_number_is_refused() -> None:
 
 def test_texts_must_be_utf8() -> None:
     with pytest.raises(WireError, match="UTF-8"):
-        Message.parse(encode_field(1, b"\xff")).text(1)
+        ProtobufMessage.parse(encode_field(1, b"\xff")).text(1)

@@ -15,7 +15,7 @@ from hiveacid.cli.shell.backslash_commands import COMMANDS, DisplayOptions, eval
 from hiveacid.cli.shell.cancel import ProgressLine, StatementRunner
 from hiveacid.cli.shell.completion import Candidate, CatalogNames, candidates
 from hiveacid.cli.shell.entries import Entries, Entry, ends_shell
-from hiveacid.cli.shell.screen import Result, Screen, fetch
+from hiveacid.cli.shell.screen import Screen, StatementResult, fetch
 from hiveacid.errors import ParseError, StatementCancelledError
 from hiveacid.sql.session import AcidSession
 
@@ -132,19 +132,19 @@ class Shell:
                     raise
         self._footer(result, seconds)
 
-    def _result(self, entry: Entry) -> Result | None:
+    def _result(self, entry: Entry) -> StatementResult | None:
         """Run a statement in the runner's thread, which also prints formats other than tables."""
         with self.session.statement(entry.text):  # reading its rows is part of it
             frame = self.session.sql(entry.text, first_line=entry.line)
             if not frame.columns:
-                return Result((), (), ())
+                return StatementResult((), (), ())
             if self.output != "table":
                 show(frame, self.output)
                 sys.stdout.flush()
                 return None
             return fetch(frame, self.display.limit)
 
-    def _footer(self, result: Result | None, seconds: float) -> None:
+    def _footer(self, result: StatementResult | None, seconds: float) -> None:
         if result is not None and result.more:
             note = f"only the first {len(result.rows)} rows are shown: \\limit 0 shows all"
             click.echo(note, err=True)

@@ -29,7 +29,7 @@ _FRAME = 3  # characters around a column of a table
 
 
 @dataclass(frozen=True)
-class Result:
+class StatementResult:
     """Rows as texts (None: NULL). ``right_aligned``: columns of numbers. ``more``: the query has more rows than these."""
 
     columns: tuple[str, ...]
@@ -38,18 +38,18 @@ class Result:
     more: bool = False
 
 
-def fetch(frame: DataFrame, limit: int | None) -> Result:
+def fetch(frame: DataFrame, limit: int | None) -> StatementResult:
     """Run a query and return its first ``limit`` rows (None: all). Raises this project's errors."""
     with translate_errors():
         texts = as_texts(frame)
         rows = texts.collect() if limit is None else texts.take(limit + 1)
     shown_rows = tuple(tuple(row) for row in rows[:limit])
-    return Result(
+    return StatementResult(
         tuple(frame.columns), tuple(aligned_right(frame)), shown_rows, more=len(rows) > len(shown_rows)
     )
 
 
-def _cells(result: Result) -> list[list[str]]:
+def _cells(result: StatementResult) -> list[list[str]]:
     """Return the names of the columns and the rows, as they are printed."""
     return [[_shown(cell) for cell in row] for row in (result.columns, *result.rows)]
 
@@ -62,7 +62,7 @@ def _widths(cells: list[list[str]]) -> list[int]:
     return [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
 
 
-def plain_table(result: Result) -> Iterator[str]:
+def plain_table(result: StatementResult) -> Iterator[str]:
     """Yield lines of aligned columns without frames; nothing is cut."""
     cells = _cells(result)
     widths = _widths(cells)
@@ -74,7 +74,7 @@ def plain_table(result: Result) -> Iterator[str]:
         yield "  ".join(padded).rstrip()
 
 
-def vertical(result: Result) -> Iterator[str]:
+def vertical(result: StatementResult) -> Iterator[str]:
     """Yield each value on a line of its own; nothing is cut."""
     for number, row in enumerate(result.rows, start=1):
         yield f"row {number}"
@@ -82,7 +82,7 @@ def vertical(result: Result) -> Iterator[str]:
             yield f"  {escape_controls(name)}: {_shown(cell)}"
 
 
-def widest(result: Result) -> int:
+def widest(result: StatementResult) -> int:
     """Return the width in characters of a table in which nothing is cut."""
     widths = _widths(_cells(result))
     return sum(widths) + _FRAME * len(widths) + 1
@@ -93,7 +93,7 @@ def is_crowded(columns: int, width: int) -> bool:
     return columns * (_NARROWEST + _FRAME) + 1 > width
 
 
-def print_boxed(console: Console, columns: Sequence[str], result: Result) -> None:
+def print_boxed(console: Console, columns: Sequence[str], result: StatementResult) -> None:
     """Print a table that fits the terminal; longer values are cut and end with an ellipsis."""
     table = Table(box=ROUNDED)
     for name, right in zip(columns, result.right_aligned, strict=True):
@@ -139,7 +139,7 @@ class Screen:
         sys.stderr.write(text)
         sys.stderr.flush()
 
-    def rows(self, result: Result, display: DisplayOptions) -> None:
+    def rows(self, result: StatementResult, display: DisplayOptions) -> None:
         """Print rows, with a note if values are cut."""
         console = None if self.plain else Console(file=sys.stdout)
         below = display.vertical

@@ -79,7 +79,7 @@ class Inventory:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class InventorySnapshot:
     """Snapshot that an inventory refers to.
 
     ``uncommitted_at_adoption``: visibility transactions that had not committed when the table was adopted.
@@ -93,7 +93,7 @@ class Snapshot:
 
 def take_inventory(
     entries: Sequence[FileEntry],
-    snapshot: Snapshot,
+    snapshot: InventorySnapshot,
     metadata: Mapping[str, str],
     kind: TableKind,
     staging_txn_id: Callable[[str], TxnId | None],
@@ -165,7 +165,7 @@ _Classification: TypeAlias = tuple[ItemState, str]
 
 @dataclass(frozen=True)
 class _Classifier:
-    snapshot: Snapshot
+    snapshot: InventorySnapshot
     kind: TableKind
     state: AcidState | None
     names: Mapping[str, layout.BaseName | layout.DeltaName]

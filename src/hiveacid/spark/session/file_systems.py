@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from hiveacid.errors import StorageError
-from hiveacid.orc.protobuf import Message
+from hiveacid.orc.protobuf import ProtobufMessage
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.parser.catalyst import JavaPackages
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -249,7 +249,7 @@ def _written_statuses(data: bytes) -> Iterator[bytes]:
 
 def _parse_status(data: bytes) -> FileInfo:
     """Return an entry from Hadoop's ``FileStatusProto``."""
-    status = Message.parse(data)
+    status = ProtobufMessage.parse(data)
     path = parse_uri(status.text(2) or "").path
     times = (status.integer(7) or 0) * 1_000_000
     if status.integer(1) == _DIRECTORY:

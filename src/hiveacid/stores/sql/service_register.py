@@ -22,7 +22,7 @@ _DELETE_SILENT_SERVICES = delete(services).where(
 )
 
 
-class Services(SqlBase):
+class ServiceRegister(SqlBase):
     """Implements :class:`hiveacid.ports.store.ServicePort`."""
 
     def announce_service(self, service: Service) -> None:

@@ -21,7 +21,7 @@ from hiveacid.stores.sql.database import TRIES, Database
 from hiveacid.stores.sql.dialects import database_now
 from hiveacid.stores.sql.housekeeping import Housekeeping
 from hiveacid.stores.sql.migrations import migrate
-from hiveacid.stores.sql.service_register import Services
+from hiveacid.stores.sql.service_register import ServiceRegister
 from hiveacid.stores.sql.transactions.begin_txn import BeginTxn
 from hiveacid.stores.sql.transactions.commit_history import CommitRecords
 from hiveacid.stores.sql.transactions.commit_txn import CommitTxn
@@ -46,7 +46,7 @@ class SqlStore(
     Housekeeping,
     CompactionQueue,
     ChangedPartitions,
-    Services,
+    ServiceRegister,
     SqlCatalog,
 ):
     """Implements :class:`hiveacid.ports.store.WarehouseStore` over one database.

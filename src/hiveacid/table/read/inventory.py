@@ -14,8 +14,8 @@ from hiveacid.core.snapshot.classify_entries import (
     DirectoryItem,
     FileItem,
     Inventory,
+    InventorySnapshot,
     ItemState,
-    Snapshot,
     take_inventory,
 )
 from hiveacid.core.snapshot.directory_listing import FileEntry, metadata_paths
@@ -78,7 +78,7 @@ class TableInventory:
     """
 
     table: TableDefinition
-    snapshot: Snapshot
+    snapshot: InventorySnapshot
     locations: tuple[LocationInventory, ...]
     partitions: tuple[Partition, ...] | None = None
     beside: tuple[FileItem, ...] = ()
@@ -89,7 +89,7 @@ def inventory_of(
     access: TableAccess,
     table: TableDefinition,
     partitions: Sequence[Partition] | None,
-    snapshot: Snapshot | None = None,
+    snapshot: InventorySnapshot | None = None,
     *,
     whole: bool = True,
 ) -> TableInventory:
@@ -122,11 +122,11 @@ def inventory_of(
     return TableInventory(table, snapshot, tuple(places), tuple(partitions), beside, unknown)
 
 
-def current_snapshot(access: TableAccess, table: TableDefinition) -> Snapshot:
+def current_snapshot(access: TableAccess, table: TableDefinition) -> InventorySnapshot:
     """Return the snapshot that a reader would take now."""
     txns = access.store.valid_txns()
     write_ids = access.store.valid_write_ids(txns, [table.name])[table.name]
-    return Snapshot(write_ids, txns, adopted_txn_id(table), uncommitted_txn_ids(table))
+    return InventorySnapshot(write_ids, txns, adopted_txn_id(table), uncommitted_txn_ids(table))
 
 
 def _list_tree_or_none(fs: FileSystem, root: str) -> tuple[FileEntry, ...] | None:
@@ -139,7 +139,7 @@ def _list_tree_or_none(fs: FileSystem, root: str) -> tuple[FileEntry, ...] | Non
 def _location_inventory(
     access: TableAccess,
     table: TableDefinition,
-    snapshot: Snapshot,
+    snapshot: InventorySnapshot,
     name: str | None,
     root: str,
     entries: tuple[FileEntry, ...] | None,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from hiveacid.core.format.write_id_lists import parse_txn_list, parse_write_id_list
 from hiveacid.core.model import TableKind, TxnId
-from hiveacid.core.snapshot.classify_entries import FileItem, Inventory, ItemState, Snapshot, take_inventory
+from hiveacid.core.snapshot.classify_entries import (
+    FileItem,
+    Inventory,
+    InventorySnapshot,
+    ItemState,
+    take_inventory,
+)
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import BadDirectoryNameError, BadFileError, NotEnoughHistoryError
 from hiveacid.storage.staging import staging_txn_id
@@ -25,7 +31,9 @@ def inventory(
         FileEntry(path.rstrip("/!"), is_dir=path.endswith("/"), size=0 if path[-1] in "/!" else 9)
         for path in paths
     ]
-    snapshot = Snapshot(parse_write_id_list(f"db.t:{write_ids}"), parse_txn_list(txns), TxnId(0), uncommitted)
+    snapshot = InventorySnapshot(
+        parse_write_id_list(f"db.t:{write_ids}"), parse_txn_list(txns), TxnId(0), uncommitted
+    )
     return take_inventory(entries, snapshot, metadata or {}, kind, staging_txn_id)
 
 
