@@ -102,7 +102,7 @@ def test_a_reader_that_was_reaped_does_not_spoil_later_ones(world: World) -> Non
     insert(reader, WHOLE)
     snapshots = reader.context.read_leases
     with snapshots.acquire(world.settings) as old:
-        snapshots.hold(old, Always())
+        snapshots.add_holder(old, Always())
     reap(world)
     reader.context.transactions.heartbeats.beat()
     with snapshots.acquire(world.settings) as new:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 Read = Callable[[Sequence[str], Any], Iterator[Any]]
-"""Reads the present snapshot: yields batches of the named columns for the rows that a filter selects."""
+"""Reads the current snapshot: yields batches of the named columns for the rows that a filter selects."""
 
 
 class TableDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
-    """Data set whose scans read the present snapshot of a table. It has `schema` and `scanner` only."""
+    """Data set whose scans read the current snapshot of a table. It has `schema` and `scanner` only."""
 
     def __init__(self, name: str, schema: Any, read: Read) -> None:
         """``name``: what `repr` shows. ``schema``: that of the table's definition."""

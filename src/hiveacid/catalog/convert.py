@@ -29,7 +29,7 @@ from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.visible_locations import list_visible
 from hiveacid.transactions.transaction import Transaction
 
-SKIPPED = 10_000_000
+SKIPPED_WRITE_IDS = 10_000_000
 """Write ids that a conversion to full ACID skips (``seedWriteIdOnAcidConversion``)."""
 _KIND_PROPERTIES = (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name)
 
@@ -90,7 +90,7 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
             txn.alter_at_commit(definition)
         else:
             _require_originals(context, table, txn)
-            txn.alter_at_commit(definition, skipped=SKIPPED)
+            txn.alter_at_commit(definition, skipped=SKIPPED_WRITE_IDS)
 
 
 def _require_one_step(context: Context, table: TableDefinition, kind: TableKind) -> None:
@@ -119,11 +119,11 @@ def _converted_definition(
 ) -> TableDefinition:
     replaced = (*_KIND_PROPERTIES, CONVERSION.name) if table.kind is TableKind.PLAIN else _KIND_PROPERTIES
     others = {key: value for key, value in changes.items() if key.lower() not in _KIND_PROPERTIES}
-    words = {
+    kind_properties = {
         TRANSACTIONAL.name: "true",
         TRANSACTIONAL_PROPERTIES.name: "insert_only" if kind is TableKind.INSERT_ONLY else "default",
     }
-    return table.without_properties(*replaced).with_properties(others | words)
+    return table.without_properties(*replaced).with_properties(others | kind_properties)
 
 
 def _locations(context: Context, table: TableDefinition, txn: Transaction) -> list[str]:
@@ -151,7 +151,7 @@ def _require_single_writes(context: Context, table: TableDefinition, txn: Transa
     partitions = partitions_of(context, table, txn)
     for location in list_visible(context, table, partitions, txn.valid_write_ids(table.name), txn):
         for directory in location.state.row_directories:
-            if directory.files and (_is_joined(directory) or not directory.may_lack_acid_columns):
+            if directory.files and (_is_compacted(directory) or not directory.may_lack_acid_columns):
                 raise CatalogError(
                     f"{table.name}: {location.root}/{directory.path} was compacted, or has names that full ACID does not "
                     "read: INSERT OVERWRITE the table with its own rows first"
@@ -169,7 +169,7 @@ def _has_bucket_in_name(file: DataFile) -> bool:
     return parsed is not None and parsed.bucket <= MAX_BUCKET
 
 
-def _is_joined(directory: AcidDirectory) -> bool:
+def _is_compacted(directory: AcidDirectory) -> bool:
     low, high = directory.name.span
     return low != high or bool(directory.name.visibility_txn_id)
 

@@ -40,7 +40,7 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import WarehouseStore
-from hiveacid.ports.write_ids import is_stand_in, present_write_ids
+from hiveacid.ports.write_ids import current_write_ids_of, is_stand_in
 from hiveacid.storage.snapshot_locations import id_property, list_layout, read_location
 from hiveacid.table.context import table_names
 from hiveacid.table.read.flush_length_files import require_flush_length
@@ -315,7 +315,7 @@ class Migration:
         existing = store.get_table(name)
         if state.table.kind is TableKind.PLAIN or existing is None or is_stand_in(existing):
             return
-        ids = present_write_ids(store, name)
+        ids = current_write_ids_of(store, name)
         if ids.high_watermark > state.high_watermark:
             raise errors.CatalogError(
                 f"{name} was written to in {self.target.name} while it was being moved there (write id "

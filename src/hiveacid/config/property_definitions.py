@@ -18,15 +18,15 @@ from hiveacid.config.setting_types import (
     divide_into_sections,
     parse_bool,
     parse_duration,
+    parse_fraction,
     parse_int,
-    parse_share,
 )
 from hiveacid.core import model
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema import evolution, storage_formats
 
 _PARSERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
-    {"bool": parse_bool, "int": parse_int, "duration": parse_duration, "share": parse_share}
+    {"bool": parse_bool, "int": parse_int, "duration": parse_duration, "fraction": parse_fraction}
 )
 
 
@@ -117,7 +117,7 @@ ORC_BLOOM_FILTER_COLUMNS = TableProperty(
 )
 ORC_BLOOM_FILTER_FPP = TableProperty(
     "orc.bloom.filter.fpp",
-    "share",
+    "fraction",
     "0.01",
     "False-positive rate of the bloom filters: above 0, below 1.",
     "ORC",

@@ -11,11 +11,11 @@ from hiveacid.config.setting_types import (
     Setting,
     choice,
     count,
+    decimal_number,
     divide_into_sections,
     duration,
     flag,
     parse_int,
-    ratio,
     size,
     text,
 )
@@ -232,7 +232,7 @@ DELTA_NUM_THRESHOLD = count(
     "10",
     "More delta directories than this cause a minor compaction.",
 )
-DELTA_PCT_THRESHOLD = ratio(
+DELTA_PCT_THRESHOLD = decimal_number(
     "hive.compactor.delta.pct.threshold",
     "0.1",
     "Deltas larger than this fraction of the base cause a major compaction.",

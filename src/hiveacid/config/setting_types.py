@@ -68,7 +68,7 @@ def parse_float(text: str) -> float:
         raise ConfigError(f"expected a number, got {text!r}") from error
 
 
-def parse_share(text: str) -> float:
+def parse_fraction(text: str) -> float:
     """Read a number above 0 and below 1, in a form that Java reads, too: without ``_`` and with the digits 0 to 9."""
     value = parse_float(text)
     if not 0 < value < 1 or not text.isascii() or "_" in text:
@@ -117,7 +117,9 @@ def count(
     return Setting(name, default, doc, "int", parse, difference_from_hive)
 
 
-def ratio(name: str, default: str, doc: str, difference_from_hive: str | None = None) -> Setting[float]:
+def decimal_number(
+    name: str, default: str, doc: str, difference_from_hive: str | None = None
+) -> Setting[float]:
     """Make a setting that is a decimal number."""
     return Setting(name, default, doc, "float", parse_float, difference_from_hive)
 

@@ -32,7 +32,7 @@ from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Start, TxnKind
-from hiveacid.ports.write_ids import present_write_ids
+from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.read.change_feed import ChangedLocation
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import is_local
@@ -118,7 +118,7 @@ class ChangeSource:
     def current_write_ids(self, table: TableDefinition) -> ValidWriteIdList:
         """Return the table's current valid write-id list."""
         store: TransactionStore = self.store
-        return present_write_ids(store, table.name)
+        return current_write_ids_of(store, table.name)
 
     def start_offset(self) -> Offset:
         """Return the offset at which a new query begins, as its options say."""

@@ -107,7 +107,7 @@ def _stored_members(values: Any, hive: HiveType) -> Any:
     return values
 
 
-def has_early_fractions(values: Any, hive: HiveType) -> bool:
+def has_fractions_before_1970(values: Any, hive: HiveType) -> bool:
     """Tell whether an array has timestamps before 1970 with a fraction of a second.
 
     Arrow's ORC writer stores a negative fraction for them, which Java's readers refuse.
@@ -120,11 +120,14 @@ def has_early_fractions(values: Any, hive: HiveType) -> bool:
         case Primitive():
             return False
         case Array(element):
-            return has_early_fractions(values.values, element)
+            return has_fractions_before_1970(values.values, element)
         case Map(key, value):
-            return has_early_fractions(values.keys, key) or has_early_fractions(values.items, value)
+            return has_fractions_before_1970(values.keys, key) or has_fractions_before_1970(
+                values.items, value
+            )
         case Struct(fields):
             return any(
-                has_early_fractions(values.field(index), field.type) for index, field in enumerate(fields)
+                has_fractions_before_1970(values.field(index), field.type)
+                for index, field in enumerate(fields)
             )
     return False

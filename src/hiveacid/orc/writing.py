@@ -20,7 +20,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.splice_stripes import StripeBlock, read_stripes
-from hiveacid.orc.stored_values import arrow_type, has_early_fractions, to_stored_values
+from hiveacid.orc.stored_values import arrow_type, has_fractions_before_1970, to_stored_values
 from hiveacid.orc.tail import ACID_FIELDS
 
 _INSERT, _DELETE = 0, 2
@@ -64,7 +64,7 @@ def _write_values(batch: Any, columns: Sequence[Column], fixed: Sequence[Any], c
     types = [parse_type(column.type) for column in columns]
     values = [to_stored_values(array, of) for array, of in zip(batch.columns, types, strict=True)]
     table = _flat_table(fixed, values)
-    odd = any(has_early_fractions(array, of) for array, of in zip(values, types, strict=True))
+    odd = any(has_fractions_before_1970(array, of) for array, of in zip(values, types, strict=True))
     return read_stripes(_by_pyorc(table, types, codec) if odd else _by_arrow(table, codec))
 
 

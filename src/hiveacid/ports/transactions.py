@@ -103,7 +103,7 @@ class TransactionRow:
 
     txn_id: TxnId
     state: str  # OPEN | ABORTED
-    started: int
+    started: int  # milliseconds since the epoch
     last_heartbeat: int
     user: str
     host: str

@@ -10,10 +10,10 @@ from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 
 
 class SnapshotSource(Protocol):
-    """A store that gives the present snapshot and translates it into write-id lists."""
+    """A store that gives the current snapshot and translates it into write-id lists."""
 
     def valid_txns(self) -> ValidTxnList:
-        """Return the present snapshot (``ports.transactions``)."""
+        """Return the current snapshot (``ports.transactions``)."""
 
     def valid_write_ids(
         self, txns: ValidTxnList, tables: Sequence[TableName]
@@ -21,7 +21,7 @@ class SnapshotSource(Protocol):
         """See `WriteIdPort`."""
 
 
-def present_write_ids(store: SnapshotSource, table: TableName) -> ValidWriteIdList:
+def current_write_ids_of(store: SnapshotSource, table: TableName) -> ValidWriteIdList:
     """Return the valid write-id list of a table at this moment."""
     return store.valid_write_ids(store.valid_txns(), [table])[table]
 

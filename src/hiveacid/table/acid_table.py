@@ -15,7 +15,7 @@ from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError, UnsupportedFeatureError
-from hiveacid.ports.write_ids import present_write_ids
+from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
 from hiveacid.spark.session.classic_session import session_settings
@@ -59,7 +59,7 @@ class Scan(Displayed):
     counted: bool = False
 
     def to_df(self, shared: Transaction | None = None) -> DataFrame:
-        """Return the rows of the present snapshot (of the transaction's, inside one).
+        """Return the rows of the current snapshot (of the transaction's, inside one).
 
         The DataFrame keeps its files from the cleaner as long as it can run. ``shared`` as in `reading_transaction`.
         """
@@ -161,7 +161,7 @@ class AcidTable(Displayed):
     # reading
 
     def to_df(self) -> DataFrame:
-        """Return all rows of the present snapshot."""
+        """Return all rows of the current snapshot."""
         return self.scan().to_df()
 
     def scan(
@@ -203,14 +203,14 @@ class AcidTable(Displayed):
 
         Write ids do not commit in ascending order, so only such a list is an exact point for `changes`.
         """
-        if self.joined is not None and not self.context.read_leases.holds(self.joined):
+        if self.joined is not None and not self.context.read_leases.is_leased(self.joined):
             raise TransactionStateError(
                 "valid_write_ids(): the transaction has not committed: ask outside it"
             )
         if self.joined is not None:
             return self.joined.valid_write_ids(self.name).to_string()
         store, name = self.context.store, self.context.require(self.name).name
-        return present_write_ids(store, name).to_string()
+        return current_write_ids_of(store, name).to_string()
 
     def changes(
         self,
@@ -311,7 +311,7 @@ class AcidTable(Displayed):
         """Refuse to write inside ``acid.snapshot()`` and through a table of the past (``as_of``)."""
         if self.snapshot_at is not None:
             raise TransactionStateError(f"{verb}: as_of() only reads")
-        if self.joined is not None and self.context.read_leases.holds(self.joined):
+        if self.joined is not None and self.context.read_leases.is_leased(self.joined):
             raise TransactionStateError(f"{verb} is not possible inside acid.snapshot(): it only reads")
 
     # maintenance

@@ -24,7 +24,7 @@ _PARTITIONS = "partition string, location string, files int, bytes bigint"
 
 @dataclass(frozen=True, repr=False)
 class Inspect(Displayed):
-    """Views of a table's directories, history and findings, at the present snapshot."""
+    """Views of a table's directories, history and findings, at the current snapshot."""
 
     context: Context
     name: TableName

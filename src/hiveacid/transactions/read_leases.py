@@ -81,7 +81,7 @@ class ReadLeases:
             return False
         return {*now.open, txn.txn_id} == {*snapshot.open, txn.txn_id}
 
-    def holds(self, txn: Transaction) -> bool:
+    def is_leased(self, txn: Transaction) -> bool:
         """Tell whether a transaction is one of the leased read transactions."""
         with self._lock:
             return any(txn_held is txn for txn_held, _ in self._held)
@@ -91,7 +91,7 @@ class ReadLeases:
         with self._lock:
             return frozenset(txn.txn_id for txn, _ in self._held)
 
-    def hold(self, txn: Transaction, holder: Holder) -> None:
+    def add_holder(self, txn: Transaction, holder: Holder) -> None:
         """Keep a snapshot's transaction open for a plan."""
         with self._lock:
             next(holders for held, holders in self._held if held is txn).append(holder)

@@ -59,7 +59,7 @@ class Reader:
         snapshots = self.session.context.read_leases
         with snapshots.acquire(self.session.context.settings) as txn:
             frame = _Frame(self.session.list_visible(name, txn), txn)
-            snapshots.hold(txn, frame)
+            snapshots.add_holder(txn, frame)
             return frame
 
     def _run(self, frame: _Frame) -> None:

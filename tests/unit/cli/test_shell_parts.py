@@ -26,8 +26,8 @@ from hiveacid.cli.shell.screen import (
     is_crowded,
     plain_table,
     print_boxed,
+    uncut_width,
     vertical,
-    widest,
 )
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
 from hiveacid.errors import (
@@ -212,7 +212,7 @@ def test_wide_values_are_cut_in_a_table(capsys: pytest.CaptureFixture[str]) -> N
     shown = capsys.readouterr().out
     assert "…" in shown
     assert max(map(len, shown.splitlines())) <= 40
-    assert widest(result) == 210
+    assert uncut_width(result) == 210
     assert is_crowded(20, 80)
     assert not is_crowded(5, 80)
 

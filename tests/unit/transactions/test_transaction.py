@@ -92,7 +92,7 @@ def open_ids(store: Cut) -> list[int]:
 def test_a_reaped_reader_does_not_stop_the_next_one(store: Cut, transactions: Transactions) -> None:
     snapshots = ReadLeases(transactions)
     with snapshots.acquire(SETTINGS) as first:
-        snapshots.hold(first, Holding())
+        snapshots.add_holder(first, Holding())
     store.abort_txns([first.txn_id], "silent for too long")
     transactions.heartbeats.beat()
     with snapshots.acquire(SETTINGS) as second:
@@ -103,7 +103,7 @@ def test_a_reaped_reader_does_not_stop_the_next_one(store: Cut, transactions: Tr
 def test_a_reader_that_could_not_be_ended_is_ended_later(store: Cut, transactions: Transactions) -> None:
     snapshots, holder = ReadLeases(transactions), Holding()
     with snapshots.acquire(SETTINGS) as reader:
-        snapshots.hold(reader, holder)
+        snapshots.add_holder(reader, holder)
     holder.runs, store.out_of_reach = False, True
     snapshots.sweep()
     assert open_ids(store) == [reader.txn_id]
@@ -299,7 +299,7 @@ def test_closed_sessions_free_the_cleaner(store: Cut, transactions: Transactions
     """Whatever could still run on their snapshots."""
     snapshots = ReadLeases(transactions)
     with snapshots.acquire(SETTINGS) as reader:
-        snapshots.hold(reader, Holding())
+        snapshots.add_holder(reader, Holding())
     assert store.min_open_txn_id() == reader.txn_id
     snapshots.sweep()
     assert store.min_open_txn_id() == reader.txn_id
@@ -323,7 +323,7 @@ def test_a_closed_session_leaves_nothing_to_a_turn_that_goes_wrong(
 
     store.commit_txn = lost  # type: ignore[assignment,method-assign]
     with snapshots.acquire(SETTINGS) as reader:
-        snapshots.hold(reader, holder := Holding())
+        snapshots.add_holder(reader, holder := Holding())
     holder.runs = False
     turn = threading.Thread(target=snapshots.sweep)
     turn.start()

@@ -50,9 +50,9 @@ def shell(
     from hiveacid.cli.shell.screen import Screen  # noqa: PLC0415 - keeps --help fast
 
     screen = Screen.detect(plain=plain)
-    if screen.edits and find_spec("prompt_toolkit") is None:
+    if screen.uses_editor and find_spec("prompt_toolkit") is None:
         raise ConfigError(
-            "the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]', or use --plain"
+            "the shell uses_editor lines with prompt_toolkit: pip install 'hiveacid[shell]', or use --plain"
         )
     screen.note("starting Spark ...")
     if limit is None and sys.stdout.isatty():
@@ -78,7 +78,7 @@ def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *
     screen.note(f"hiveacid {hiveacid.__version__} on Spark {version}, {session.context.warehouse}")
     screen.note("\\help lists the commands; Ctrl-D ends")
     try:
-        if screen.edits:
+        if screen.uses_editor:
             from hiveacid.cli.shell.editor import Editor, typed_entries  # noqa: PLC0415 - needs the extra
 
             loop.run_edited(typed_entries(Editor(loop.complete, screen.note), loop.prompt))

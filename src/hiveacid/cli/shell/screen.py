@@ -82,7 +82,7 @@ def vertical(result: StatementResult) -> Iterator[str]:
             yield f"  {escape_controls(name)}: {_shown(cell)}"
 
 
-def widest(result: StatementResult) -> int:
+def uncut_width(result: StatementResult) -> int:
     """Return the width in characters of a table in which nothing is cut."""
     widths = _widths(_cells(result))
     return sum(widths) + _FRAME * len(widths) + 1
@@ -120,7 +120,7 @@ class Screen:
         return cls(sys.stdin.isatty(), plain or dumb or not sys.stdout.isatty())
 
     @property
-    def edits(self) -> bool:
+    def uses_editor(self) -> bool:
         """Tell whether lines are typed in the editor, with history and completion."""
         return self.interactive and not self.plain
 
@@ -151,7 +151,7 @@ class Screen:
             self._lines(plain_table(result))
         else:
             print_boxed(console, result.columns, result)
-            if widest(result) > console.width:
+            if uncut_width(result) > console.width:
                 self.note("longer values are cut to the width of the terminal: \\vertical shows them whole")
 
     def _lines(self, lines: Iterator[str]) -> None:

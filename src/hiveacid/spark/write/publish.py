@@ -188,7 +188,7 @@ def _bucket_of(tail: OrcTail, path: str) -> int:
     return decode(statistics.minimum).bucket
 
 
-def publish_flat(
+def publish_without_acid_columns(
     fs: FileSystem,
     table: TableDefinition,
     files: Sequence[StagedFile],

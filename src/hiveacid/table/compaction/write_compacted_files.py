@@ -347,7 +347,7 @@ def _publish(
     fs, table = job.context.fs, job.table
     if table.kind is TableKind.INSERT_ONLY:
         fs.make_directory(output)
-        return publish.publish_flat(
+        return publish.publish_without_acid_columns(
             fs, table, files, lambda *_: output, lambda number, _: format_original_file(number), reported
         )
     published = publish.publish_acid(fs, table, files, lambda *_: output, reported)

@@ -85,7 +85,7 @@ class CachedTables:
                 entry = None
             if entry is None:
                 return make()
-            is_held = entry.reader is not None and not entry.reader.ended and leases.holds(entry.reader)
+            is_held = entry.reader is not None and not entry.reader.ended and leases.is_leased(entry.reader)
             if entry.frame is None or entry.key != key or not is_held:
                 entry.release()
                 frame = make()

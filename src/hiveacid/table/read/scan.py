@@ -47,7 +47,7 @@ def reading_transaction(
     ``shared``: a read transaction taken by the caller, so that several tables are read at one point.
     """
     leases = context.read_leases
-    if shared is None and joined is not None and (not joined.explicit or leases.holds(joined)):
+    if shared is None and joined is not None and (not joined.explicit or leases.is_leased(joined)):
         shared = joined  # a statement's own transaction outlives its plans
     if shared is not None:
         yield shared
@@ -58,9 +58,9 @@ def reading_transaction(
 
 def extend_lease(context: Context, reader: Transaction, frame: DataFrame) -> None:
     """Let a read lease last as long as the plan of a DataFrame can run."""
-    if context.read_leases.holds(reader):
+    if context.read_leases.is_leased(reader):
         lease = context.settings.get(setting_definitions.SNAPSHOT_LEASE)
-        context.read_leases.hold(reader, watch_plan(context.facts, frame, lease))
+        context.read_leases.add_holder(reader, watch_plan(context.facts, frame, lease))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from hiveacid.core.model import TableDefinition, WriteId
 from hiveacid.errors import MissingDirectoryError, WriteConflictError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
-from hiveacid.ports.write_ids import present_write_ids
+from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
 
@@ -48,7 +48,7 @@ def require_no_silent_conflict(
     WriteConflictError.
     """
     store = context.store
-    now = present_write_ids(store, table.name)
+    now = current_write_ids_of(store, table.name)
     if not txn.misses_commits_of(table.name, now):
         return
     snapshot = txn.valid_write_ids(table.name)
@@ -93,5 +93,5 @@ def is_overwritten(
     names = (parse_directory(entry.path) for entry in entries if entry.is_dir and not is_hidden(entry.path))
     bases = (name for name in names if isinstance(name, BaseName) and not name.visibility_txn_id)
     above = [base.write_id for base in bases if base.write_id > write_id]
-    now = present_write_ids(store, table.name) if above else None
+    now = current_write_ids_of(store, table.name) if above else None
     return now is not None and any(map(now.is_valid, above))

@@ -13,7 +13,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports.transactions import Operation, Start, Written
-from hiveacid.ports.write_ids import present_write_ids
+from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import publish
 from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_insert
@@ -246,7 +246,7 @@ def require_writable(
         )
     if options.overwrite:
         store = context.store
-        now = present_write_ids(store, table.name)
+        now = current_write_ids_of(store, table.name)
         if txn.misses_commits_of(table.name, now):
             raise WriteConflictError(
                 f"INSERT OVERWRITE {table.name}: another transaction wrote to the table since this one began, and "
@@ -269,7 +269,7 @@ def _publish(
     if table.kind is TableKind.FULL_ACID:
         return publish.publish_acid(context.fs, table, files, directory, reported)
     if table.kind is TableKind.INSERT_ONLY:
-        return publish.publish_flat(
+        return publish.publish_without_acid_columns(
             context.fs, table, files, directory, lambda number, _: format_original_file(number), reported
         )
     if outputs.overwrite:
@@ -279,7 +279,7 @@ def _publish(
         require_listable(context, [outputs.location(values) for values in targets])
         for values in targets:
             delete_plain_files(context, outputs.location(values))
-    return publish.publish_flat(
+    return publish.publish_without_acid_columns(
         context.fs,
         table,
         files,

@@ -15,7 +15,7 @@ from hiveacid.errors import StoreError, UnsupportedFeatureError
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.transactions import Client, Operation
-from hiveacid.ports.write_ids import STAND_IN_PREFIX, present_write_ids
+from hiveacid.ports.write_ids import STAND_IN_PREFIX, current_write_ids_of
 from hiveacid.stores import argument_validation
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_table
@@ -106,7 +106,7 @@ def restart_write_ids(store: SeededStore, table: TableDefinition, mark: tuple[st
 
 
 def _top(store: SeededStore, table: TableName) -> int:
-    return int(present_write_ids(store, table).high_watermark)
+    return int(current_write_ids_of(store, table).high_watermark)
 
 
 def _spend(store: SeededStore, client: Client, table: TableName, ids: range, lost: set[WriteId]) -> None:

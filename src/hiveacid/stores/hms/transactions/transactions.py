@@ -19,7 +19,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.transactions import Client, HeartbeatAnswer, TransactionRow, TxnKind
-from hiveacid.ports.write_ids import present_write_ids
+from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.stores import argument_validation
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_table, without_quotes
@@ -82,7 +82,7 @@ class MetastoreTransactions:
 
     def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
         """Return the write ids of aborted transactions that the metastore has not forgotten."""
-        return present_write_ids(self, table).aborted
+        return current_write_ids_of(self, table).aborted
 
     def min_open_txn_id(self) -> TxnId:
         """Return the lowest open transaction id, or the next one."""

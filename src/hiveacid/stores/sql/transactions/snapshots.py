@@ -76,7 +76,7 @@ class Snapshots(SqlBase):
         return snapshot_of_row(row)
 
     def valid_txns(self) -> ValidTxnList:
-        """Return the present snapshot."""
+        """Return the current snapshot."""
         row = self._database.read(lambda connection: read_snapshot_row(self._database, connection, TxnId(0)))
         raise_settled_counter(self._database, row)
         return snapshot_of_row(row)
