@@ -72,17 +72,17 @@ def _rows(reading: Reading, *, quick: bool) -> Iterator[Result]:
 
 def _deltas(reading: Reading, *, quick: bool) -> Iterator[Result]:
     ours = reading.ours
-    ours.create("deltas", NARROW)
+    ours.create("growing_deltas", NARROW)
     batch = pa.table({"k": pa.array(range(100), pa.int64()), "v": pa.array(range(100), pa.int32())})
     store: Any = ours.acid.context.store
-    with Connection("deltas", store=store) as connection:
+    with Connection("growing_deltas", store=store) as connection:
         have = 0
         for work in _sizes(1000, quick=quick):
             for _ in range(have, work):
                 with connection.transaction():
                     connection.write(batch)
             have = work
-            yield _point(reading, "insert deltas", work, _asked(reading, "deltas"))
+            yield _point(reading, "insert deltas", work, _asked(reading, "growing_deltas"))
 
 
 def _events(reading: Reading, *, quick: bool) -> Iterator[Result]:
