@@ -321,7 +321,7 @@ def test_what_cannot_be_is_refused_first(spark: SparkSession, acid: AcidSession)
         t.stream_writer("q", merge_on=["x"])
     with pytest.raises(ConfigError, match="need merge_on="):
         t.stream_writer("q", change_type="op")
-    with pytest.raises(ConfigError, match="which checkpoint"):
+    with pytest.raises(ConfigError, match="does not name its checkpoint"):
         t.stream_writer("q")(batch(spark, "k INT", (1,)), 0)
     with pytest.raises(UnsupportedFeatureError, match="stays in its process"):
         pickle.dumps(t.stream_writer("q"))

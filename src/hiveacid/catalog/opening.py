@@ -70,16 +70,13 @@ def require_existing_warehouse(warehouse: str | None, store: str | None) -> None
     """Raise ConfigError if opening would create a warehouse or an SQLite store, for readers that must not create one."""
     if is_metastore(store) or warehouse is None:
         return
-    if store is not None:
+    if store is not None:  # the warehouse need not be mounted where its transactions are looked at
         from hiveacid.stores.sql.sqlite_file import file_of  # noqa: PLC0415 - imports SQLAlchemy
 
         file = file_of(store)
         if file is not None and not file.is_file():
             raise ConfigError(f"there is no store at {file}: hiveacid.connect(spark, store=...) creates one")
-    root = absolute(warehouse)
-    if not is_local(root):
-        return
-    if not Path(root).is_dir() or (store is None and not Path(root, STORE_DIRECTORY, "store.db").is_file()):
+    elif is_local(warehouse) and not Path(absolute(warehouse), STORE_DIRECTORY, "store.db").is_file():
         raise ConfigError(
             f"there is no warehouse at {warehouse}: create it by hiveacid.connect(spark, warehouse=...), or by CREATE TABLE "
             "in hiveacid sql"
