@@ -91,7 +91,7 @@ format: $(STAMPS)/lint  ## let ruff format the code and fix what it can
 
 # With Delta Lake and Iceberg beside us: on the newest Spark that both run on, in an environment of its own.
 .PHONY: bench
-bench: java .venv-bench/stamp  ## measure all against plain Spark, Delta Lake and Iceberg (most of an hour; ARGS="--help")
+bench: java .venv-bench/stamp  ## measure all against plain Spark, Delta Lake and Iceberg (about an hour; ARGS="--help")
 	@PYTHONPATH=src .venv-bench/bin/python bench/run.py $(ARGS)
 
 .PHONY: bench-hudi
@@ -100,7 +100,7 @@ bench-hudi: java .venv-bench/stamp .venv-spark-3.5/stamp  ## use cases beside Hu
 	    --peers Hudi,Iceberg --sections cases --rows 2000000 --runs 3 --results bench/results/hudi $(ARGS)
 
 .PHONY: bench-quick
-bench-quick: java .venv-bench/stamp  ## the same in a few minutes, with a tenth of the rows
+bench-quick: java .venv-bench/stamp  ## the same with a third of the rows
 	@PYTHONPATH=src .venv-bench/bin/python bench/run.py --quick $(ARGS)
 
 .PHONY: stress
