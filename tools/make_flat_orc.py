@@ -1,4 +1,4 @@
-"""Write tests/unit/orc/data: flat files of ACID events, made by Spark's own ORC writer as `spark.write.acid_events` makes them.
+"""Write tests/unit/orc/data: flat files of ACID events, made by Spark's own ORC writer as `spark.write.sort_and_stage` makes them.
 
 Run it with a Python that has pyspark, from the project's root: ``python tools/make_flat_orc.py``.
 ``insert.orc`` and ``delete.orc`` hold 1,200 rows in several stripes, every type; ``plain.orc`` has no ACID columns.

@@ -9,7 +9,7 @@ import pytest
 
 import hiveacid
 from hiveacid import errors
-from hiveacid.spark.write import acid_events
+from hiveacid.spark.write import sort_and_stage
 from hiveacid.table.compaction import in_driver
 from hiveacid.table.write import insert, insert_in_driver
 from support.corpus.sort_merge_reader import read_table
@@ -44,9 +44,9 @@ PROPERTIES = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'hiveacid.lay
 def insert_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets the table of each INSERT whose rows a job writes."""
     tables: list[str] = []
-    original = acid_events.stage_insert
+    original = sort_and_stage.stage_insert
 
-    def stage_insert(target: acid_events.StagingTarget, *arguments: Any, **options: Any) -> Any:
+    def stage_insert(target: sort_and_stage.StagingTarget, *arguments: Any, **options: Any) -> Any:
         tables.append(target.table.name.name)
         return original(target, *arguments, **options)
 
@@ -59,13 +59,13 @@ def compaction_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets an entry for each compaction whose rows or events a job writes."""
     calls: list[str] = []
     for name in ("stage_rows_with_ids", "stage_in_read_order", "stage_delete_events"):
-        original = getattr(acid_events, name)
+        original = getattr(sort_and_stage, name)
 
         def call(*arguments: Any, name: str = name, original: Any = original, **options: Any) -> Any:
             calls.append(name)
             return original(*arguments, **options)
 
-        monkeypatch.setattr(acid_events, name, call)
+        monkeypatch.setattr(sort_and_stage, name, call)
     return calls
 
 

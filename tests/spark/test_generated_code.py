@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import WriteId
-from hiveacid.spark.write.acid_events import _write_id_outside_code
+from hiveacid.spark.write.sort_and_stage import _write_id_outside_code
 from support.generated_code import generated
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from hiveacid.errors import MergeCardinalityError
 from hiveacid.spark.formats import driver_frames
 from hiveacid.spark.write import arrow_assignments
-from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
+from hiveacid.spark.write.sort_and_stage import Action
 from hiveacid.spark.write.update_delete_merge_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.table.read import scan
 from hiveacid.table.write import arrow_staging, merge, merge_in_driver

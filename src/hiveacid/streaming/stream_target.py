@@ -25,7 +25,7 @@ from hiveacid.ports.store import WarehouseStore
 from hiveacid.storage.paths import is_local
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.streaming.arrow_bucket_hash import check_bucketing
-from hiveacid.streaming.batch_splitting import Values, partition_texts
+from hiveacid.streaming.split_by_partition_and_bucket import Values, partition_texts
 from hiveacid.table.cast_to_table_columns import cast
 from hiveacid.table.codec_and_writer_options import orc_codec
 

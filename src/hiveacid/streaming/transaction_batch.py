@@ -27,8 +27,8 @@ from hiveacid.ports.catalog import Catalog, NewPartition
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Begun, Operation, Written
 from hiveacid.storage.staging import delete_staging, new_staging_directory
-from hiveacid.streaming.batch_splitting import Values, split_by_bucket
 from hiveacid.streaming.growing_file import GrowingFile
+from hiveacid.streaming.split_by_partition_and_bucket import Values, split_by_bucket
 from hiveacid.streaming.stream_target import StreamTarget
 from hiveacid.table.write.conflict_checks import is_overwritten
 from hiveacid.table.write.insert_lock_type import insert_lock_type

@@ -118,7 +118,7 @@ def select(
 
     ``entries``: everything below the location of a table or partition.
     ``txns``: decides which ``_v`` directories are committed; None if all are (a copy of a directory without a store).
-    ``metadata``: texts of the ``_metadata_acid`` files of ``listing.metadata_paths``, by directory path.
+    ``metadata``: texts of the ``_metadata_acid`` files of ``directory_listing.metadata_paths``, by directory path.
     ``adopted_txn_id``: visibility ids up to it belong to another engine and count as committed; the store
     that adopted the table assigns only higher transaction ids.
     ``row_ids``: False for an insert-only table, whose rows have no write ids. A delta that merges write ids of this

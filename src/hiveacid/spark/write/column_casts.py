@@ -21,7 +21,7 @@ from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, renamed, selected
 from hiveacid.spark.formats.types import column_type, store_cast
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.write.acid_events import ACTION, Action
+from hiveacid.spark.write.sort_and_stage import ACTION, Action
 
 _WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
 

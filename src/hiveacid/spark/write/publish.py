@@ -24,7 +24,7 @@ from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.read.scan_groups import escape_globs
 from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.write.acid_events import BUCKET, KIND, StagedKind
+from hiveacid.spark.write.sort_and_stage import BUCKET, KIND, StagedKind
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.paths import spark_path
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.compaction.sort_order import SortColumn
+from hiveacid.core.compaction.rebalance_order_by import SortColumn
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
@@ -27,7 +27,7 @@ from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, STRICT_READ
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.write.acid_events import bucket_property
+from hiveacid.spark.write.sort_and_stage import bucket_property
 from hiveacid.spark.write.task_reports import save_frame
 from hiveacid.storage.paths import spark_path
 

@@ -1,4 +1,4 @@
-"""Changed rows of UPDATE, DELETE and MERGE, for `hiveacid.spark.write.acid_events.stage_changed_rows`.
+"""Changed rows of UPDATE, DELETE and MERGE, for `hiveacid.spark.write.sort_and_stage.stage_changed_rows`.
 
 A MERGE joins target and source once.
 """
@@ -18,7 +18,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected, when
 from hiveacid.spark.formats.types import assignment_cast, column_type
-from hiveacid.spark.write.acid_events import ACTION, Action
+from hiveacid.spark.write.sort_and_stage import ACTION, Action
 
 _IN_TARGET, _IN_SOURCE, _CLAUSE = "__hiveacid_target", "__hiveacid_source", "__hiveacid_clause"
 _OLD = "__hiveacid_old_"

@@ -18,7 +18,7 @@ from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.write import acid_events
+from hiveacid.spark.write import sort_and_stage
 from hiveacid.spark.write.publish import list_staged_files
 from hiveacid.spark.write.splice_task_files import splice_by_bucket
 from hiveacid.spark.write.task_reports import add_reports
@@ -34,7 +34,7 @@ _LEAST_PART = 64 << 20  # smallest part of a file, in bytes, that one task reads
 
 def stage_in_order(
     context: Context,
-    target: acid_events.StagingTarget,
+    target: sort_and_stage.StagingTarget,
     location: Location,
     write_ids: ValidWriteIdList,
     footers: Footers,
@@ -57,13 +57,13 @@ def stage_in_order(
     source = ScanSource(context.facts, context.fs, target.table, write_ids, footers.files)
     selection, others = (_filter_files(location, chosen, inside=inside) for inside in (True, False))
     read = scan(replace(source, facts=facts), [selection], footers.bounds, current=True)
-    reports = [acid_events.stage_in_read_order(replace(target, facts=facts), read, f"{directory}/read")]
-    files = list_staged_files(context.fs, f"{directory}/read", acid_events.StagedKind.INSERTED, reports[0])
+    reports = [sort_and_stage.stage_in_read_order(replace(target, facts=facts), read, f"{directory}/read")]
+    files = list_staged_files(context.fs, f"{directory}/read", sort_and_stage.StagedKind.INSERTED, reports[0])
     if any(directory.files for directory in others.state.row_directories):
         read = scan(source, [others], footers.bounds, current=True)
-        reports.append(acid_events.stage_rows_with_ids(target, read, f"{directory}/sorted"))
+        reports.append(sort_and_stage.stage_rows_with_ids(target, read, f"{directory}/sorted"))
         files += list_staged_files(
-            context.fs, f"{directory}/sorted", acid_events.StagedKind.INSERTED, reports[1]
+            context.fs, f"{directory}/sorted", sort_and_stage.StagedKind.INSERTED, reports[1]
         )
     result = splice_by_bucket(context.fs, files)
     outcome = "are not in key order, and are sorted" if result is None else "are written as they are read"

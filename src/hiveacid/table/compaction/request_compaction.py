@@ -20,7 +20,7 @@ from hiveacid.core.compaction.queue_records import (
     Compaction,
     CompactionRequest,
 )
-from hiveacid.core.compaction.sort_order import sort_columns
+from hiveacid.core.compaction.rebalance_order_by import sort_columns
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, TransactionState

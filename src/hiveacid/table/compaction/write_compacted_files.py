@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
 from hiveacid.core.compaction.queue_records import CompactionRequest
-from hiveacid.core.compaction.sort_order import sort_columns
+from hiveacid.core.compaction.rebalance_order_by import sort_columns
 from hiveacid.core.format.names import (
     ACID_VERSION_FILE,
     METADATA_FILE,
@@ -34,7 +34,7 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.spark.read.delete_join_keys import scan_deletes
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write import acid_events, publish
+from hiveacid.spark.write import publish, sort_and_stage
 from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_rows, stage_runs
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.snapshot_locations import Location
@@ -78,10 +78,10 @@ class RewriteTask:
         return f"{self.scratch}/{output.rpartition('/')[2]}{_STAGED}"
 
     @property
-    def target(self) -> acid_events.StagingTarget:
+    def target(self) -> sort_and_stage.StagingTarget:
         """Return the target of staged rows and events."""
         options = writer_options(self.table, self.context.settings)
-        return acid_events.StagingTarget(
+        return sort_and_stage.StagingTarget(
             self.context.facts, self.table, self.plan.high_watermark, {}, options
         )
 
@@ -163,8 +163,8 @@ def rewrite(
             _put_in_place(job, scratch, list(outputs))
     finally:
         delete_staging(fs, scratch)
-    rows = sum(published.total(acid_events.StagedKind.INSERTED) for published in outputs.values())
-    events = sum(published.total(acid_events.StagedKind.DELETE) for published in outputs.values())
+    rows = sum(published.total(sort_and_stage.StagedKind.INSERTED) for published in outputs.values())
+    events = sum(published.total(sort_and_stage.StagedKind.DELETE) for published in outputs.values())
     counted = writing.counts and publish.reads_footers(job.table)
     output_volume = DataVolume(
         len(outputs),
@@ -187,7 +187,7 @@ def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[publis
     made = list(made)
     rows, events = (
         sum(published.total(kind) for published in made)
-        for kind in (acid_events.StagedKind.INSERTED, acid_events.StagedKind.DELETE)
+        for kind in (sort_and_stage.StagedKind.INSERTED, sort_and_stage.StagedKind.DELETE)
     )
     applied = 0 if job.plan.kind is CompactionKind.MINOR else before.deletes
     if job.plan.output and rows != before.rows - applied and rows != (live := _live_rows(job)):
@@ -263,7 +263,7 @@ def _write_rows(job: RewriteTask, output: str) -> publish.PublishedFiles:
             staged = _stage_without_shuffle(job, location, directory)
         if staged is None:
             staged = _stage_by_shuffle(job, location, directory)
-    published = _publish(job, *staged, output, acid_events.StagedKind.INSERTED)
+    published = _publish(job, *staged, output, sort_and_stage.StagedKind.INSERTED)
     if plan.metadata:
         job.context.fs.write_bytes(f"{output}/{METADATA_FILE}", plan.metadata.encode())
     return published
@@ -293,11 +293,11 @@ def _stage_by_shuffle(job: RewriteTask, location: Location, directory: str) -> S
     if plan.kind is CompactionKind.REBALANCE:
         frame = _rebalanced(job, frame, f"{directory}-runs")
     if full_acid:
-        reported = acid_events.stage_rows_with_ids(job.target, frame, directory)
+        reported = sort_and_stage.stage_rows_with_ids(job.target, frame, directory)
     else:
-        reported = acid_events.stage_flat(job.target, frame, directory, [], [], small=False)
+        reported = sort_and_stage.stage_flat(job.target, frame, directory, [], [], small=False)
     return publish.list_staged_files(
-        job.context.fs, directory, acid_events.StagedKind.INSERTED, reported
+        job.context.fs, directory, sort_and_stage.StagedKind.INSERTED, reported
     ), reported
 
 
@@ -327,11 +327,11 @@ def _valid_delete_events(job: RewriteTask) -> DataFrame:
 def _write_events(job: RewriteTask, output: str) -> publish.PublishedFiles:
     job.context.facts.require_plain_names()
     directory = job.staging(output)
-    kind, location, write_ids = acid_events.StagedKind.DELETE, _event_location(job), job.plan.write_ids
+    kind, location, write_ids = sort_and_stage.StagedKind.DELETE, _event_location(job), job.plan.write_ids
     staged = in_driver.stage_delete_events(job.context, job.target, location, write_ids, directory)
     if staged is None:
         with translate_errors():
-            reported = acid_events.stage_delete_events(job.target, _valid_delete_events(job), directory)
+            reported = sort_and_stage.stage_delete_events(job.target, _valid_delete_events(job), directory)
         staged = publish.list_staged_files(job.context.fs, directory, kind, reported), reported
     return _publish(job, *staged, output, kind)
 
@@ -341,7 +341,7 @@ def _publish(
     files: Sequence[publish.StagedFile],
     reported: TaskReport,
     output: str,
-    kind: acid_events.StagedKind,
+    kind: sort_and_stage.StagedKind,
 ) -> publish.PublishedFiles:
     """Move staged files into the result. Without rows, a file without rows becomes the result."""
     fs, table = job.context.fs, job.table
@@ -353,7 +353,7 @@ def _publish(
     published = publish.publish_acid(fs, table, files, lambda *_: output, reported)
     if published.directories:
         return published
-    if kind is acid_events.StagedKind.DELETE:
+    if kind is sort_and_stage.StagedKind.DELETE:
         fs.write_bytes(f"{output}/{ACID_VERSION_FILE}", b"2")
         return published
     files, reported = stage_empty(job.context, job.target, f"{job.staging(output)}-none")

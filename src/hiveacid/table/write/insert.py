@@ -16,8 +16,8 @@ from hiveacid.ports.transactions import Operation, Start, Written
 from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import publish
-from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_insert
 from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns
+from hiveacid.spark.write.sort_and_stage import StagedKind, StagingTarget, stage_insert
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files, require_listable
 from hiveacid.table.codec_and_writer_options import writer_options

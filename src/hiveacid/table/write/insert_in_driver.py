@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.spark.formats.driver_frames import collect_as_arrow, count_listed_rows
-from hiveacid.spark.write.acid_events import StagingTarget, new_rows_for_arrow
+from hiveacid.spark.write.sort_and_stage import StagingTarget, new_rows_for_arrow
 from hiveacid.table.context import Context
 from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles, can_write, stage_computed_rows
 from hiveacid.table.write.driver_reads import may_read_in_driver

@@ -29,9 +29,9 @@ from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.read.scan_groups import escape_globs
 from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.acid_events import StagedKind
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.publish import PublishedFiles
+from hiveacid.spark.write.sort_and_stage import StagedKind
 from hiveacid.storage.load_paths import SourceFile, find_sources
 from hiveacid.storage.paths import absolute, real_path, spark_path
 from hiveacid.storage.snapshot_locations import Location

@@ -17,8 +17,8 @@ from hiveacid.spark.formats.driver_frames import computed_once
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.parser.stars_in_changes import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
+from hiveacid.spark.write.sort_and_stage import Action
 from hiveacid.spark.write.update_delete_merge_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot

@@ -34,9 +34,9 @@ from hiveacid.spark.formats.driver_frames import (
 )
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.acid_events import StagingTarget, changed_rows_for_arrow
 from hiveacid.spark.write.arrow_assignments import columns_that_grow
 from hiveacid.spark.write.merge_narrowing import can_narrow, equal_columns
+from hiveacid.spark.write.sort_and_stage import StagingTarget, changed_rows_for_arrow
 from hiveacid.spark.write.update_delete_merge_rows import MergePlan
 from hiveacid.table.arrow_read.scan import Selection, output_schema
 from hiveacid.table.context import Context

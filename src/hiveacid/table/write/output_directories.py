@@ -15,8 +15,8 @@ from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
-from hiveacid.spark.write.acid_events import StagedKind
 from hiveacid.spark.write.publish import PublishedFiles, StagedFile
+from hiveacid.spark.write.sort_and_stage import StagedKind
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of

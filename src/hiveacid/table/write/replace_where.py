@@ -9,8 +9,8 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.acid_events import ACTION, Action
 from hiveacid.spark.write.column_casts import fit_columns
+from hiveacid.spark.write.sort_and_stage import ACTION, Action
 from hiveacid.spark.write.update_delete_merge_rows import deleted_rows
 from hiveacid.table.context import Context
 from hiveacid.table.write.conflict_retry import run_with_retry

@@ -17,9 +17,9 @@ from hiveacid.ports.transactions import Operation
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.parser.stars_in_changes import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, shuffle_tasks, stage_changed_rows
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.spark.write.publish import list_staged_files, publish_acid
+from hiveacid.spark.write.sort_and_stage import StagedKind, StagingTarget, shuffle_tasks, stage_changed_rows
 from hiveacid.spark.write.update_delete_merge_rows import deleted_rows, updated_rows
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.compaction.sort_order import SortColumn, format_sort_order, parse_sort_order, sort_columns
+from hiveacid.core.compaction.rebalance_order_by import (
+    SortColumn,
+    format_sort_order,
+    parse_sort_order,
+    sort_columns,
+)
 from hiveacid.errors import NoSuchColumnError, StatementError
 
 _COLUMNS = st.builds(SortColumn, st.text(min_size=1).map(str.lower).filter(str), st.booleans(), st.booleans())
