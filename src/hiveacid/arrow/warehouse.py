@@ -31,12 +31,13 @@ def open_warehouse(
 
     Raises ConfigError for a warehouse that does not exist, StoreUnavailableError, StoreVersionError.
     """
-    if warehouse is None and (store is None or not is_metastore(store)):
+    if warehouse is None and not is_metastore(store):
         raise ConfigError("open() needs warehouse=: the directory of the tables")
-    require_existing_warehouse(None if warehouse is None else str(warehouse), store)
+    directory = None if warehouse is None else str(warehouse)
+    require_existing_warehouse(directory, store, mounted=True)
     initial = Settings.of(dict(settings or {}))
     clock = SystemClock()
-    opened, root = open_store(None if warehouse is None else str(warehouse), store, initial, clock)
+    opened, root = open_store(directory, store, initial, clock)
     effective, transactions = begin_session(opened, settings or {}, clock, "hiveacid arrow")
     return ArrowWarehouse(
         StoreContext(

@@ -66,17 +66,25 @@ def open_store(
     return opened, root
 
 
-def require_existing_warehouse(warehouse: str | None, store: str | None) -> None:
-    """Raise ConfigError if opening would create a warehouse or an SQLite store, for readers that must not create one."""
+def require_existing_warehouse(warehouse: str | None, store: str | None, *, mounted: bool = False) -> None:
+    """Raise ConfigError if opening would create a warehouse or an SQLite store, for readers that must not create one.
+
+    ``mounted``: require the directory of a local warehouse with a store elsewhere, too. Commands that read no files do
+    without it.
+    """
     if is_metastore(store) or warehouse is None:
         return
-    if store is not None:  # the warehouse need not be mounted where its transactions are looked at
+    if store is not None:
         from hiveacid.stores.sql.sqlite_file import file_of  # noqa: PLC0415 - imports SQLAlchemy
 
         file = file_of(store)
         if file is not None and not file.is_file():
             raise ConfigError(f"there is no store at {file}: hiveacid.connect(spark, store=...) creates one")
-    elif is_local(warehouse) and not Path(absolute(warehouse), STORE_DIRECTORY, "store.db").is_file():
+    if not is_local(warehouse) or (store is not None and not mounted):
+        return
+    root = Path(absolute(warehouse))
+    exists = root.is_dir() if store is not None else (root / STORE_DIRECTORY / "store.db").is_file()
+    if not exists:
         raise ConfigError(
             f"there is no warehouse at {warehouse}: create it by hiveacid.connect(spark, warehouse=...), or by CREATE TABLE "
             "in hiveacid sql"

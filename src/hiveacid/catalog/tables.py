@@ -148,7 +148,7 @@ def _is_taken(context: Context, name: TableName) -> bool:
 
 
 def drop_table(context: Context, name: TableName, *, if_exists: bool = False) -> None:
-    """Drop a table and, unless it is external, its own files; foreign files stay (`table.cleaning.remove_dropped_files`)."""
+    """Drop a table and, unless it is external, its own files (`table.cleaning.remove_dropped_files`); foreign ones stay."""
     context.cached_tables.release(name)
     if context.catalog.get_table(name) is None:
         if context.catalog.get_view(name) is not None:

@@ -155,8 +155,8 @@ COMPACTOR = TableProperty(
     "compactor.NAME",
     "as the setting NAME",
     "the setting NAME",
-    "Overrides the setting NAME for compactions of the table, as compactorthreshold.NAME does. Also a property of a database, or of one compaction "
-    "(WITH OVERWRITE TBLPROPERTIES).",
+    "Overrides the setting NAME for compactions of the table, as compactorthreshold.NAME does. Also a property of a "
+    "database, or of one compaction (WITH OVERWRITE TBLPROPERTIES).",
 )
 WORKER_POOL = TableProperty(
     setting_definitions.WORKER_POOL.name,

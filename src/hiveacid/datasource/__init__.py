@@ -2,8 +2,8 @@
 
 `register` makes the format known to a session; `hiveacid.connect` calls it if the session supports it.
 
-- Batch (`batch_read_write`): a task of a read reads one file; a task of a write stages one Arrow file. The driver then writes all
-  staged files in one transaction.
+- Batch (`batch_read_write`): a task of a read reads one file; a task of a write stages one Arrow file. The driver then
+  writes all staged files in one transaction.
 - Streaming sink (`stream_sink`): the same for each batch of a query. The transaction carries the batch's id, so that a repeated
   batch is written once.
 - Streaming source (`stream_source`): a process of the driver finds offsets and files (`stream_offsets`). The tasks read the

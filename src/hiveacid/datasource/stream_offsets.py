@@ -1,8 +1,8 @@
 """Offsets and files of a streaming query over a table's changes, for the driver's process, without a Spark session.
 
-An offset holds a valid write-id list and the creation time of the table. An empty list marks the beginning of
-the table: the first batch after it is a snapshot. Every batch ends at such a list. A transaction that was open at the end of a batch is
-therefore part of exactly one later batch.
+An offset holds a valid write-id list and the creation time of the table. An empty list marks the beginning of the
+table: the first batch after it is a snapshot. Every batch ends at such a list. A transaction that was open at the end
+of a batch is therefore part of exactly one later batch.
 """
 
 from __future__ import annotations

@@ -54,10 +54,8 @@ class Ldap:
         """Bind as the user. Raises StoreUnavailableError if the server does not answer as LDAP servers do."""
         if not password:  # an unauthenticated bind would succeed (RFC 4513, 5.1.2)
             return False
-        if (
-            user != user.strip()
-        ):  # a directory ignores the blanks, so it would be a second name of the same person
-            return False
+        if user != user.strip():
+            return False  # a directory ignores the blanks: it would be a second name of the same person
         try:
             with socket.create_connection((self.host, self.port), _TIMEOUT) as plain:
                 plain.settimeout(_TIMEOUT)

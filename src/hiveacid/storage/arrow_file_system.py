@@ -1,8 +1,9 @@
 """File systems of ``pyarrow.fs`` behind the storage port: S3, Google Cloud Storage, Azure, HDFS.
 
 A file appears under its name after its last byte, and readers ignore a directory until its write id commits. Object
-stores have no renames, and need none: a process that dies while it writes leaves no file. On HDFS a file gets its name by
-a rename, and such a process leaves a hidden one. In S3 it leaves the parts of an unfinished upload, which a lifecycle rule of the bucket can delete.
+stores have no renames, and need none: a process that dies while it writes leaves no file. On S3 such a process leaves
+the parts of an unfinished upload, which a lifecycle rule of the bucket can delete. On HDFS a file gets its name by a
+rename, and the process leaves a hidden file.
 """
 
 from __future__ import annotations

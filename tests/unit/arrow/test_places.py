@@ -105,6 +105,15 @@ def test_a_missing_store_is_not_made(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_missing_directory_of_a_shared_store_is_not_made(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/shared.db"
+    (tmp_path / "warehouse").mkdir()
+    create(str(tmp_path / "warehouse"), store)
+    with pytest.raises(ConfigError, match=r"there is no warehouse at .*misspelt"):
+        open_warehouse(str(tmp_path / "misspelt"), store=store)
+    assert not (tmp_path / "misspelt").exists()
+
+
 def test_a_cleaner_of_another_process_leaves_the_files_of_a_reader(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     create(str(tmp_path), None)

@@ -277,4 +277,4 @@ def test_the_shell_says_how_to_get_its_editor(tmp_path: Path) -> None:
     os.close(leader)
     os.close(follower)
     assert done.returncode == 1
-    assert b"pip install 'hiveacid[shell]'" in done.stderr
+    assert b"the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]'" in done.stderr

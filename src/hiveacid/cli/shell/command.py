@@ -52,7 +52,7 @@ def shell(
     screen = Screen.detect(plain=plain)
     if screen.uses_editor and find_spec("prompt_toolkit") is None:
         raise ConfigError(
-            "the shell uses_editor lines with prompt_toolkit: pip install 'hiveacid[shell]', or use --plain"
+            "the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]', or use --plain"
         )
     screen.note("starting Spark ...")
     if limit is None and sys.stdout.isatty():

@@ -58,9 +58,8 @@ def enqueue_job(
     else:
         _refuse_hive4_options(request)
     answer = client.call("compact2", message)
-    if (
-        answer.accepted is False
-    ):  # Hive 3 sends no message, only id and state of the job that is queued already
+    # Hive 3 sends no message, only id and state of the job that is queued already
+    if answer.accepted is False:
         partition = "" if request.partition is None else f"/{request.partition}"
         raise CompactionRefusedError(
             answer.errormessage
