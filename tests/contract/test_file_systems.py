@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from py4j import java_gateway, protocol
 from pyarrow import fs as arrow_fs
 
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
@@ -43,7 +44,9 @@ def s3() -> Iterator[S3Server]:
 @pytest.fixture(scope="module")
 def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
     skip_without(NO_HDFS)
-    with hdfs_server(tmp_path_factory.mktemp("hdfs")) as server:
+    with hdfs_server(tmp_path_factory.mktemp("hdfs")) as server, pytest.MonkeyPatch.context() as patch:
+        # Once there is a SparkContext, PySpark looks for the exceptions of all JVMs in Spark's, under the same object ids.
+        patch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
         yield server
 
 
