@@ -1,4 +1,4 @@
-"""A TCP proxy before a metastore that cuts all connections at the N-th call: before it goes out, or before its answer."""
+"""A TCP proxy before a metastore that cuts all connections at one call: before it goes out, or before its answer."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ _STRICT = b"\x80\x01\x00\x01"  # how a call of Thrift's binary protocol begins; 
 
 @dataclass(frozen=True)
 class Cut:
-    """Where to cut: at call ``number`` (from 1), before it or ``after`` the server has carried it out.
+    """Where to cut: at a call, before it or ``after`` the server has carried it out.
 
-    ``blink``: the server can be reached again at once; else not before :meth:`CuttingProxy.mend`. ``also`` is called
+    ``call`` is its number (from 1) or its method, of which the first call is meant: a heartbeat in between changes the
+    numbers. ``blink``: the server can be reached again at once; else not before :meth:`CuttingProxy.mend`. ``also`` is called
     while nobody is connected: it may kill the server itself.
     """
 
-    number: int
+    call: int | str
     after: bool
     blink: bool = True
     also: Callable[[], None] | None = None
 
 
 class CuttingProxy:
-    """Listens on a free port of 127.0.0.1; ``calls`` are the methods that were called since :meth:`arm`."""
+    """Listens on a free port of 127.0.0.1; ``calls`` are the methods called since :meth:`arm`, ``struck`` the one that was cut."""
 
     def __init__(self, target: int) -> None:
         self.calls: list[str] = []
+        self.struck: str | None = None
         self.cuts = 0
         self._target = target
         self._cut: Cut | None = None
@@ -45,7 +47,7 @@ class CuttingProxy:
     def arm(self, cut: Cut | None) -> None:
         """Count calls from here, and cut once."""
         with self._lock:
-            self.calls, self._cut = [], cut
+            self.calls, self.struck, self._cut = [], None, cut
 
     def mend(self) -> None:
         """Let clients come again."""
@@ -112,8 +114,11 @@ class CuttingProxy:
     def _called(self, data: bytes) -> Cut | None:
         length = int.from_bytes(data[4:8], "big")
         with self._lock:
-            self.calls.append(data[8 : 8 + length].decode())
-            due = self._cut is not None and self._cut.number == len(self.calls)
+            method = data[8 : 8 + length].decode()
+            self.calls.append(method)
+            due = self._cut is not None and self._cut.call in (len(self.calls), method)
+            if due:
+                self.struck = method
             return self._cut if due else None
 
     def _trip(self, cut: Cut) -> None:

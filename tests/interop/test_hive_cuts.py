@@ -83,7 +83,7 @@ class Cutting:
             assert seen == after, what
         elif isinstance(error, CommitStateUnknownError):
             assert cut is not None, what
-            assert self.proxy.calls[cut.number - 1 :][:1] == ["commit_txn"], what
+            assert self.proxy.struck == "commit_txn", what
             assert seen in (before, after), what
         else:
             assert seen == before, what
@@ -97,7 +97,7 @@ class Cutting:
         left = [row.txn_id for row in store.show_transactions() if row.state == "OPEN"]
         gone = cut is not None and (not cut.blink or cut.also is not None)
         # a call fewer than the first time (a heartbeat), and the last cut strikes none
-        unheard = cut is not None and cut.after and self.proxy.calls[cut.number - 1 :][:1] == ["open_txns"]
+        unheard = cut is not None and cut.after and self.proxy.struck == "open_txns"
         assert left == [] or gone or unheard, what
         store.abort_txns(left, "silent")
         assert store.show_locks() == (), what
@@ -129,7 +129,8 @@ def drawn(name: str, calls: list[str]) -> list[Cut]:
         return every
     commit = calls.index("commit_txn") + 1
     some = Random(f"{os.environ.get('HIVEACID_TEST_SEED', '1')} {name}").sample(every, count)
-    return [*(one for one in some if one.number != commit), Cut(commit, after=False), Cut(commit, after=True)]
+    others = (cut for cut in some if cut.call != commit)
+    return [*others, Cut("commit_txn", after=False), Cut("commit_txn", after=True)]
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
@@ -177,20 +178,15 @@ def test_a_metastore_that_stays_away(cutting: Cutting, monkeypatch: pytest.Monke
     """The error says so, and the next statement works when it is back."""
     # as if the transactions were about to expire: nine tenths of five minutes later
     monkeypatch.setattr(RetryDeadlines, "remaining", lambda _: 0.0)
-    cutting.run("update", None)
-    calls = list(cutting.proxy.calls)
-    commit = calls.index("commit_txn") + 1
-    for number, after in ((1, False), (commit, False), (commit, True)):
-        error = cutting.run("update", Cut(number, after, blink=False))
+    for call, after in ((1, False), ("commit_txn", False), ("commit_txn", True)):
+        error = cutting.run("update", Cut(call, after, blink=False))
         assert isinstance(error, StoreUnavailableError | CommitStateUnknownError)
         assert cutting.run("insert", None) is None
 
 
 def test_a_metastore_that_is_killed(cutting: Cutting, hive: HiveServers) -> None:
     """``kill -9`` before and after the commit, and a new process in its place."""
-    cutting.run("update", None)
-    commit = cutting.proxy.calls.index("commit_txn") + 1
     for after in (False, True):
-        error = cutting.run("update", Cut(commit, after, also=hive.restart_metastore))
+        error = cutting.run("update", Cut("commit_txn", after, also=hive.restart_metastore))
         assert error is None or isinstance(error, StoreUnavailableError | CommitStateUnknownError)
         assert cutting.run("update", None) is None
