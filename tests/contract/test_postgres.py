@@ -79,6 +79,20 @@ def test_housekeeping_waits_for_whoever_is_just_opening(store: SqlStore, place: 
     assert store.valid_txns().open == (1,)
 
 
+def test_the_last_id_waits_for_whoever_is_just_opening(store: SqlStore, place: Place) -> None:
+    """That transaction may have an older snapshot: the cleaner has to wait for it, too."""
+    found: list[TxnId] = []
+    with place.engine.connect() as slow:
+        slow.execute(text(INSERT))
+        asker = threading.Thread(target=lambda: found.append(store.last_txn_id()))
+        asker.start()
+        asker.join(0.5)
+        assert asker.is_alive()
+        slow.commit()
+    asker.join(300)
+    assert found == [1]
+
+
 def test_snapshots_look_at_few_ids(store: SqlStore, place: Place) -> None:
     """The floor below which no gap can be follows the ids."""
     store.open_txns(CLIENT, 1000)

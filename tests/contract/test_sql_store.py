@@ -264,6 +264,27 @@ def test_a_commit_in_doubt(store: SqlStore) -> None:
         store.commit_txn(txn_id)
 
 
+@pytest.mark.parametrize("kind", [ErrorKind.DENIED, ErrorKind.OTHER, ErrorKind.UNAVAILABLE])
+def test_a_commit_in_doubt_that_cannot_be_asked_for(store: SqlStore, kind: ErrorKind) -> None:
+    """The answer is lost, and the next server is a read-only copy: a repeated statement would write twice."""
+    (txn_id,) = store.open_txns(CLIENT)
+    store.allocate_write_ids([txn_id], ORDERS)
+    lost, dialect = _LosesAnswers(store, losses=1, happens=True), store._database.dialect
+    begin = dialect.begin
+
+    def refuse(connection: Connection, durability: Durability) -> None:
+        if not lost.losses:
+            raise OperationalError("BEGIN", None, sqlite3.OperationalError("read-only"))
+        begin(connection, durability)
+
+    dialect.begin = refuse  # type: ignore[method-assign]
+    dialect.classify_error = lambda error: kind if "BEGIN" in str(error) else ErrorKind.LOST  # type: ignore[method-assign]
+    with pytest.raises(CommitStateUnknownError, match="read-only"):
+        store.commit_txn(txn_id)
+    dialect.begin = begin  # type: ignore[method-assign]
+    assert store.txn_state(txn_id) == "committed"
+
+
 def test_what_must_survive_a_power_cut_waits_for_the_disk(store: SqlStore) -> None:
     """Write ids and commits do; what dies with its client does not."""
     seen: list[tuple[str, int]] = []
@@ -290,6 +311,25 @@ def test_limits(tmp_path: Path) -> None:
     store.abort_txns([2], "room")  # type: ignore[list-item]
     assert store.open_txns(CLIENT) == (4,)
     assert store._limits.txn_timeout == 7
+    store.close()
+
+
+def test_housekeeping_of_many_partitions_takes_few_statements(tmp_path: Path) -> None:
+    """It holds SQLite's only write lock meanwhile."""
+    clock = ManualClock()
+    store = SqlStore(url_in(tmp_path), clock=clock)
+    statements: list[str] = []
+    event.listen(store._database._engine, "before_cursor_execute", lambda *event: statements.append(event[2]))
+    for _ in range(2):
+        (txn_id,) = store.open_txns(CLIENT)
+        store.allocate_write_ids([txn_id], ORDERS)
+        rows = [wrote(ORDERS, Operation.INSERT, f"p={number}") for number in range(2000)]
+        store.commit_txn(txn_id, written=rows)
+        clock.advance(10_000)
+        statements.clear()
+        store.housekeep()
+        assert len(statements) < 40
+    assert len(store.changed_partitions()) == 2000
     store.close()
 
 

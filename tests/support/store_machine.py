@@ -269,12 +269,11 @@ class StoreMachine(RuleBasedStateMachine):
         """Give a job back."""
         self.both(lambda store: store.release_compaction(self.last_compaction + 1 - pick, worker))
 
-    @rule(pick=PICK, state=st.sampled_from(ENDS), txn=st.none() | PICK, worker=st.none() | WORKERS)
-    def end(self, pick: int, state: str, txn: int | None, worker: str | None) -> None:
+    @rule(pick=PICK, state=st.sampled_from(ENDS), worker=st.none() | WORKERS)
+    def end(self, pick: int, state: str, worker: str | None) -> None:
         """Move a job on."""
         number = self.last_compaction + 1 - pick
-        txn_id = None if txn is None else self.txn(txn)
-        self.both(lambda store: store.end_compaction(number, state, "err\0or", txn_id, worker))
+        self.both(lambda store: store.end_compaction(number, state, "err\0or", worker))
 
     @rule(pick=PICK, wait=st.sampled_from([0, 300]), noting=st.booleans())
     def put_off(self, pick: int, wait: float, *, noting: bool) -> None:

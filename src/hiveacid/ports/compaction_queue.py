@@ -59,11 +59,12 @@ class CompactionQueuePort(Protocol):
         compaction_id: int,
         state: str,
         error: str | None = None,
-        next_txn_id: TxnId | None = None,
         worker: str | None = None,
     ) -> None:
         """Move a job to ready for cleaning or to a state in which it has ended, as ``core.transactions.states`` allows.
 
+        A job that was refused, or has an aborted transaction and is ready for cleaning, has written no file: the store
+        keeps no record of its transaction. Its cleaning waits for all transactions that begin before this call ends.
         Raises TransactionStateError for any other transition, or if ``worker`` no longer holds the job.
         """
 

@@ -186,6 +186,12 @@ class TransactionPort(Protocol):
     def min_open_txn_id(self) -> TxnId:
         """Return the lowest open transaction id; if none is open, the id of the next transaction."""
 
+    def last_txn_id(self) -> TxnId:
+        """Return the highest transaction id, after waiting for transactions that are just being opened.
+
+        All transactions with a higher id see every commit until this call.
+        """
+
     def txn_state(self, txn_id: TxnId) -> str:
         """Return open, committed, aborted or unknown."""
 

@@ -64,6 +64,8 @@ class Heartbeats:
         self._commit_listeners: list[Callable[[], None]] = []
         self._sweepers: list[Callable[[], object]] = []
         self._stop = threading.Event()
+        self._hurry = threading.Event()  # ends the heartbeat thread's wait early
+        self._waiting = _LONGEST_TURN  # seconds of that wait
         self._threads: dict[Callable[[], None], threading.Thread] = {}
 
     def track(self, txn_id: TxnId) -> None:
@@ -72,6 +74,8 @@ class Heartbeats:
             self._open[txn_id] = owner_thread()
             self._intervals[txn_id] = self.interval
             self._start(self._run, "hiveacid-heartbeat")
+            if self.interval < self._waiting:
+                self._hurry.set()
             if self._sweepers:
                 self._start(self._sweep, "hiveacid-sweep")
 
@@ -136,6 +140,7 @@ class Heartbeats:
     def close(self) -> None:
         """End the threads."""
         self._stop.set()
+        self._hurry.set()
         for thread in self._threads.values():
             thread.join(timeout=5)
 
@@ -160,13 +165,20 @@ class Heartbeats:
     def _run(self) -> None:
         waited = 0.0
         is_timeout_known = _run_safely(self._read_store_timeout)
-        while not self._stop.wait(turn := self._turn()):
+        while not self._stopped_within(turn := self._turn()):
             is_timeout_known = is_timeout_known or _run_safely(self._read_store_timeout)
             _run_safely(self._abort_unaborted)
             waited += turn
             if waited >= self._pause() and _run_safely(self.beat):
                 waited = 0.0  # a beat that failed is sent again at the next turn
                 _run_safely(self._store.abort_timed_out)  # of other clients, where no housekeeper does it
+
+    def _stopped_within(self, seconds: float) -> bool:
+        """Wait, not longer than a transaction that begins meanwhile allows; tell whether the thread has to end."""
+        self._waiting = seconds
+        self._hurry.wait(seconds)
+        self._hurry.clear()
+        return self._stop.is_set()
 
     def _sweep(self) -> None:
         while not self._stop.wait(self._turn()):

@@ -66,6 +66,9 @@ class Transaction(Displayed):
         None  # an older one that waited for the locks and still holds them; ends with this one
     )
     warned: set[TableName] = field(default_factory=set)
+    tables_read: dict[TableName, tuple[str, int]] = field(
+        default_factory=dict
+    )  # location and time of creation
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
     _valid_write_ids: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
@@ -190,6 +193,10 @@ class Transaction(Displayed):
         if own is not None and write_ids.count_valid(own + 1, write_ids.high_watermark):
             self._tables_with_later_commits.add(table)
         self._valid_write_ids[table] = write_ids if own is None else write_ids.below(own)
+
+    def has_lock_on(self, table: TableName) -> bool:
+        """Tell whether it holds a lock on a table or a partition of it, for which DROP and RENAME wait."""
+        return any((held.database, held.table) == (table.database, table.name) for held in self._held)
 
     def has_later_commits(self, table: TableName) -> bool:
         """Tell whether a higher write id had committed before this transaction took its snapshot."""

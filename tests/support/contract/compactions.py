@@ -37,6 +37,13 @@ def _only(store: Store) -> Compaction:
     return found
 
 
+def _forget_ended(store: Store, clock: ManualClock) -> None:
+    """Let housekeeping drop all ended transactions; the newest one always stays."""
+    store.commit_txn(store.open_txns(CLIENT)[0])
+    clock.advance(2 * 86_400)
+    store.housekeep()
+
+
 class CompactionContract:
     """Scenarios C12, T15 and the life of a job."""
 
@@ -76,18 +83,52 @@ class CompactionContract:
         store.commit_txn(txn_id)
         assert _only(store).next_txn_id == txn_id + 6
 
-    def test_a_worker_may_name_the_readers_to_wait_for(self, store: Store) -> None:
-        """And one without a transaction waits for all that are open."""
+    def test_cleaning_after_a_job_that_wrote_nothing(self, store: Store, clock: ManualClock) -> None:
+        """It waits for all transactions that are open, and nothing is left of its own."""
         number, txn_id = _started(store)
-        store.commit_txn(txn_id)
-        store.end_compaction(number, "ready for cleaning", next_txn_id=TxnId(40))
-        assert _only(store).next_txn_id == 40
+        (reader,) = store.open_txns(CLIENT)
+        store.abort_txns([txn_id], "nothing to compact")
+        store.end_compaction(number, "ready for cleaning", "nothing to compact", worker="worker-1")
+        assert (_only(store).next_txn_id, _only(store).commit_time) == (reader + 1, clock.now())
         store.end_compaction(number, "failed", "disk full \0")
         assert (_only(store).state, _only(store).error) == ("failed", "disk full \ufffd")
         second = store.enqueue_compaction(MAJOR, "manual").id
         store.claim_compaction("w")
         store.end_compaction(second, "ready for cleaning")
-        assert store.show_compactions()[1].next_txn_id == txn_id + 1
+        assert store.show_compactions()[1].next_txn_id == reader + 1
+        store.abort_txns([reader], "done")
+        _forget_ended(store, clock)
+        assert store.valid_txns().aborted == ()
+
+    def test_a_refused_job_leaves_no_transaction(self, store: Store, clock: ManualClock) -> None:
+        """A nightly COMPACT of 10,000 partitions without deltas would lengthen every snapshot."""
+        for _ in range(3):
+            number, txn_id = _started(store)
+            store.abort_txns([txn_id], "nothing to compact")
+            store.end_compaction(number, "refused", "nothing to compact", worker="worker-1")
+        _forget_ended(store, clock)
+        assert store.valid_txns().aborted == ()
+
+    def test_a_failed_job_leaves_its_transaction(self, store: Store, clock: ManualClock) -> None:
+        """Its worker may be paused and publish late: readers have to know that it was aborted."""
+        number, txn_id = _started(store)
+        store.abort_txns([txn_id], "disk full")
+        store.end_compaction(number, "failed", "disk full", worker="worker-1")
+        _forget_ended(store, clock)
+        assert store.valid_txns().aborted == (txn_id,)
+
+    def test_a_job_whose_transaction_was_aborted_is_queued_again(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        """By somebody else than the time-out, after ``hive.txn.timeout``: its worker may still end it."""
+        number, txn_id = _started(store)
+        store.abort_txns([txn_id], "by an operator")
+        clock.advance(300)
+        store.housekeep()
+        assert _only(store).state == "working"
+        clock.advance(1)
+        store.housekeep()
+        assert (_only(store).id, _only(store).state, _only(store).txn_id) == (number, "initiated", None)
 
     def test_a_second_request_is_refused_while_one_is_queued_or_running(self, store: Store) -> None:
         """For the same table or partition; Hive's words."""

@@ -272,6 +272,21 @@ class ChangedPlacesContract:
             clock.advance(1000)
             store.housekeep()
 
+    def test_later_commits_to_some_of_many_partitions(self, store: Store, clock: ManualClock) -> None:
+        """Housekeeping replaces the times of these, and keeps those of the others."""
+        names = [f"p={number:04}" for number in range(1100)]
+        times: dict[str, int] = {}
+        for changed in (names, names[5:900]):
+            clock.advance(1)
+            _write(store, ORDERS, *changed)
+            _write(store, STOCK, None)
+            times |= dict.fromkeys(changed, clock.now())
+            last = clock.now()
+            clock.advance(1000)
+            store.housekeep()
+        expected = [ChangedPartition(ORDERS, name, times[name]) for name in names]
+        assert store.changed_partitions() == (*expected, ChangedPartition(STOCK, None, last))
+
     def test_aborted_transactions_count_until_they_are_forgotten(
         self, store: Store, clock: ManualClock
     ) -> None:

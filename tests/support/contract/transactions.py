@@ -52,6 +52,7 @@ class TransactionContract:
         """An empty store answers too."""
         assert store.valid_txns() == ValidTxnList(TxnId(0))
         assert store.min_open_txn_id() == 1
+        assert store.last_txn_id() == 0
         assert store.show_transactions() == ()
         assert store.show_locks() == ()
         assert store.txn_state(TxnId(1)) == "unknown"
@@ -91,6 +92,7 @@ class TransactionContract:
         assert store.min_open_txn_id() == writer
         store.abort_txns([writer], "")
         assert store.min_open_txn_id() == writer + 1
+        assert store.last_txn_id() == writer
 
     def test_states(self, store: Store) -> None:
         """A client that lost an answer asks here."""

@@ -157,19 +157,24 @@ class MemoryCompactionQueue(MemoryBase):
         compaction_id: int,
         state: str,
         error: str | None = None,
-        next_txn_id: TxnId | None = None,
         worker: str | None = None,
     ) -> None:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
         job = self._job(compaction_id, worker)
         state = end_compaction(job.state, state)
         ended = self._clock.now() if state in COMPACTION.final_states else None
-        if next_txn_id is None:
-            next_txn_id = job.next_txn_id
-        commit_time = job.commit_time
-        if state == CompactionState.READY_FOR_CLEANING and job.txn_id is None:
+        next_txn_id, commit_time = job.next_txn_id, job.commit_time
+        txn = None if job.txn_id is None else self._state.txns.get(job.txn_id)
+        wrote_nothing = job.txn_id is None or (txn is not None and txn.state == TransactionState.ABORTED)
+        if state == CompactionState.READY_FOR_CLEANING and wrote_nothing:
             next_txn_id = next_txn_id or TxnId(self._state.last_txn + 1)
             commit_time = self._clock.now()
+        if state == CompactionState.REFUSED or (
+            state == CompactionState.READY_FOR_CLEANING and wrote_nothing
+        ):
+            self._state.written = [
+                row for row in self._state.written if row.txn_id != job.txn_id or row.change.operation != "c"
+            ]
         self._replace_job(
             replace(
                 job,
@@ -283,13 +288,17 @@ class MemoryCompactionQueue(MemoryBase):
     def _requeue_abandoned_jobs(self) -> None:
         """Put jobs of workers that have been silent for too long back into the queue.
 
-        The limit is ``hive.compactor.worker.timeout``, or ``hive.txn.timeout`` while the job has no transaction yet.
+        The limit is ``hive.compactor.worker.timeout``, or ``hive.txn.timeout`` while the job has no transaction yet, and
+        from the abort of its transaction on.
         """
         now = self._clock.now()
         at_work = {txn.id for txn in self._state.open_txns()}
         for job in list(self._state.compactions.values()):
             limit = self._limits.txn_timeout if job.txn_id is None else self._limits.worker_timeout
             silent = (job.started or 0) < now - int(limit * 1000)
+            txn = None if job.txn_id is None else self._state.txns.get(job.txn_id)
+            if txn is not None and txn.state == TransactionState.ABORTED:
+                silent |= (txn.ended or 0) < now - int(self._limits.txn_timeout * 1000)
             if job.state == CompactionState.WORKING and silent and job.txn_id not in at_work:
                 self._requeue(job)
 

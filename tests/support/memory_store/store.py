@@ -233,6 +233,11 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         return min((txn.id for txn in self._state.open_txns()), default=TxnId(self._state.last_txn + 1))
 
     @synchronized
+    def last_txn_id(self) -> TxnId:
+        """See :class:`hiveacid.ports.transactions.TransactionPort`."""
+        return TxnId(self._state.last_txn)
+
+    @synchronized
     def txn_state(self, txn_id: TxnId) -> str:
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
         txn = self._state.txns.get(txn_id)

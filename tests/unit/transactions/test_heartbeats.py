@@ -145,3 +145,15 @@ def test_a_transaction_keeps_the_interval_that_it_began_with() -> None:
     heartbeats.interval = 150.0
     assert store.answered.wait(30)
     heartbeats.close()
+
+
+def test_a_shorter_time_out_does_not_wait_for_the_turn_of_a_longer_one() -> None:
+    """SET hive.txn.timeout=8s while the thread waits for ten seconds."""
+    store = RestlessStore()
+    heartbeats = Heartbeats(store, 150.0)
+    client = Client("ann", "here", "test")
+    heartbeats.track(store.open_txns(client)[0])
+    heartbeats.interval = 0.05
+    heartbeats.track(store.open_txns(client)[0])
+    assert store.answered.wait(5)
+    heartbeats.close()

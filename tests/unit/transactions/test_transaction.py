@@ -145,15 +145,11 @@ def test_a_long_timeout_of_ones_own_does_not_make_one_silent(store: Cut) -> None
     waits: list[float] = []
     beats = threading.Event()
 
-    class Turns:
-        def wait(self, seconds: float) -> bool:
-            waits.append(seconds)
-            return len(waits) > 16  # 160 s of turns
+    def stopped_within(seconds: float) -> bool:
+        waits.append(seconds)
+        return len(waits) > 16  # 160 s of turns
 
-        def set(self) -> None:
-            waits.append(0.0)
-
-    heartbeats._stop = Turns()  # type: ignore[assignment]
+    heartbeats._stopped_within = stopped_within  # type: ignore[method-assign]
     heartbeats.beat = beats.set  # type: ignore[method-assign]
     heartbeats._run()
     assert sum(waits) < 300

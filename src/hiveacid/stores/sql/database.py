@@ -78,7 +78,9 @@ class Database:
 
     def read(self, work: Callable[[Connection], _Answer]) -> _Answer:
         """Run statements that only read; each one sees all commits before its begin."""
-        return self._with_retries(lambda connection, _durability: work(connection), Durability.WITH_CLIENT)
+        return self._with_retries(
+            lambda connection, _durability: work(connection), Durability.WITH_CLIENT, repeatable=True
+        )
 
     def write(
         self,
@@ -86,11 +88,13 @@ class Database:
         durability: Durability = Durability.FULL,
         *,
         repeatable: bool = False,
+        in_doubt: bool = False,
     ) -> _Answer:
         """Run statements in one transaction of the database; repeat it if that is safe.
 
         ``work`` may run several times, also after a commit whose answer was lost. An error that it raises
         rolls everything back. ``repeatable``: a second execution does no harm if the first one was committed unnoticed.
+        ``in_doubt``: an earlier call may have committed the same.
         Raises StoreUnavailableError, StoreError, and, unless ``repeatable`` or not fully durable,
         CommitStateUnknownError when the answer to a commit was lost and the store could not be asked again.
         """
@@ -98,6 +102,7 @@ class Database:
             lambda connection, kind: self._transaction(connection, kind, work),
             durability,
             repeatable=repeatable,
+            in_doubt=in_doubt,
         )
 
     def write_statement(
@@ -160,9 +165,13 @@ class Database:
         work: Callable[[Connection, Durability], _Answer],
         durability: Durability,
         *,
-        repeatable: bool = False,
+        repeatable: bool,
+        in_doubt: bool = False,
     ) -> _Answer:
-        in_doubt = False
+        def refusal(kind: type[StoreError], error: BaseException, advice: str = "") -> StoreError:
+            unknown = in_doubt and durability is Durability.FULL and not repeatable
+            return self._store_error(CommitStateUnknownError if unknown else kind, error, advice)
+
         for attempt in count(1):
             away = True
             try:
@@ -174,14 +183,14 @@ class Database:
             except DBAPIError as failed:
                 trouble = self.dialect.classify_error(failed)
                 if trouble is ErrorKind.DENIED:
-                    raise self._store_error(StorePermissionError, failed, _DENIED) from None
+                    raise refusal(StorePermissionError, failed, _DENIED) from None
                 if trouble is ErrorKind.OTHER:
-                    raise self._store_error(StoreError, failed) from None
+                    raise refusal(StoreError, failed) from None
                 if trouble is ErrorKind.UNAVAILABLE:
-                    raise self._store_error(StoreUnavailableError, failed) from None
+                    raise refusal(StoreUnavailableError, failed) from None
                 error, away = failed, trouble is ErrorKind.LOST
             except SQLAlchemyError as failed:
-                raise self._store_error(StoreUnavailableError, failed) from None
+                raise refusal(StoreUnavailableError, failed) from None
             remaining = self.retry_deadlines.remaining() if away else 0.0
             if attempt >= self.tries and not remaining:
                 break
@@ -191,9 +200,7 @@ class Database:
                     " are about to expire", self, remaining,
                 )  # fmt: skip
             self._wait(attempt, error)
-        if in_doubt and durability is Durability.FULL and not repeatable:
-            raise self._store_error(CommitStateUnknownError, error) from None
-        raise self._store_error(StoreUnavailableError, error) from None
+        raise refusal(StoreUnavailableError, error) from None
 
     @contextmanager
     def _borrowed_connection(self) -> Iterator[Connection]:

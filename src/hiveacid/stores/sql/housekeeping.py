@@ -38,9 +38,11 @@ class Housekeeping(SqlBase):
         bounds are read while no transaction can open; those that are opened later need only newer rows.
         """
         limits, now = self._limits, self._database.now()
-        bounds = self._database.write(lambda connection: _bounds(self._database, connection))
+        bounds = self._database.write(lambda connection: _bounds(self._database, connection, now))
         keep = max(int(limits.txn_timeout * 1000), bounds["timeout"])
-        parameters = {**bounds, "keep": keep, "now": now}
+        # one moment for all statements: what one of them keeps and what another deletes must be the same rows
+        now = bounds["now"]
+        parameters = {**bounds, "keep": keep}
 
         def work(connection: Connection) -> None:
             lost_workers.requeue_abandoned_jobs(connection, limits, now)
@@ -54,18 +56,18 @@ class Housekeeping(SqlBase):
         self._database.write(work)
 
 
-def _bounds(database: Database, connection: Connection) -> dict[str, int]:
+def _bounds(database: Database, connection: Connection, now: int | None) -> dict[str, int]:
     """Return the bounds of what open transactions may need.
 
     ``seen``: lowest id that was open when any of them began. ``moment``: lowest commit sequence number that any of them sees.
-    ``top``: highest id. ``timeout``: their longest timeout in milliseconds.
+    ``top``: highest id. ``timeout``: their longest timeout in milliseconds. ``now``: the store's time.
     """
     database.dialect.block_opens(connection)
-    row = connection.execute(_NEEDED).one()
+    row = connection.execute(_NEEDED, {"now": now}).one()
     if database.dialect.ids_may_gap:
         # No transaction is being opened: missing rows up to the highest id will never appear.
         connection.execute(update(counters).where(counters.c.name == SETTLED).values(value=row.top))
-    return {"seen": row.seen, "moment": row.moment, "top": row.top, "timeout": row.timeout}
+    return {"seen": row.seen, "moment": row.moment, "top": row.top, "timeout": row.timeout, "now": row.now}
 
 
 _NEEDED = select(
@@ -73,6 +75,7 @@ _NEEDED = select(
     func.coalesce(func.min(txns.c.moment), counter_value(COMMIT_SEQUENCE)).label("moment"),
     TOP.label("top"),
     func.coalesce(func.max(txns.c.timeout), 0).label("timeout"),
+    NOW.label("now"),
 ).where(txns.c.state == OPEN)
 
 _DELETE_MARKS = delete(idempotency_marks).where(

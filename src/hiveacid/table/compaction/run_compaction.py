@@ -19,7 +19,7 @@ from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, Compac
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidCompactorWriteIdList
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.ports.transactions import Operation, TxnKind, Written
@@ -126,16 +126,10 @@ def run_job(
 
 
 def _refuse(context: Context, job: Compaction, worker: str, refused: _RefusedError) -> str:
-    """End a job without work; if there is something to clean, record which transactions the cleaner waits for."""
-    state, following = CompactionState.REFUSED, None
-    if refused.cleaning_needed:
-        # transactions that begin after this moment do not read the obsolete directories
-        state, following = (
-            CompactionState.READY_FOR_CLEANING,
-            TxnId(context.store.valid_txns().high_watermark + 1),
-        )
+    """End a job without work, or hand it to the cleaner if there is something to clean."""
+    state = CompactionState.READY_FOR_CLEANING if refused.cleaning_needed else CompactionState.REFUSED
     try:
-        context.store.end_compaction(job.id, state, str(refused), following, worker)
+        context.store.end_compaction(job.id, state, str(refused), worker)
     # the claim expired meanwhile, and another worker has the job
     except (errors.TransactionStateError, errors.CompactionError):
         return CompactionState.FAILED

@@ -146,7 +146,6 @@ class MetastoreCompactionQueue:
         compaction_id: int,
         state: str,
         error: str | None = None,
-        next_txn_id: TxnId | None = None,  # noqa: ARG002 - the cleaner asks who is there
         worker: str | None = None,
     ) -> None:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`. Raises UnsupportedFeatureError for cleaning."""

@@ -89,6 +89,10 @@ class MetastoreTransactions:
         txns = self.valid_txns()
         return txns.open[0] if txns.open else TxnId(txns.high_watermark + 1)
 
+    def last_txn_id(self) -> TxnId:
+        """Return the high watermark of a snapshot; a metastore has one counter, which it holds while it opens."""
+        return self.valid_txns().high_watermark
+
     def valid_write_ids(
         self, txns: ValidTxnList, tables: Sequence[TableName]
     ) -> Mapping[TableName, ValidWriteIdList]:

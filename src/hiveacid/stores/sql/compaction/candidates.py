@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, func, insert, select, update
+from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, insert, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.compaction.queue_records import ChangedPartition, list_changed_partitions
 from hiveacid.core.model import TableName
-from hiveacid.stores.sql.database import SqlBase
+from hiveacid.stores.sql.database import SqlBase, chunks
 from hiveacid.stores.sql.schema import ABORTED, COMMITTED, changed_partitions, txns, write_ids, written
-from hiveacid.stores.sql.table_names import is_of_same_table
+from hiveacid.stores.sql.table_names import is_of_same_table, is_of_table, table_columns, table_parameters
 
 _PLACE = (written.c.database_name, written.c.table_name, written.c.partition_name)
 _SINCE = bindparam("since", type_=BigInteger)
@@ -77,14 +77,32 @@ def keep_changed_partitions(
         .where(gone, _IS_DATA)
         .group_by(*_PLACE)
     )
-    for row in connection.execute(rows, parameters).all():
-        condition = and_(
-            changed_partitions.c.database_name == row.database_name,
-            changed_partitions.c.table_name == row.table_name,
-            changed_partitions.c.partition_name.is_not_distinct_from(row.partition_name),
-        )
-        newest = connection.scalar(select(func.max(changed_partitions.c.changed)).where(condition))
-        if newest is None:
-            connection.execute(insert(changed_partitions).values(row._asdict()))
-        elif newest < row.changed:
-            connection.execute(update(changed_partitions).where(condition).values(changed=row.changed))
+    changed: dict[TableName, dict[str | None, int]] = defaultdict(dict)
+    for row in connection.execute(rows, parameters):
+        changed[TableName(row.database_name, row.table_name)][row.partition_name] = row.changed
+    for name, partitions in changed.items():
+        _keep_changes_of(connection, name, partitions)
+
+
+def _keep_changes_of(connection: Connection, table: TableName, changed: Mapping[str | None, int]) -> None:
+    """Replace the rows of one table's partitions by newer ones, with few statements for many partitions."""
+    parameters = table_parameters(table)
+    newest = {row.partition_name: row.changed for row in connection.execute(_KNOWN, parameters)}
+    later = {name: time for name, time in changed.items() if time > newest.get(name, -1)}
+    replaced = later.keys() & newest.keys()
+    if None in replaced:
+        connection.execute(_DELETE.where(_PARTITION.is_(None)), parameters)
+    for names in chunks(sorted(name for name in replaced if name is not None)):
+        connection.execute(_DELETE.where(_PARTITION.in_(names)), parameters)
+    for chunk in chunks(later.items()):
+        rows = [{**table_columns(table), "partition_name": name, "changed": time} for name, time in chunk]
+        connection.execute(insert(changed_partitions), rows)
+
+
+_PARTITION = changed_partitions.c.partition_name
+_KNOWN = (
+    select(_PARTITION, func.max(changed_partitions.c.changed).label("changed"))
+    .where(is_of_table(changed_partitions))
+    .group_by(_PARTITION)
+)
+_DELETE = delete(changed_partitions).where(is_of_table(changed_partitions))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, or_
+from sqlalchemy import BigInteger, Connection, and_, bindparam, or_, select
 
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import COMPACTION, CompactionState, fire
@@ -21,7 +21,7 @@ from hiveacid.stores.sql.compaction.job_states import (
     update_job,
 )
 from hiveacid.stores.sql.database import chunks
-from hiveacid.stores.sql.schema import compactions
+from hiveacid.stores.sql.schema import ABORTED, compactions, txns
 from hiveacid.stores.sql.transactions.txn_rows import NOW, is_open
 
 
@@ -42,7 +42,8 @@ def requeue_or_fail_lost_jobs(
 def requeue_abandoned_jobs(connection: Connection, limits: Limits, now: int | None) -> None:
     """Put jobs of workers that have been silent for too long back into the queue.
 
-    The limit is ``hive.compactor.worker.timeout``, or ``hive.txn.timeout`` while the job has no transaction yet.
+    The limit is ``hive.compactor.worker.timeout``, or ``hive.txn.timeout`` while the job has no transaction yet, and from
+    the abort of its transaction on.
     """
     timeouts = {"begun": int(limits.worker_timeout * 1000), "claimed": int(limits.txn_timeout * 1000)}
     for row in connection.execute(_ABANDONED, {**timeouts, "now": now}).mappings().all():
@@ -61,5 +62,12 @@ _ABANDONED = SELECT_JOBS.where(
             ~is_open(compactions.c.txn_id),
             compactions.c.started < NOW - bindparam("begun", type_=BigInteger),
         ),
+        select(txns.c.id)
+        .where(
+            txns.c.id == compactions.c.txn_id,
+            txns.c.state == ABORTED,
+            txns.c.ended < NOW - bindparam("claimed", type_=BigInteger),
+        )
+        .exists(),
     ),
 ).with_for_update()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, String, bindparam, func, insert, or_, select
+from sqlalchemy import BigInteger, Connection, String, bindparam, delete, func, insert, or_, select
 
 from hiveacid.core.compaction.queue_records import DEFAULT_POOL, Compaction, CompactionRequest, is_covered
 from hiveacid.core.model import TxnId, WriteId
@@ -24,7 +24,7 @@ from hiveacid.stores.sql.compaction.job_states import (
 )
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.idempotency import write_exactly_once
-from hiveacid.stores.sql.schema import compactions, next_write_ids, write_ids, written
+from hiveacid.stores.sql.schema import ABORTED, compactions, next_write_ids, txns, write_ids, written
 from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
 from hiveacid.stores.sql.transactions.open_txns import LOWEST_OPEN, TOP
 from hiveacid.stores.sql.transactions.txn_rows import NOW, is_open, lock_open_txns
@@ -150,7 +150,6 @@ class CompactionQueue(SqlBase):
         compaction_id: int,
         state: str,
         error: str | None = None,
-        next_txn_id: TxnId | None = None,
         worker: str | None = None,
     ) -> None:
         """Move a job to its next state."""
@@ -161,13 +160,14 @@ class CompactionQueue(SqlBase):
             values: dict[str, object] = {"state": to, "error": argument_validation.storable_text(error)}
             if to in COMPACTION.final_states:
                 values["ended"] = NOW
-            if next_txn_id is not None:
-                values["next_txn_id"] = next_txn_id
-            if to == CompactionState.READY_FOR_CLEANING and job.txn_id is None:
+            wrote_nothing = job.txn_id is None or bool(connection.scalar(_IS_ABORTED, {"txn_id": job.txn_id}))
+            if to == CompactionState.READY_FOR_CLEANING and wrote_nothing:
                 values["commit_time"] = NOW
-                if next_txn_id is None and job.next_txn_id is None:
+                if job.next_txn_id is None:
                     self._database.dialect.block_opens(connection)
                     values["next_txn_id"] = TOP + 1
+            if to == CompactionState.REFUSED or (to == CompactionState.READY_FOR_CLEANING and wrote_nothing):
+                connection.execute(_DELETE_TRACE, {"txn_id": job.txn_id})
             update_job(connection, compaction_id, values, self._database.now())
 
         write_exactly_once(self._database, work)
@@ -211,6 +211,9 @@ def _insert(
     (number,) = result.inserted_primary_key or (None,)
     return compaction_from_row(connection.execute(SELECT_JOB, {"id": number}).mappings().one())
 
+
+_IS_ABORTED = select(txns.c.id).where(txns.c.id == bindparam("txn_id"), txns.c.state == ABORTED)
+_DELETE_TRACE = delete(written).where(written.c.txn_id == bindparam("txn_id"), written.c.operation == "c")
 
 _IN_QUEUE = SELECT_JOBS.where(
     compactions.c.state.in_((*UNDER_WAY, CompactionState.READY_FOR_CLEANING)), is_of_table(compactions)

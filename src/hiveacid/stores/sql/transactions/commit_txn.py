@@ -69,11 +69,11 @@ class CommitTxn(SqlBase):
             argument_validation.storable_operations(operations),
         )
         database = self._database
-        answer = False
+        answer = tried = False
         if changes == NO_CHANGES and batch is None:
             answer = not writes and not operations and _end_read(database, txn_id)
             if not answer and database.dialect.pipelines:
-                now = database.now()
+                tried, now = True, database.now()
                 answer = database.write_statement(
                     lambda connection: begin_commit_pipelined.commit(
                         connection, database.dialect, txn_id, writes, operations, now
@@ -81,7 +81,8 @@ class CommitTxn(SqlBase):
                 )
         if not answer:
             refused = database.write(
-                lambda connection: _commit(database, connection, txn_id, changes, writes, batch, operations)
+                lambda connection: _commit(database, connection, txn_id, changes, writes, batch, operations),
+                in_doubt=tried,  # its answer may have been lost, and the second try then finds nothing to commit
             )
             if refused is not None:
                 raise refused

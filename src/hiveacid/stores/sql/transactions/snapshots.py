@@ -87,6 +87,15 @@ class Snapshots(SqlBase):
         minima = self._database.read(lambda connection: connection.execute(statement).one())
         return TxnId(min(txn_id for txn_id in minima if txn_id is not None))
 
+    def last_txn_id(self) -> TxnId:
+        """Return the highest id while no transaction can be opened."""
+
+        def work(connection: Connection) -> TxnId:
+            self._database.dialect.block_opens(connection)
+            return TxnId(connection.scalars(select(TOP)).one())
+
+        return self._database.write(work, Durability.WITH_CLIENT, repeatable=True)
+
     def txn_state(self, txn_id: TxnId) -> str:
         """Return open, committed, aborted or unknown."""
         state: str | None = self._database.read(
