@@ -148,7 +148,7 @@ class Ours:
     def compact(self, table: str) -> None:
         """Compact every partition, and remove what that replaced."""
         self.acid.table(table).compact("major")
-        self.acid.clean()
+        self.acid.clean(table)
 
 
 @dataclass

@@ -126,17 +126,20 @@ class WarehouseConnection(Displayed):
         adopt(self.context, table, write_ids, txns)
         return AcidTable(self.context, table.name)
 
-    def clean(self) -> list[str]:
+    def clean(self, table: str | TableName | None = None) -> list[str]:
         """Remove files of compactions and aborted transactions that no reader needs; return the paths.
 
-        Raises UnsupportedFeatureError with a Hive Metastore, which has a cleaner of its own.
+        Without ``table`` all tables are searched, which lists all their directories.
+
+        Raises NoSuchTableError; UnsupportedFeatureError with a Hive Metastore, which has a cleaner of its own.
         """
         if not self.context.store.maintained_by_hiveacid():
             raise UnsupportedFeatureError("tables of a Hive Metastore are cleaned by its own cleaner")
         self.context.transactions.heartbeats.beat()
         release_unused_plans(self.context.facts, self.context.read_leases.sweep)
         self.context.store.abort_timed_out()
-        return clean(self.context)
+        name = None if table is None else self.context.require(self.context.resolve(table)).name
+        return clean(self.context, name)
 
     def close(self) -> None:
         """End snapshots, heartbeat and the store's connections; the files of its DataFrames may be deleted then."""

@@ -61,16 +61,16 @@ class Cleaner:
                 errors.append(f"compaction {job.id} of {job.request.table}: {error}")
                 self._postpone(job, error)
 
-        def attempt(task: str, work: Callable[[], list[str]]) -> None:
+        def attempt(name: TableName, work: Callable[[], list[str]]) -> None:
             try:
                 removed.extend(work())
             except HiveAcidError as error:
-                errors.append(f"{task}: {error}")
-                logger.warning("cleaning of %s failed: %s", task, error)
+                errors.append(f"{name}: {error}")
+                logger.warning("cleaning of %s failed: %s", name, error)
 
         self._overwritten.step(attempt)
         for name in self._tables_to_clean():
-            attempt(str(name), partial(clean_aborted, context, name))
+            attempt(name, partial(clean_aborted, context, name))
         return CleaningResult(tuple(removed), tuple(errors))
 
     def _postpone(self, job: Compaction, error: HiveAcidError) -> None:

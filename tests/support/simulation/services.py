@@ -118,7 +118,7 @@ class Cleaner:
             self.session.context.clock.sleep(self.session.random.random() * 10)
 
 
-def _attempt(table: str, work: Callable[[], object]) -> None:
+def _attempt(table: object, work: Callable[[], object]) -> None:
     del table
     work()
 

@@ -28,11 +28,12 @@ from hiveacid.table.cleaning.clean_location import (
 from hiveacid.table.cleaning.file_retention import cleaning_delay, history_retention
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of
+from hiveacid.transactions.transaction import Transaction
 
 _OVERLAP = 60_000  # ms: the time of a commit is a little before the moment at which others see it
 _PAUSE = 60_000  # ms between two listings of a location, however often it is written
 
-_Attempt = Callable[[str, Callable[[], list[str]]], None]
+_Attempt = Callable[[TableName, Callable[[], list[str]]], None]
 _Place = tuple[TableName, str | None]
 _Files = frozenset[tuple[str, int, int]]
 
@@ -90,7 +91,7 @@ class OverwrittenCleaner:
         self._listed_at.update(dict.fromkeys(due, now))
         for name, partitions in _by_table(due).items():
             attempt(
-                str(name),
+                name,
                 partial(
                     self._list_changed_locations,
                     name,
@@ -108,7 +109,7 @@ class OverwrittenCleaner:
             if obsolete.txn_id < min_open and not obsolete.is_kept(now, max(delay, obsolete.retention))
         ]
         for name, partitions in _by_table(removable_keys).items():
-            attempt(str(name), partial(self._clean, name, partitions, min_open))
+            attempt(name, partial(self._clean, name, partitions, min_open))
 
     def _list_changed_locations(self, name: TableName, partitions: Mapping[str | None, int]) -> list[str]:
         listed = _locations(self.context, name)
@@ -142,7 +143,7 @@ class OverwrittenCleaner:
 
     def _clean(self, name: TableName, partitions: Sequence[str | None], min_open: TxnId) -> list[str]:
         with cleaner_lock(self.context, name) as held:
-            if not held:
+            if held is None:
                 return []  # another client holds the table: try again in the next turn
             obsolete_files = {
                 partition: self._obsolete_files.pop((name, partition)) for partition in partitions
@@ -160,7 +161,7 @@ class OverwrittenCleaner:
                     self._obsolete_files[name, partition] = replace(obsolete, retention=retention)
                 elif root is not None and allowed:
                     removed_paths += _clean(
-                        self.context, table, root, obsolete, min_open, possibly_unseen_txns
+                        self.context, table, root, obsolete, min_open, possibly_unseen_txns, held
                     )
             return removed_paths
 
@@ -213,7 +214,8 @@ def _find_obsolete_files(
     if not obsolete:
         return None, settled.high_watermark < write_ids.high_watermark
     retention = history_retention(table)
-    return ObsoleteFiles(obsolete, txns.high_watermark, settled.high_watermark, written, retention), False
+    # a transaction may just be opened, with a snapshot that is older than ``txns``: ask for the ids after it
+    return ObsoleteFiles(obsolete, store.last_txn_id(), settled.high_watermark, written, retention), False
 
 
 def _files(entries: Iterable[FileEntry]) -> dict[str, _Files]:
@@ -233,6 +235,7 @@ def _clean(
     seen: ObsoleteFiles,
     min_open: TxnId,
     possibly_unseen_txns: set[TxnId],
+    held: Transaction,
 ) -> list[str]:
     try:
         # a table that was dropped and created again has directories of the same names, with other files
@@ -248,4 +251,4 @@ def _clean(
     deletions = tuple(deletion for deletion in plan.deletions if deletion.path in removable)
     history_from = plan.history_from if deletions else None
     kept = replace(plan, deletions=deletions, history_from=history_from, foreign=())
-    return delete_planned(context, table, root, kept)
+    return delete_planned(context, table, root, kept, held)

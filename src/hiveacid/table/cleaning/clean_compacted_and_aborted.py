@@ -33,6 +33,7 @@ from hiveacid.table.cleaning.remove_dropped_files import remove_entries
 from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk
 from hiveacid.table.read.flush_length_files import delete_copies
+from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +41,8 @@ _FORGOTTEN = 86_400_000
 """Milliseconds after which files that a job staged outside transactions are removed."""
 
 
-def clean(context: Context) -> list[str]:
-    """Clean after all finished compactions, overwrites and aborted writes; return the removed paths.
+def clean(context: Context, only: TableName | None = None) -> list[str]:
+    """Clean after all finished compactions, overwrites and aborted writes, or those of one table; return the removed paths.
 
     The error of one job or table does not stop the cleaning of others. The first error is raised at the end, with the
     others as notes.
@@ -49,18 +50,20 @@ def clean(context: Context) -> list[str]:
     removed_paths: list[str] = []
     errors: list[HiveAcidError] = []
 
-    def attempt(task: str, work: Callable[[], list[str]]) -> None:
+    def attempt(name: TableName, work: Callable[[], list[str]], task: str = "") -> None:
+        if only not in (None, name):
+            return
         try:
             removed_paths.extend(work())
         except HiveAcidError as error:
-            logger.warning("cleaning of %s: %s", task, error)
+            logger.warning("cleaning of %s%s: %s", name, task, error)
             errors.append(error)
 
     for job in clean_location.ready_jobs(context):
-        attempt(f"{job.request.table} (compaction {job.id})", partial(clean_job, context, job.id))
+        attempt(job.request.table, partial(clean_job, context, job.id), f" (compaction {job.id})")
     OverwrittenCleaner(context).step(attempt)
-    for name in table_names(context.catalog):
-        attempt(str(name), partial(clean_aborted, context, name))
+    for name in table_names(context.catalog) if only is None else [only]:
+        attempt(name, partial(clean_aborted, context, name))
     context.store.housekeep()
     delete_copies(context)
     if errors:
@@ -93,10 +96,10 @@ def clean_job(context: Context, job_id: int) -> list[str]:
     ):
         return []
     with clean_location.cleaner_lock(context, job.request.table) as held:
-        return _clean_after_job(context, job, min_open) if held else []
+        return _clean_after_job(context, job, min_open, held) if held else []
 
 
-def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list[str]:
+def _clean_after_job(context: Context, job: Compaction, min_open: TxnId, held: Transaction) -> list[str]:
     ready = clean_location.ready_jobs(context)
     # dropped with its table, or cleaned by another client
     if job.id not in {candidate.id for candidate in ready}:
@@ -115,7 +118,7 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list
         plan = clean_location.plan_location_cleaning(
             context, table, root, job.high_watermark, min_open, possibly_unseen_txns
         )
-        removed_paths = clean_location.delete_planned(context, table, root, plan)
+        removed_paths = clean_location.delete_planned(context, table, root, plan, held)
     except MissingDirectoryError:
         removed_paths, plan = [], None
     if plan is None or not plan.postponed:
@@ -137,10 +140,10 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     """
     min_open = context.store.min_open_txn_id()
     with clean_location.cleaner_lock(context, name) as held:
-        return _clean_aborted_of(context, name, min_open) if held else []
+        return _clean_aborted_of(context, name, min_open, held) if held else []
 
 
-def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> list[str]:
+def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: Transaction) -> list[str]:
     table = context.catalog.get_table(name)
     if table is None or clean_location.is_cleanup_disabled(context, table, None):
         return []
@@ -151,7 +154,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
         return removed_paths
     if not context.store.aborted_write_ids(name):
         for root in compacted:
-            removed_paths += _clean_aborted_at(context, table, root, min_open)[0]
+            removed_paths += _clean_aborted_at(context, table, root, min_open, held)[0]
         return removed_paths
     # new partitions of a writer that crashed before its commit are not in the catalog
     disk_locations = [partition.location for partition in partitions_on_disk(context, table)]
@@ -161,7 +164,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
     reach: list[int] = []
     for root in dict.fromkeys((*locations, *disk_locations)):
         try:
-            paths, forgettable = _clean_aborted_at(context, table, root, min_open)
+            paths, forgettable = _clean_aborted_at(context, table, root, min_open, held)
             removed_paths += paths
             reach.append(forgettable)
             if root in locations:
@@ -175,10 +178,11 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
 
 
 def _clean_aborted_at(
-    context: Context, table: TableDefinition, root: str, min_open: TxnId
+    context: Context, table: TableDefinition, root: str, min_open: TxnId, held: Transaction
 ) -> tuple[list[str], int]:
     plan = clean_location.plan_location_cleaning(context, table, root, None, min_open, aborted_only=True)
-    return clean_location.delete_planned(context, table, root, plan), int(plan.abort_records_removable_up_to)
+    removed_paths = clean_location.delete_planned(context, table, root, plan, held)
+    return removed_paths, int(plan.abort_records_removable_up_to)
 
 
 def _base_write_id(context: Context, table: TableDefinition, root: str, txns: ValidTxnList) -> int:

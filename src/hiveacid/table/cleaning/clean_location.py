@@ -18,6 +18,7 @@ from hiveacid.errors import StorageError
 from hiveacid.storage.snapshot_locations import adopted_txn_id, id_property, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
 from hiveacid.table.context import Context
+from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
 
@@ -42,10 +43,10 @@ def list_possibly_unseen_txns(ready: Iterable[Compaction], min_open: TxnId) -> s
 
 
 @contextmanager
-def cleaner_lock(context: Context, name: TableName) -> Iterator[bool]:
+def cleaner_lock(context: Context, name: TableName) -> Iterator[Transaction | None]:
     """Lock a table against DROP, ALTER and other cleaners while its files are listed and removed.
 
-    Yields False if another client holds such a lock. The lock has two reasons: a table that is dropped and created again
+    Yields the transaction that holds the lock; None if another client holds such a lock. The lock has two reasons: a table that is dropped and created again
     has directories of the same names, and two cleaners could overwrite each other's record of the history.
     """
     with context.transactions.scope(context.settings) as txn:
@@ -54,7 +55,7 @@ def cleaner_lock(context: Context, name: TableName) -> Iterator[bool]:
             LockComponent(LockType.EXCLUSIVE, _CLEANERS, name.name, name.database),
         ]
         answer = context.store.lock(txn.txn_id, locks, zero_wait=True)
-        yield answer.state is LockState.ACQUIRED
+        yield txn if answer.state is LockState.ACQUIRED else None
 
 
 def is_cleanup_disabled(context: Context, table: TableDefinition, partition: Partition | None) -> bool:
@@ -119,13 +120,20 @@ def _abandoned_unpaired_deltas(context: Context, root: str, entries: Sequence[Fi
     return abandoned
 
 
-def delete_planned(context: Context, table: TableDefinition, root: str, plan: CleaningPlan) -> list[str]:
-    """Carry out a plan; return the deleted paths."""
+def delete_planned(
+    context: Context, table: TableDefinition, root: str, plan: CleaningPlan, held: Transaction
+) -> list[str]:
+    """Carry out a plan; return the deleted paths.
+
+    ``held``: the transaction of `cleaner_lock`. Raises TransactionAbortedError once it has timed out, as after a pause of
+    the process: without the lock, the table may have been dropped and created again with the same directory names.
+    """
     removed_paths = []
     if plan.history_from is not None:
         record_history_start(context, table.name, plan.history_from)
     for deletion in plan.deletions:
         path = f"{root}/{deletion.path}"
+        held.require_open_in_store()
         context.fs.delete_tree(path)
         logger.info("removed %s (%s)", path, deletion.reason)
         removed_paths.append(path)
