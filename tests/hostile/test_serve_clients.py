@@ -200,6 +200,7 @@ CALLED = b"POST /cliservice HTTP/1.1\r\nHost: localhost\r\nContent-Type: applica
         (CALLED + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nab", b"400"),
         (CALLED + b"Content-Length: 3\r\n\r\nabc", b"400"),
         (CALLED + b"Authorization: Basic " + base64.b64encode(b"ann\nERROR:x") + b"\r\n\r\n", b"401"),
+        (CALLED + b"Authorization: Basic dXNlcjrp\xe9\r\n\r\n", b"411"),
         (b"\x80\x01\x00\x01\r\n\r\n", b"400"),
         (b"A" * (17 << 10), b"431"),
     ],

@@ -67,6 +67,7 @@ def open_txns(native: NativeSession) -> list[Any]:
 
 def test_types_arrive_as_drivers_expect_them(server: Server) -> None:
     with Hs2Client(server.port) as client:
+        client.run("SET spark.sql.execution.arrow.useLargeVarTypes=true")  # not for the server
         (row,) = client.run(
             "SELECT true, 1Y, 2S, 3, 4L, CAST(1.1 AS FLOAT), 2.5D, 'tea', X'00FF', DATE'2020-02-29', "
             "TIMESTAMP'1969-12-31 23:59:59.5', CAST(-1.50 AS DECIMAL(9,2)), array(1, NULL), map('k', 1), "
@@ -369,6 +370,23 @@ def test_rows_come_in_pieces_and_again_from_the_first(server: Server) -> None:
         assert again.results.columns[0].c5.values == [0, 1]
         with pytest.raises(CallError):
             client.call("FetchResults", operationHandle=handle, orientation=1, maxRows=2)
+
+
+def test_a_fetch_that_failed_fails_again(server: Server) -> None:
+    """A client that repeats it must not take the rows so far for all rows, nor lose those before the error."""
+    with Hs2Client(server.port) as client:
+        query = "SELECT IF(id = 9000, raise_error('bad row'), id) AS id FROM range(0, 10000, 1, 2)"
+        handle = client.call("ExecuteStatement", statement=query).operationHandle
+        seen: list[int] = []
+        while len(seen) < 5000:
+            answer = client.call("FetchResults", operationHandle=handle, orientation=0, maxRows=999)
+            seen += answer.results.columns[0].c5.values
+        assert seen == [*range(5000)]
+        for _ in range(2):
+            with pytest.raises(CallError, match="bad row"):
+                client.call("FetchResults", operationHandle=handle, orientation=0, maxRows=999)
+        again = client.call("FetchResults", operationHandle=handle, orientation=4, maxRows=2)
+        assert again.results.columns[0].c5.values == [0, 1]
 
 
 def test_an_open_result_keeps_its_snapshot_and_a_closed_one_lets_go(

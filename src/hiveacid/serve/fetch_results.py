@@ -44,6 +44,8 @@ class SparkResult:
         """Run the plan. The driver holds one partition of the result at a time."""
         schema = pa.schema(list(zip(_names(len(self.columns)), (c.arrow for c in self.columns), strict=True)))
         frame: Any = self._frame
+        # a client may have set it, but ``schema`` has the small types
+        frame.sparkSession.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
         pieces = frame._jdf.toArrowBatchRdd().toJavaRDD().toLocalIterator()  # noqa: SLF001
         while pieces.hasNext():
             yield pa.ipc.read_record_batch(pa.py_buffer(pieces.next()), schema)
@@ -78,12 +80,23 @@ class ResultCursor:
         """Go back to the first row; a plan runs again on the same snapshot."""
         self._batches = self.result.batches()
         self._batch_rest: Any = None
+        self._failure: BaseException | None = None
         self.position = 0
 
     def fill(self) -> bool:
-        """Read until the next row is in memory; return False if there is none."""
+        """Read until the next row is in memory; return False if there is none.
+
+        An error is raised by each further call, too, until :meth:`restart`: a client that asks again must not take the
+        rows so far for all rows.
+        """
+        if self._failure is not None:
+            raise self._failure
         while self._batch_rest is None or not self._batch_rest.num_rows:
-            self._batch_rest = next(self._batches, None)
+            try:
+                self._batch_rest = next(self._batches, None)
+            except BaseException as error:
+                self._failure, self._batch_rest = error, None
+                raise
             if self._batch_rest is None:
                 self._batches = iter(())
                 return False
@@ -99,6 +112,13 @@ class ResultCursor:
         piece, self._batch_rest = self._batch_rest.slice(0, count), self._batch_rest.slice(count)
         self.position += count
         return [encode_column(values) for values in piece.columns]
+
+    def may_have_more(self) -> bool:
+        """Look ahead for a next row; True also if this fails, so that the next call of `take` raises the error."""
+        try:
+            return self.fill()
+        except Exception:  # noqa: BLE001 - fill raises it again
+            return True
 
     def first_number(self) -> int | None:
         """Return the first column of the next row; None if no row is in memory."""

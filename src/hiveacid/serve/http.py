@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -130,7 +129,7 @@ def _authenticated_user(request: Request, authentication: Authentication) -> tup
         if scheme.lower() != authentication.challenge.partition(" ")[0].lower():
             sent = b""
         user, _, password = ("", "", "") if authentication.kerberos else sent.decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base 64, no ASCII, or no UTF-8 in it
         sent, user, password = b"", "", ""
     if authentication.kerberos is not None:
         return _ticket_user(sent, authentication.kerberos)

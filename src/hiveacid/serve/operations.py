@@ -127,7 +127,7 @@ class ClientOperation:
                 cursor.restart()
             first = cursor.position
             columns = cursor.take(rows)
-            return first, columns, cursor.fill()
+            return first, columns, cursor.may_have_more()
 
         self._fetching = self.thread.submit(read)
         return self._fetching
