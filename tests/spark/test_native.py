@@ -310,6 +310,26 @@ def test_one_current_database(native: NativeSession) -> None:
             sql(f"DROP DATABASE IF EXISTS {name} CASCADE")
 
 
+def test_names_belong_to_another_current_catalog(native: NativeSession) -> None:
+    """A statement must not hit the table of the same name in hiveacid's default database."""
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    native.sql("INSERT INTO t VALUES (1)")
+    jdbc = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+    settings = {"": jdbc, ".url": "jdbc:derby:memory:other;create=true"}
+    settings[".driver"] = "org.apache.derby.jdbc.EmbeddedDriver"
+    for key, value in settings.items():
+        native.conf.set(f"spark.sql.catalog.derby{key}", value)
+    native.sql("SET CATALOG derby")
+    try:
+        for statement in ("SELECT * FROM t", "DELETE FROM t", "DROP TABLE t", "INSERT INTO t VALUES (2)"):
+            with pytest.raises(AnalysisException):
+                native.sql(statement)
+        assert rows(native.sql("SELECT * FROM spark_catalog.default.t")) == [(1,)]
+    finally:
+        native.sql("SET CATALOG spark_catalog")
+    assert rows(native.sql("SELECT * FROM t")) == [(1,)]
+
+
 def test_what_a_connection_holds_ends_with_it(native: NativeSession) -> None:
     native.sql(f"CREATE TABLE t (id INT) {ACID}")
     transactions = native.acid.context.transactions

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hiveacid.config.setting_definitions import LAYOUT_LEVEL
 from hiveacid.errors import (
     CatalogError,
     ParseError,
@@ -138,6 +139,62 @@ def test_locations_of_others_are_refused(acid: AcidSession, tmp_path: Path) -> N
         with pytest.raises(CatalogError, match="not free"):
             acid.sql(f"ALTER TABLE t ADD PARTITION (p=2) LOCATION '{place}'")
     assert ids(acid) == [1]
+
+
+def test_locations_of_partitions_are_refused(acid: AcidSession, tmp_path: Path) -> None:
+    """Rows would be read twice, and DROP would delete those of the other table or partition."""
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {ACID}")
+    acid.sql(f"CREATE TABLE u (id INT) PARTITIONED BY (p INT) {ACID}")
+    place, inside = f"{tmp_path}/x", acid.table("t").definition.location
+    acid.sql(f"ALTER TABLE t ADD PARTITION (p=1) LOCATION '{place}'")
+    for other in (place, f"{place}/y", f"{tmp_path}"):
+        with pytest.raises(CatalogError, match="is not free"):
+            acid.sql(f"ALTER TABLE u ADD PARTITION (p=1) LOCATION '{other}'")
+    for other in (f"{inside}/p=3", f"{inside}/p=3/z", f"{place}/y", place):
+        with pytest.raises(CatalogError, match="another partition"):
+            acid.sql(f"ALTER TABLE t ADD PARTITION (p=2) LOCATION '{other}'")
+    acid.sql(f"ALTER TABLE t ADD PARTITION (p=2) LOCATION '{inside}/p=2'")
+    acid.sql("INSERT INTO t PARTITION (p=1) VALUES (1)")
+    with pytest.raises(CatalogError, match="holds files of a transactional table"):
+        acid.sql(f"CREATE TABLE c (id INT) STORED AS ORC LOCATION '{place}'")
+    assert ids(acid) == [1]
+
+
+def test_external_as_a_property_keeps_the_files(acid: AcidSession, tmp_path: Path) -> None:
+    """As in Hive, where it is the usual way to save files from DROP TABLE."""
+    for number, properties in enumerate(("'EXTERNAL'='true'", "'a'='b'")):
+        acid.sql(
+            f"CREATE TABLE e (id INT) STORED AS ORC LOCATION '{tmp_path}/{number}' TBLPROPERTIES ({properties})"
+        )
+        acid.sql("ALTER TABLE e SET TBLPROPERTIES ('EXTERNAL'='TRUE')")
+        acid.sql(f"INSERT INTO e VALUES ({number})")
+        assert acid.table("e").definition.external
+        assert "CREATE EXTERNAL TABLE" in acid.sql("SHOW CREATE TABLE e").first()[0]
+        acid.sql("DROP TABLE e")
+        assert any((tmp_path / str(number)).iterdir())
+    acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+    for changes in ("'external'='true'", "'EXTERNAL'='TRUE', 'transactional'='true'"):
+        with pytest.raises(CatalogError, match="EXTERNAL"):
+            acid.sql(f"ALTER TABLE t SET TBLPROPERTIES ({changes})")
+
+
+def test_reset_keeps_the_layout_of_a_metastore(acid: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hive 3 cannot read the other one; nobody has set it, so nobody can reset it."""
+    monkeypatch.setattr(acid.context.store, "layout_level", lambda: "hive3")
+    for statement in ("RESET", "RESET hiveacid.layout.level"):
+        acid.sql(statement)
+        assert acid.context.settings.get(LAYOUT_LEVEL) == "hive3"
+
+
+def test_show_create_table_can_be_run(acid: AcidSession) -> None:
+    """CREATE TABLE refuses the properties that hiveacid keeps for itself."""
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1, 1)")
+    acid.sql("ALTER TABLE t DROP PARTITION (p=1)")
+    text = "\n".join(row[0] for row in acid.sql("SHOW CREATE TABLE t").collect())
+    acid.sql("DROP TABLE t")
+    acid.sql(text)
+    assert ids(acid) == []
 
 
 def test_a_renamed_table_keeps_its_directory_to_itself(acid: AcidSession) -> None:

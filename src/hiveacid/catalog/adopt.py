@@ -14,7 +14,6 @@ from hiveacid.config.property_definitions import (
     ADOPTED_TXN,
     HISTORY_FROM,
 )
-from hiveacid.core.format.names import BaseName
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import (
     LAST_SEED,
@@ -25,6 +24,7 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
+from hiveacid.core.snapshot.change_feed import lost_history
 from hiveacid.storage.snapshot_locations import list_layout
 from hiveacid.table.context import Context
 from hiveacid.table.definition import check_definition, exclusive_name
@@ -69,10 +69,13 @@ def _adopt(
         raise errors.AlreadyExistsError(f"table {table.name} exists already")
     partitions = partitions_on_disk(context, table)
     roots = [p.location for p in partitions] if table.partition_columns else [table.location]
-    highest, base, visible = _ids_on_disk(context, roots)
+    highest, history_from, visible = _ids_on_disk(context, roots, table.kind)
     visibility = max(visible, default=0)
     invalid = sorted(txn_id for txn_id in visible if txns is not None and not txns.is_valid(TxnId(txn_id)))
-    properties = dict(table.properties) | {ADOPTED_TXN.name: str(visibility), HISTORY_FROM.name: str(base)}
+    properties = dict(table.properties) | {
+        ADOPTED_TXN.name: str(visibility),
+        HISTORY_FROM.name: str(history_from),
+    }
     if invalid:
         properties[ADOPTED_INVALID.name] = ",".join(map(str, invalid))
     adopted = replace(table, properties=tuple(sorted(properties.items())))
@@ -103,9 +106,9 @@ def _seed(
         context.store.seed_write_ids(name, highest, ())
 
 
-def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[int]]:
-    """Return the highest write id of all directories, that of all bases, and all visibility transaction ids."""
-    write_id = base = 0
+def _ids_on_disk(context: Context, roots: Sequence[str], kind: TableKind) -> tuple[int, int, set[int]]:
+    """Return the highest write id of all directories, the earliest one with history, and all visibility transaction ids."""
+    write_id = history_from = 0
     visible: set[int] = set()
     for root in roots:
         for directory in list_layout(context.fs, root).directories:
@@ -116,7 +119,7 @@ def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[
                     path=f"{root}/{directory.path}",
                 )
             write_id = max(write_id, int(name.span[1]))
-            base = max(base, int(name.write_id)) if isinstance(name, BaseName) else base
+            history_from = max(history_from, lost_history(name, row_ids=kind is TableKind.FULL_ACID))
             if name.visibility_txn_id:
                 visible.add(int(name.visibility_txn_id))
-    return write_id, base, visible
+    return write_id, history_from, visible

@@ -25,6 +25,23 @@ def check_location(location: str, context: Context, own: TableName | None = None
             raise CatalogError(f"the location {location} is not free: {kind} {other} is there")
 
 
+def check_partition_location(location: str, context: Context, own: TableName) -> None:
+    """Raise CatalogError for a partition's location outside its table ``own`` that another table, or its partition, has."""
+    check_location(location, context)
+    if not context.store.maintained_by_hiveacid():
+        return  # a metastore would have to send the partitions of all tables
+    directory = real_path(location)
+    for table in all_tables(context):
+        if table.name == own or not table.partition_columns:
+            continue
+        for partition in context.catalog.list_partitions(table.name):
+            outside = not lies_in(partition.location, table.location)
+            if outside and overlap(real_path(partition.location), directory):
+                raise CatalogError(
+                    f"the location {location} is not free: a partition of {table.name} is there"
+                )
+
+
 def check_database_location(location: str, context: Context) -> None:
     """Raise CatalogError for a directory of tables that is, or lies in, a table's or the store's own directory."""
     directory = real_path(location)

@@ -22,7 +22,7 @@ from hiveacid.config.property_definitions import (
     LAYOUT_LEVEL,
     MIGRATION,
 )
-from hiveacid.core.format.names import BaseName, LayoutLevel
+from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import (
     DatabaseDefinition,
@@ -34,6 +34,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.snapshot.change_feed import lost_history
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.orc.compression_chunks import Compression
 from hiveacid.orc.tail import read_tail
@@ -74,7 +75,7 @@ class MigratedTable:
     aborted: tuple[WriteId, ...] = ()
     visible: tuple[int, ...] = ()  # visibility transaction ids of directories that compactions made
     invalid: tuple[int, ...] = ()  # those of them that did not commit
-    newest_base: int = 0
+    history_from: int = 0
 
 
 @dataclass(frozen=True)
@@ -207,15 +208,16 @@ class Migration:
             raise errors.TransactionStateError(
                 f"writers of {name} are still active (write ids {ids.open[:_SHOWN]}): wait until they end"
             )
-        visible, base = self._on_disk([p.location for p in partitions] or [table.location])
+        roots = [p.location for p in partitions] or [table.location]
+        visible, history_from = self._on_disk(roots, row_ids=table.kind is TableKind.FULL_ACID)
         invalid = tuple(sorted(txn_id for txn_id in visible if not _was_committed(table, txns, txn_id)))
         return MigratedTable(
-            table, partitions, ids.high_watermark, ids.aborted, tuple(sorted(visible)), invalid, base
+            table, partitions, ids.high_watermark, ids.aborted, tuple(sorted(visible)), invalid, history_from
         )
 
-    def _on_disk(self, roots: Sequence[str]) -> tuple[set[int], int]:
+    def _on_disk(self, roots: Sequence[str], *, row_ids: bool) -> tuple[set[int], int]:
         visible: set[int] = set()
-        base = 0
+        history_from = 0
         for root in roots:
             if "://" in root:
                 raise errors.UnsupportedFeatureError(
@@ -227,10 +229,10 @@ class Migration:
                 continue
             for directory in directories:
                 name = directory.name
-                base = max(base, int(name.write_id)) if isinstance(name, BaseName) else base
+                history_from = max(history_from, lost_history(name, row_ids=row_ids))
                 if name.visibility_txn_id:
                     visible.add(int(name.visibility_txn_id))
-        return visible, base
+        return visible, history_from
 
     def _require_movable(self, state: MigratedTable) -> None:
         """Refuse a table that the target cannot hold, before anything is changed."""
@@ -332,9 +334,9 @@ class Migration:
         changed = {MIGRATION.name: self.source.name}
         if self.source.is_hive3 and LAYOUT_LEVEL.of(state.table) is None:
             changed[LAYOUT_LEVEL.name] = LayoutLevel.HIVE3.value  # so that it can go back there
-        if not self.source.store.maintained_by_hiveacid() and state.newest_base:
+        if not self.source.store.maintained_by_hiveacid() and state.history_from:
             changed[HISTORY_FROM.name] = str(
-                state.newest_base
+                state.history_from
             )  # Hive's cleaner does not record what it removed
         if state.visible and self.target.store.maintained_by_hiveacid():
             changed[ADOPTED_TXN.name] = str(state.visible[-1])

@@ -12,7 +12,7 @@ from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import AlreadyExistsError, ConfigError
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock
-from hiveacid.ports.store import WarehouseStore
+from hiveacid.ports.store import StoreConnection, WarehouseStore
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import absolute, is_local
 from hiveacid.stores.hms.address import is_metastore
@@ -141,11 +141,15 @@ def begin_session(
 
     The store implies the layout level if it is a metastore: that of its Hive. ``agent``: as SHOW TRANSACTIONS shows it.
     """
-    level = opened.layout_level()
-    implied = {} if level is None else {setting_definitions.LAYOUT_LEVEL.name: level}
-    settings = Settings.of(implied | dict(given))
+    settings = Settings.of(dict(implied_settings(opened).changed) | dict(given))
     heartbeats = Heartbeats(opened, heartbeat_interval(settings))
     return settings, Transactions(opened, heartbeats, clock, this_client(agent))
+
+
+def implied_settings(store: StoreConnection) -> Settings:
+    """Return a session's settings before any is given: a metastore implies the layout level of its Hive."""
+    level = store.layout_level()
+    return Settings.of({} if level is None else {setting_definitions.LAYOUT_LEVEL.name: level})
 
 
 def create_database_if_missing(catalog: Catalog, database: DatabaseDefinition) -> None:

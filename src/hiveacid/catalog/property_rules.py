@@ -35,6 +35,13 @@ def check_properties(table: TableDefinition, changes: Mapping[str, str]) -> None
         )
 
 
+def split_external(properties: Mapping[str, str]) -> tuple[dict[str, str], bool | None]:
+    """Return the properties without ``EXTERNAL``, and its value: Hive's way to say whether DROP keeps the files."""
+    values = [text.strip().lower() == "true" for key, text in properties.items() if key.lower() == "external"]
+    others = {key: text for key, text in properties.items() if key.lower() != "external"}
+    return others, values[-1] if values else None
+
+
 def refuse_reserved(name: TableName, properties: Iterable[str]) -> None:
     """Raise CatalogError for properties that only hiveacid itself may set."""
     for key in properties:

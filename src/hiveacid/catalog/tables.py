@@ -8,9 +8,14 @@ from dataclasses import replace
 
 from hiveacid import errors
 from hiveacid.catalog.convert import convert, target_kind
-from hiveacid.catalog.location_conflicts import check_location
+from hiveacid.catalog.location_conflicts import check_location, check_partition_location
 from hiveacid.catalog.naming_rules import check_name
-from hiveacid.catalog.property_rules import check_entries, check_properties, refuse_reserved
+from hiveacid.catalog.property_rules import (
+    check_entries,
+    check_properties,
+    refuse_reserved,
+    split_external,
+)
 from hiveacid.config.property_definitions import (
     BUCKETING_VERSION,
     LAST_DDL_TIME,
@@ -20,6 +25,7 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL_PROPERTIES,
 )
 from hiveacid.core.format.bucket_property import MAX_BUCKET
+from hiveacid.core.format.names import parse_directory
 from hiveacid.core.model import (
     Column,
     Partition,
@@ -27,6 +33,7 @@ from hiveacid.core.model import (
     TableKind,
     TableName,
 )
+from hiveacid.core.schema.location_overlap import lies_in, overlap
 from hiveacid.core.schema.partitions import matching_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.suggestions import did_you_mean
@@ -78,6 +85,8 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
             f"view {table.name} exists already: DROP VIEW first, or take another name"
         )
     check_name("table", table.name.name)
+    properties, external = split_external(dict(table.properties))
+    table = replace(table, properties=tuple(properties.items()), external=table.external or external is True)
     location = table.location or default_location(context, table.name)
     check_location(absolute(location), context, table.name)
     refuse_reserved(table.name, [key for key, _ in table.properties])
@@ -100,6 +109,8 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     if definition.kind is not TableKind.PLAIN:
         supported_file_kind(definition)  # refuses what no statement could read or write
         require_unoccupied(context, definition.location)
+    else:
+        _require_no_acid_files(context, definition.location)
     return definition
 
 
@@ -124,6 +135,16 @@ def require_unoccupied(context: Context, location: str) -> None:
     if entry is not None:
         raise errors.CatalogError(
             f"{location} is not empty ({entry}): remove what lies there, or take it over with acid.adopt(…)"
+        )
+
+
+def _require_no_acid_files(context: Context, location: str) -> None:
+    """Raise CatalogError for a plain table's directory with ACID directories, which it would read and delete as its own."""
+    entries = context.fs.list_directory(location) if context.fs.exists(location) else ()
+    acid = next((entry.path for entry in entries if entry.is_dir and parse_directory(entry.path)), None)
+    if acid is not None:
+        raise errors.CatalogError(
+            f"{location} holds files of a transactional table ({acid}): take it over with acid.adopt(…)"
         )
 
 
@@ -178,16 +199,21 @@ def add_columns(context: Context, name: TableName, columns: Sequence[Column]) ->
 def set_properties(context: Context, name: TableName, changes: Mapping[str, str]) -> None:
     """Set table properties; 'transactional' converts the table (`convert`) and cannot be set back."""
     table = context.require(name)
+    changes, external = split_external(changes)
     check_properties(table, changes)
     check_entries(name, changes)
     changes_kind = any(key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name) for key in changes)
     if changes_kind and target_kind(table, changes) is not TableKind.PLAIN:
+        if external is not None:
+            raise errors.CatalogError(f"{name}: set 'EXTERNAL' in a statement of its own")
         convert(context, name, changes)
         return
 
     def edit(table: TableDefinition) -> TableDefinition:
         check_properties(table, changes)
         changed = table.with_properties(dict(changes))
+        if external is not None:
+            changed = replace(changed, external=external)
         if {ORC_COMPRESS.name, LAYOUT_LEVEL.name}.intersection(map(str.lower, changes)):
             _check_codec(context, changed)
         return changed
@@ -247,7 +273,7 @@ def add_partitions(
     table = context.require(name)
     existing = partitions_of(context, table) or ()
     existing_values = {p.values for p in existing}
-    places = {p.location for p in existing}
+    places = [p.location for p in existing]
     added: list[Partition] = []
     for spec, location in specs:
         values = partition_values(context, table, spec)
@@ -257,18 +283,31 @@ def add_partitions(
             raise errors.AlreadyExistsError(
                 f"partition {partition_name(table, values)} of {name} exists already"
             )
-        directory = absolute(location or f"{table.location}/{partition_name(table, values)}")
-        if location is not None and not directory.startswith(f"{table.location}/"):
-            check_location(directory, context)
-        if location is not None and table.kind is not TableKind.PLAIN:
-            require_unoccupied(context, directory)
-        if directory in places:
-            raise errors.CatalogError(f"another partition of {name} has the location {directory}")
-        places.add(directory)
+        default = f"{table.location}/{partition_name(table, values)}"
+        directory = absolute(location or default)
+        if location is not None:
+            _check_partition_location(context, table, directory, default)
+        if any(overlap(directory, place) for place in places) if location else directory in places:
+            raise errors.CatalogError(
+                f"another partition of {name} has the location {directory}, or a part of it"
+            )
+        places.append(directory)
         added.append(Partition(values, directory))
     for partition in added:
         context.fs.make_directory(partition.location)
     context.catalog.add_partitions(name, added, empty=True)
+
+
+def _check_partition_location(context: Context, table: TableDefinition, directory: str, default: str) -> None:
+    """Raise CatalogError for a location that belongs to another partition, to another table, or is not empty."""
+    if not lies_in(directory, table.location):
+        check_partition_location(directory, context, table.name)
+    elif directory != default and "=" in directory.removeprefix(table.location).strip("/").partition("/")[0]:
+        raise errors.CatalogError(f"{directory} is the directory of another partition of {table.name}")
+    if table.kind is TableKind.PLAIN:
+        _require_no_acid_files(context, directory)
+    else:
+        require_unoccupied(context, directory)
 
 
 def drop_partitions(

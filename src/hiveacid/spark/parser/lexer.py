@@ -274,16 +274,21 @@ def split_conjunction(text: str) -> list[str]:
     return [piece for part in parts for piece in split_conjunction(part)]
 
 
+_CLOSED_BY = {"(": ")", "[": "]", "CASE": "END"}
+
+
 def _cuts(text: str) -> list[Token]:
     cuts: list[Token] = []
-    depth = betweens = 0
+    opened: list[str] = []
+    betweens = 0
     for token in scan(text):
         keyword = token.keyword
-        if keyword in {"(", "[", "CASE"}:
-            depth += 1
-        elif keyword in {")", "]", "END"}:
-            depth -= 1
-        elif depth:
+        if keyword in _CLOSED_BY:
+            opened.append(_CLOSED_BY[keyword])
+        elif keyword in _CLOSED_BY.values():
+            if not opened or opened.pop() != keyword:
+                return []  # END may be the name of a column
+        elif opened:
             continue
         elif keyword == "OR":
             return []
@@ -293,7 +298,7 @@ def _cuts(text: str) -> list[Token]:
             betweens -= 1
         elif keyword == "AND":
             cuts.append(token)
-    return cuts
+    return [] if opened else cuts
 
 
 def _without_parentheses(text: str) -> str:

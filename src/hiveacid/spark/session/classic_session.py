@@ -68,8 +68,11 @@ def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None
 
 
 def current_database(facts: SparkFacts) -> str:
-    """Return the session's current database."""
-    return str(session_of(facts).sessionState().catalog().getCurrentDatabase()).lower()
+    """Return the session's current database; a name that no database has while another catalog is the current one."""
+    state = session_of(facts).sessionState()
+    if state.catalogManager().currentCatalog().name() != "spark_catalog":
+        return "(another catalog)"
+    return str(state.catalog().getCurrentDatabase()).lower()
 
 
 def set_current_database(facts: SparkFacts, name: str) -> None:

@@ -6,11 +6,13 @@ SHOW TABLE EXTENDED has the columns and the layout of Spark, which programs (dbt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 
 from hiveacid.catalog.tables import partition_values as full_values
+from hiveacid.config.property_definitions import RESERVED_PROPERTIES
 from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.model import (
     DEFAULT_PARTITION,
@@ -69,7 +71,9 @@ def create_table(execution: ExecutionContext, statement: queries.ShowCreateTable
     with_database = statement.table.database is not None
     relation = _find(execution, statement.table)
     if isinstance(relation, TableDefinition):
-        text = show_create_table(relation, with_database=with_database)
+        # CREATE TABLE refuses those that hiveacid keeps for itself
+        properties = [pair for pair in relation.properties if pair[0] not in RESERVED_PROPERTIES]
+        text = show_create_table(replace(relation, properties=tuple(properties)), with_database=with_database)
     else:
         text = show_create_view(relation, with_database=with_database)
     return string_rows(execution.context.facts, ("createtab_stmt",), [(line,) for line in text.split("\n")])

@@ -53,6 +53,9 @@ def test_words_have_their_exact_places(text: str) -> None:
         ("a BETWEEN 1 AND 2 AND b", ["a BETWEEN 1 AND 2 ", " b"]),
         ("a BETWEEN 1 AND 2 AND b BETWEEN (3) AND 4", ["a BETWEEN 1 AND 2 ", " b BETWEEN (3) AND 4"]),
         ("CASE WHEN a AND b THEN c END AND d", ["CASE WHEN a AND b THEN c END ", " d"]),
+        ("p = 1 AND end = 2 OR c", ["p = 1 AND end = 2 OR c"]),
+        ("p = 1 AND end = 2", ["p = 1 AND end = 2"]),  # not cut, because END may close a CASE
+        ("CASE WHEN t.end = 1 AND b THEN c END AND d", ["CASE WHEN t.end = 1 AND b THEN c END AND d"]),
         ("a = 'x AND y' AND b", ["a = 'x AND y' ", " b"]),
         ("f(a AND b) AND `AND`", ["f(a AND b) ", " `AND`"]),
         ("(a) = (b)", ["(a) = (b)"]),
