@@ -173,6 +173,10 @@ def test_polars_reads_only_what_it_needs(t: ArrowTable) -> None:
         "id"
     ].to_list() == [2]
     assert lazy.head(1).collect().height == 1
+    first = lazy.select("id").collect()["id"].to_list()
+    for count in range(5):  # rows are counted before they are filtered
+        chosen = lazy.head(count).filter(pl.col("id") > 1).collect()["id"].to_list()
+        assert chosen == [number for number in first[:count] if number > 1]
     assert lazy.select(pl.len()).collect().item() == 4
 
 

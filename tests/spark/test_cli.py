@@ -51,6 +51,11 @@ def test_json_is_one_object_a_row_and_nothing_else(warehouse: str) -> None:
     assert found[2]["item"] == 'a\tb\n"c"'
 
 
+def test_json_has_keys_of_any_characters(warehouse: str) -> None:
+    query = "SELECT 1 AS `\U0001f600 'a' \\\\ é`"
+    assert lines(run("sql", "-w", warehouse, "-o", "json", "-e", query)) == [{"\U0001f600 'a' \\\\ é": 1}]
+
+
 def test_several_statements_run_one_after_the_other(warehouse: str) -> None:
     script = "USE default; -- first\nSELECT 'a;b' AS x;\n\nSHOW TABLES;"
     result = run("sql", "-o", "json", text=script, HIVEACID_WAREHOUSE=warehouse)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 import hiveacid
 from hiveacid.datasource import can_register
 from hiveacid.errors import StorageError
+from hiveacid.transactions.transaction import this_client
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -200,3 +201,23 @@ def test_two_writers(spark: SparkSession, home: AcidSession) -> None:
     assert failed == []
     found = sorted(row["id"] for row in home.sql("SELECT id FROM t").collect())
     assert found in ([2, 2, 2], [1, 1, 1, 2, 2, 2])
+
+
+def test_a_base_with_the_name_of_an_aborted_write(home: AcidSession) -> None:
+    """Its rows are those of earlier writes; an insert-only table keeps no write id per row."""
+    home.sql(f"CREATE TABLE io (id INT) {ACID[:-1]}, 'transactional_properties'='insert_only')")
+    for number in (1, 2):
+        home.sql(f"INSERT INTO io VALUES ({number})")
+    store, name = home.context.store, home.table("io").name
+    (aborted,) = store.open_txns(this_client())
+    store.allocate_write_ids([aborted], name)
+    store.abort_txns([aborted], "no")
+    home.sql("ALTER TABLE io COMPACT 'major' AND WAIT")
+    assert [path.name[:12] for path in Path(home.table("io").definition.location).glob("base_*")] == [
+        "base_0000003"
+    ]
+    assert rows(home.sql("SELECT id FROM io")) == rows(read(home, "io")) == [(1,), (2,)]
+    before = home.table("io").valid_write_ids()
+    home.sql("INSERT OVERWRITE TABLE io VALUES (3)")
+    changes = home.table("io").changes(before).to_df().select("_change_type", "id")
+    assert rows(changes) == [("delete", 1), ("delete", 2), ("insert", 3)]

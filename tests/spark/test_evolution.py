@@ -6,6 +6,7 @@ import ast
 import datetime as dt
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyorc
 import pytest
 
+import hiveacid
 from hiveacid.errors import BadFileError, CompactionRefusedError, UnsupportedFeatureError
 from hiveacid.spark.session.error_translation import translate_errors
 from support.corpus.sort_merge_reader import read_location
@@ -164,6 +166,7 @@ def test_values_are_converted_as_hive_converts_them(acid: AcidSession, tmp_path:
     row = ",".join(f"f{n}:{kind}" for n, kind in enumerate(stored))
     kinds = list(stored)
     hive = json.loads(MATRIX.read_text(encoding="utf-8"))
+    compared: set[tuple[str, str]] = set()
     for number, wanted in enumerate(TARGETS):
         by_kind = hive[wanted]
         write_inserts(tmp_path / f"t{number}/delta_1_1_0/bucket_00000", row, 1, rows)
@@ -177,10 +180,15 @@ def test_values_are_converted_as_hive_converts_them(acid: AcidSession, tmp_path:
                 kind,
                 wanted,
             )
+            with hiveacid.open(acid.context.warehouse) as warehouse, suppress(UnsupportedFeatureError):
+                without_spark = warehouse.table(f"m{number}").to_arrow([name]).column(0).to_pylist()
+                assert without_spark == [row[name] for row in found], (kind, wanted)
+                compared.add((kind, wanted))
         refused = next((f"c{kinds.index(kind)}" for kind in kinds if kind not in by_kind), None)
         if refused:
             with pytest.raises(BadFileError, match=f"column {refused} is .*bucket_00000"), translate_errors():
                 acid.sql(f"SELECT {refused} FROM m{number}").collect()
+    assert {("char(4)", "string"), ("char(4)", "varchar(3)"), ("char(4)", "char(6)")} <= compared
 
 
 def _alike(kind: str, wanted: str) -> bool:

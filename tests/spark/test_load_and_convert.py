@@ -142,6 +142,39 @@ def test_load_elsewhere(acid: AcidSession, tmp_path: Path) -> None:
     assert rows(acid, "SELECT * FROM lt") == [(1, "x"), (2, "y")]
 
 
+def test_an_overwrite_refuses_sources_that_it_would_delete(acid: AcidSession, tmp_path: Path) -> None:
+    """It deletes the files of a plain table, or of a partition, before it adds the sources."""
+    acid.sql("CREATE TABLE ow (a INT, b STRING) STORED AS ORC")
+    acid.sql("CREATE TABLE op (a INT, b STRING) PARTITIONED BY (p INT) STORED AS ORC")
+    acid.sql("INSERT INTO op VALUES (7, 'x', 1)")
+    table, part = (Path(acid.table(name).definition.location) for name in ("ow", "op"))
+    write(table / "one", (1, "b1"))
+    write(table / "two", (2, "b2"))
+    write(tmp_path / "elsewhere", (3, "c"))
+    (table / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "folder").symlink_to(table)
+    (tmp_path / "file").symlink_to(table / "one")
+    refused = [
+        (table / "one", "ow"),
+        (table, "ow"),
+        (table / "link", "ow"),
+        (tmp_path / "folder" / "one", "ow"),
+        (tmp_path / "file", "ow"),
+        (part / "p=1", "op PARTITION (p=1)"),
+    ]
+    for local in ("LOCAL ", ""):
+        for source, target in refused:
+            with pytest.raises(InvalidPathError, match="copy it to another directory"):
+                acid.sql(f"LOAD DATA {local}INPATH '{source}' OVERWRITE INTO TABLE {target}")
+    assert names(table) == ["link", "one", "two"]
+    assert rows(acid, "SELECT a FROM ow") == [(1,), (2,), (3,)]
+    assert rows(acid, "SELECT a FROM op") == [(7,)]
+    acid.sql(f"LOAD DATA LOCAL INPATH '{table}/two' INTO TABLE ow")
+    acid.sql(f"LOAD DATA LOCAL INPATH '{part}/p=1' OVERWRITE INTO TABLE op PARTITION (p=2)")
+    assert rows(acid, "SELECT a FROM ow") == [(1,), (2,), (2,), (3,)]
+    assert rows(acid, "SELECT a, p FROM op") == [(7, 1), (7, 2)]
+
+
 def test_load_that_has_to_insert(acid: AcidSession, tmp_path: Path) -> None:
     """Bucketed, partitioned without a partition, or with sub-directories: rows are inserted, the files stay."""
     source = several(tmp_path / "s")

@@ -166,7 +166,7 @@ def rows(acid: AcidSession) -> list[tuple[Any, ...]]:
 
 
 def test_simple_statements_are_no_jobs(no_jobs: AcidSession) -> None:
-    no_jobs.sql("DELETE FROM t WHERE k = 1 OR v = 'v2'")
+    no_jobs.sql("DELETE FROM t WHERE k = 1 OR v = 'v2' OR v = ''")
     no_jobs.sql("UPDATE t AS x SET v = upper(v), at = TIMESTAMP'2026-01-01 10:00:00' WHERE x.k >= 3")
     assert rows(no_jobs) == [(0, "v0"), (3, "V3"), (4, "V4")]
     shown = no_jobs.sql("SELECT CAST(at AS STRING) FROM t WHERE k = 4").collect()
@@ -188,6 +188,7 @@ def test_simple_statements_are_no_jobs(no_jobs: AcidSession) -> None:
         "v LIKE 'v%'",
         "k = (SELECT 1)",
         "v = 'a\\nb'",
+        "v = 'v''1'",
         "k = 1e0",
         "k = - -5",
         "k * 2147483647 NOT IN (5, NULL)",
@@ -266,6 +267,29 @@ def test_an_update_whose_texts_grow_beyond_the_memory_of_the_driver_is_a_job(
     assert no_jobs.table("t").update({"v": "repeat(v, 2)"}).updated == 5
     with pytest.raises(AssertionError, match="a job would run"):
         no_jobs.sql("UPDATE t SET v = repeat(v, 5000)")
+
+
+def test_only_texts_that_may_be_long_are_computed_twice(
+    no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first time to add up their bytes. An UPDATE of one key, or to a short text, is one query of Spark."""
+    queries: list[int] = []
+    collect = arrow_assignments.collect_within_limit
+
+    def noted(facts: capabilities.SparkFacts, frame: Any, grown: list[str]) -> Any:
+        queries.append(1 + bool(grown))
+        return collect(facts, frame, grown)
+
+    monkeypatch.setattr(arrow_assignments, "collect_within_limit", noted)
+    no_jobs.sql("INSERT INTO t SELECT CAST(id AS INT), concat('v', id), NULL FROM range(5, 300)")
+    for statement in ("v = repeat(v, 2) WHERE k = 7", "v = 'short'", "v = v", "v = upper(v)"):
+        no_jobs.sql(f"UPDATE t SET {statement}")
+    assert queries == [1, 1, 1, 2]
+    monkeypatch.setattr(driver_frames, "max_bytes_in_driver", lambda _: 10_000)
+    with pytest.raises(AssertionError, match="a job would run"):
+        no_jobs.sql("UPDATE t SET v = repeat(v, 5000)")
+    assert queries == [1, 1, 1, 2, 2]
+    assert rows(no_jobs)[7] == (7, "SHORT")
 
 
 def test_the_heap_of_the_jvm_bounds_what_passes_through_it(spark: SparkSession) -> None:
@@ -348,7 +372,7 @@ def test_a_column_comes_before_a_function_or_variable_of_its_name(
     acid.sql(
         "INSERT INTO n VALUES (1, 'me', TIMESTAMP'2001-01-01 00:00:00', TIMESTAMP'2002-02-02 00:00:00', '')"
     )
-    for value in ("user", "`USER`", "n.user", "IDENTIFIER('user')"):
+    for value in ("user", "`USER`", "n.user", "IDENTIFIER('user')", "identifier/**/ -- of\n('user')"):
         acid.sql(f"UPDATE n SET v = concat({value}, '!')")
         assert acid.sql("SELECT v FROM n").collect() == [("me!",)], value
     acid.sql("UPDATE n SET v = concat(CAST(current_date AS DATE), ' ', CAST(at AS DATE)) WHERE k = 1")

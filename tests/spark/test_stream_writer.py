@@ -213,6 +213,51 @@ def test_changes_by_key_are_those_of_a_model(
         assert rows(acid, "SELECT count(*) FROM t") == [(len(model),)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "feed", "keys", "stored"),
+    [
+        ("CHAR(4)", "STRING", ("ab", "ab  ", "abc"), ("ab  ", "abc ")),
+        ("VARCHAR(2)", "STRING", ("abc", "abd", "b"), ("ab", "b")),
+        ("DECIMAL(5,1)", "DOUBLE", ("1.04", "0.96", "2.0"), ("1.0", "2.0")),
+        (
+            "DATE",
+            "TIMESTAMP",
+            ("2026-01-02 03:00:00", "2026-01-02", "2026-05-05"),
+            ("2026-01-02", "2026-05-05"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_keys_are_compared_as_they_are_stored(
+    spark: SparkSession,
+    acid: AcidSession,
+    kind: str,
+    feed: str,
+    keys: tuple[str, str, str],
+    stored: tuple[str, str],
+    *,
+    partitioned: bool,
+) -> None:
+    """The first two keys are one: padded, cut, rounded, or without the time of day."""
+    columns = f"(v STRING) PARTITIONED BY (k {kind})" if partitioned else f"(k {kind}, v STRING)"
+    acid.sql(f"CREATE TABLE t {columns} {ACID}")
+    first, same, other = keys
+    writer = acid.table("t").stream_writer(
+        "keys", merge_on="k", change_type="op", sequence_by="at", checkpoint="c"
+    )
+    batches = [
+        [("i", 1, first, "old"), ("u", 2, same, "new"), ("i", 3, other, "x")],
+        [("u", 4, first, "newer"), ("d", 5, other, "")],
+        [("d", 6, same, "")],
+    ]
+    found = []
+    for number, events in enumerate(batches):
+        frame = batch(spark, "op STRING, at INT, K STRING, v STRING", *events)
+        writer(frame.withColumn("K", frame["K"].cast(feed)), number)
+        found.append(rows(acid, "SELECT CAST(k AS STRING) AS k, v FROM t ORDER BY k"))
+    assert found == [[(stored[0], "new"), (stored[1], "x")], [(stored[0], "newer")], []]
+
+
 def test_changes_that_nothing_orders(spark: SparkSession, acid: AcidSession) -> None:
     """Clear errors, and nothing of the batch is there; the same batch, put right, goes in."""
     acid.sql(f"CREATE TABLE t (k INT, v STRING) {ACID}")

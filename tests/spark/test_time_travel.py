@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,6 +44,40 @@ def test_a_minor_compaction_does_not_change_the_past(acid: AcidSession, kind: st
         return
     with pytest.raises(NotEnoughHistoryError, match="write id 4"):
         ids(2)
+
+
+def test_an_adopted_table_does_not_tell_what_a_merged_delta_has_lost(acid: AcidSession) -> None:
+    """The rows of an insert-only table have no write ids, and the sources may be gone for a long time."""
+    acid.sql(f"CREATE TABLE t (id INT) STORED AS ORC TBLPROPERTIES ({KINDS['only']})")
+    for number in (1, 2, 3):
+        acid.sql(f"INSERT INTO t VALUES ({number})")
+    acid.table("t").compact("minor")
+    location = Path(acid.table("t").definition.location)
+    assert [path.name[:23] for path in location.iterdir()] == ["delta_0000001_0000003_v"]
+    shutil.copytree(location, location.parent / "copy")
+    ddl = f"CREATE TABLE copy (id INT) STORED AS ORC TBLPROPERTIES ({KINDS['only']})"
+    adopted = acid.adopt(ddl, location=str(location.parent / "copy"))
+    assert _ids(adopted) == _ids(adopted.as_of(write_id=3)) == [1, 2, 3]
+    with pytest.raises(NotEnoughHistoryError):
+        adopted.as_of(write_id=2).to_df()
+    with pytest.raises(NotEnoughHistoryError):
+        adopted.changes(after=2).to_df()
+
+
+def test_times_are_instants_whatever_type_timestamp_means(acid: AcidSession) -> None:
+    spark = acid.context.facts.spark
+    acid.sql("CREATE TABLE t (m TIMESTAMP WITH LOCAL TIME ZONE) STORED AS TEXTFILE")
+    acid.sql("INSERT INTO t VALUES (TIMESTAMP '2024-03-10 02:30:00 UTC')")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    acid.sql(f"CREATE TABLE kept (id INT) STORED AS ORC TBLPROPERTIES ({KINDS['full']})")
+    expected = acid.sql("SELECT unix_millis(m) FROM t").first()
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        assert acid.sql("SELECT unix_millis(m) FROM t").first() == expected == (1_710_037_800_000,)
+        assert acid.table("kept").as_of(timestamp="2999-01-01").to_df().count() == 0
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
+        spark.conf.unset("spark.sql.session.timeZone")
 
 
 def _times(t: AcidTable) -> dict[int, datetime]:

@@ -1,8 +1,8 @@
-"""What an UPDATE that loses to other writers again and again says."""
+"""What statements that lose to other writers say: an UPDATE that loses again and again, and one of a transaction."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,12 +10,15 @@ import hiveacid
 from hiveacid.errors import WriteConflictError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import staging_txn_id
+from hiveacid.table.write.replace_where import replace_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from hiveacid import AcidSession
 
 
 class Interrupted(LocalFileSystem):
@@ -51,3 +54,102 @@ def test_a_statement_that_always_loses_says_how_often_it_was_tried(
     finally:
         acid.close()
         other.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "after"),
+    [
+        ("OVERWRITE", [(1, 0), (2, 7)]),
+        ("MERGE", [(1, 0), (2, 0)]),
+        ("INSERT OVERWRITE", [(2, 7)]),
+    ],
+)
+def test_an_exclusive_statement_of_a_transaction_misses_no_rows(
+    spark: SparkSession, tmp_path: Path, statement: str, after: list[tuple[int, int]]
+) -> None:
+    """Its lock comes after the snapshot of the transaction: rows that others inserted in between would stay, or come twice."""
+    acid, other = (hiveacid.connect(spark, warehouse=str(tmp_path / "wh")) for _ in range(2))
+    new = spark.sql("SELECT 2 AS id, 7 AS n")
+
+    def run(txn: AcidSession) -> None:
+        t = txn.table("t")
+        if statement == "OVERWRITE":
+            replace_rows(t.context, t.name, new, "id > 1", t.joined)
+        elif statement == "MERGE":
+            t.merge(new, "t.id = s.id").when_not_matched_insert().execute()
+        else:
+            t.overwrite(new)
+
+    def run_after_an_insert(txn: AcidSession) -> None:
+        txn.sql("SELECT * FROM t").collect()
+        other.sql("INSERT INTO t VALUES (2, 0)")
+        run(txn)
+
+    def rows() -> list[tuple[int, int]]:
+        return sorted(tuple(row) for row in other.sql("SELECT * FROM t").collect())
+
+    try:
+        acid.sql("CREATE TABLE t (id INT, n INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+        acid.sql("INSERT INTO t VALUES (1, 0)")
+        acid.sql("SET hive.txn.xlock.mergeinsert=true")
+        lost = rf"{statement} default\.t: another transaction wrote to the table since this one began"
+        with pytest.raises(WriteConflictError, match=lost), acid.transaction() as txn:
+            run_after_an_insert(txn)
+        assert rows() == [(1, 0), (2, 0)]
+        with acid.transaction() as txn:
+            run(txn)
+        assert rows() == after
+    finally:
+        acid.close()
+        other.close()
+
+
+@pytest.fixture
+def two(spark: SparkSession, tmp_path: Path) -> Iterator[tuple[AcidSession, AcidSession]]:
+    """Two sessions, and tables t and n with three and one inserted rows."""
+    with (
+        hiveacid.connect(spark, warehouse=str(tmp_path / "wh")) as acid,
+        hiveacid.connect(spark, warehouse=str(tmp_path / "wh")) as other,
+    ):
+        for name, rows in (("t", 3), ("n", 1)):
+            acid.sql(f"CREATE TABLE {name} (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+            for number in range(rows):
+                acid.sql(f"INSERT INTO {name} VALUES ({number})")
+        yield acid, other
+
+
+def test_a_table_that_is_replaced_in_a_transaction(two: tuple[AcidSession, AcidSession]) -> None:
+    """The write ids of the old table would show uncommitted rows of the new one."""
+    acid, other = two
+
+    def read_before_and_after(txn: AcidSession) -> None:
+        assert txn.sql("SELECT id FROM t").count() == 3
+        other.sql("DROP TABLE t")
+        other.sql("ALTER TABLE n RENAME TO t")
+        txn.sql("SELECT id FROM t")
+
+    replaced = r"default\.t was dropped, renamed or replaced"
+    with pytest.raises(WriteConflictError, match=replaced), acid.transaction() as txn:
+        read_before_and_after(txn)
+    assert acid.sql("SELECT id FROM t").collect() == [(0,)]
+
+
+@pytest.mark.parametrize("arrow", [False, True])
+def test_a_table_that_is_renamed_while_it_is_read(
+    two: tuple[AcidSession, AcidSession], monkeypatch: pytest.MonkeyPatch, *, arrow: bool
+) -> None:
+    """After the definition, before the write ids, which belong to the name: no row would be visible."""
+    acid, other = two
+    with hiveacid.open(acid.context.warehouse) as warehouse:
+        context = warehouse.context if arrow else acid.context
+        ask = context.store.valid_write_ids
+
+        def rename_first(*asked: Any) -> Any:
+            monkeypatch.undo()
+            other.sql("ALTER TABLE t RENAME TO z")
+            return ask(*asked)
+
+        monkeypatch.setattr(context.store, "valid_write_ids", rename_first)
+        with pytest.raises(WriteConflictError, match="run it again"):
+            warehouse.table("t").to_arrow() if arrow else acid.sql("SELECT id FROM t")
+    assert acid.sql("SELECT id FROM z").count() == 3

@@ -33,15 +33,16 @@ def lazy_frame(schema: Any, read: Read) -> Any:
         needed, where = [*names], None
         if predicate is not None:
             needed += [name for name in dict.fromkeys(predicate.meta.root_names()) if name not in names]
-            where = pushed_filter(predicate, schema)
+            # with both, Polars counts the rows before it filters them: head(n).filter(…)
+            where = pushed_filter(predicate, schema) if n_rows is None else None
         remaining = n_rows
         for batch in read(needed, where):
             rows: Any = pl.from_arrow(pa.Table.from_batches([batch]))
-            if predicate is not None:
-                rows = rows.filter(predicate)
             if remaining is not None:
                 rows = rows.head(remaining)
                 remaining -= rows.height
+            if predicate is not None:
+                rows = rows.filter(predicate)
             yield rows.select(names)
             if remaining == 0:
                 return

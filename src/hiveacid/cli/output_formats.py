@@ -132,7 +132,7 @@ def _json_expression(columns: Sequence[str]) -> str:
 
 def _string_literal(text: str) -> str:
     """Return a string literal with code point escapes only, which every parser setting of the session reads alike."""
-    return "'" + "".join(c if c.isalnum() or c in " _-()" else f"\\u{ord(c):04x}" for c in text) + "'"
+    return "'" + "".join(c if c.isalnum() or c in " _-()" else f"\\U{ord(c):08x}" for c in text) + "'"
 
 
 def _escape_tsv(text: str) -> str:

@@ -311,7 +311,7 @@ class ChangeSource:
         overwrites: tuple[int, ...] = (),
     ) -> Iterator[FileChanges]:
         """Yield the files of a location that hold rows, each for one task. Raises BadFileError, StorageError."""
-        files: Iterable[tuple[RowFile, int | None]] = _insert_only_files(location)
+        files: Iterable[tuple[RowFile, int | None]] = _insert_only_files(location, until)
         if table.kind is TableKind.FULL_ACID:
             files = ((file, None) for file in row_files(self.fs, location))
         events = event_files(self.fs, location)
@@ -372,21 +372,23 @@ def _only_new(location: Location, span: change_feed.ChangeSpan) -> Location:
     return replace(location, state=replace(state, base=base, deltas=deltas, originals=()))
 
 
-def _insert_only_files(location: Location) -> Iterator[tuple[RowFile, int]]:
+def _insert_only_files(location: Location, until: ValidWriteIdList) -> Iterator[tuple[RowFile, int]]:
     """Yield the files of an insert-only table, each with the write id of its rows."""
     for directory in location.state.row_directories:
         for file in directory.files:
-            yield RowFile(f"{location.root}/{file.path}", file.size), _single_write_id(directory)
+            yield RowFile(f"{location.root}/{file.path}", file.size), _single_write_id(directory, until)
     for file in location.state.originals:
         yield RowFile(f"{location.root}/{file.path}", file.size), 0
 
 
-def _single_write_id(directory: AcidDirectory) -> int:
-    """Return the write id of an insert-only directory's rows; 0 if a compaction has merged several."""
-    name = directory.name
-    if isinstance(name, BaseName):
-        return int(name.write_id)
-    return int(name.min_write_id) if name.min_write_id == name.max_write_id else 0
+def _single_write_id(directory: AcidDirectory, until: ValidWriteIdList) -> int:
+    """Return the write id of an insert-only directory's rows; 0 if a compaction has merged several.
+
+    A compacted base may have the name of an aborted write id, whose rows it does not hold.
+    """
+    low, high = directory.name.span
+    single = isinstance(directory.name, BaseName) or low == high
+    return int(high) if single and until.is_valid(high) else 0
 
 
 def _require_inserts(

@@ -22,7 +22,17 @@ import pyarrow.csv
 import pyarrow.json
 
 from hiveacid.core.model import Column
-from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, nested_types, parse_type
+from hiveacid.core.schema.types import (
+    Array,
+    Field,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    has_primitive,
+    nested_types,
+    parse_type,
+)
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
@@ -369,17 +379,15 @@ class DictWriter:
             raise ConfigError("write() takes a dict or an iterable of dicts here")
         schema = arrow_schema(columns)
         names = set(schema.names)
-        naive = [
-            target.name for target in schema if pa.types.is_timestamp(target.type) and target.type.tz is None
-        ]
+        types = {column.name: parse_type(column.type) for column in columns}
+        naive = {name: hive for name, hive in types.items() if has_primitive(hive, {"timestamp"})}
 
         def parse(batch: Sequence[Mapping[str, object]]) -> Any:
             unknown = set().union(*batch) - names
             if unknown:
                 raise ValueError(f"unexpected field {min(map(str, unknown))}")
-            for name in naive:
-                values = (row.get(name) for row in batch)
-                if any(isinstance(value, datetime) and value.tzinfo is not None for value in values):
+            for name, hive in naive.items():
+                if any(_has_zone(row.get(name), hive) for row in batch):
                     raise ValueError(f"{name}: a time with a zone, in a column without one")
             return pa.RecordBatch.from_pylist(list(batch), schema)
 
@@ -387,6 +395,23 @@ class DictWriter:
         return ParsedRecords(
             _parse_by_bisection(rows, first, parse, repr, refusals), len(rows), refusals.count
         )
+
+
+def _has_zone(value: object, hive: HiveType) -> bool:
+    """Tell whether a value of a type without time zone, or a part of the value, has one: Arrow would convert it."""
+    match hive:
+        case Primitive(name="timestamp"):
+            return isinstance(value, datetime) and value.tzinfo is not None
+        case Array(element) if isinstance(value, (list, tuple)):
+            return any(_has_zone(item, element) for item in value)
+        case Map(key, item_type) if isinstance(value, Mapping):
+            return any(_has_zone(k, key) or _has_zone(item, item_type) for k, item in value.items())
+        case Map(key, item_type) if isinstance(value, (list, tuple)):  # pairs, which Arrow takes, too
+            entry = Struct((Field("0", key), Field("1", item_type)))
+            return any(_has_zone(dict(zip("01", pair, strict=False)), entry) for pair in value)
+        case Struct(fields) if isinstance(value, Mapping):
+            return any(_has_zone(value.get(part.name), part.type) for part in fields)
+    return False
 
 
 @dataclass(frozen=True)

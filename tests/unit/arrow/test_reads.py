@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,16 @@ def test_avro_records_have_names_in_any_case(wh: ArrowWarehouse) -> None:
     assert read == [{"id": 1, "z": inner, "m": [("k", [inner])]}, {"id": 2, "z": None, "m": None}]
     with pytest.raises(UnsupportedFeatureError, match="column q"):
         table.to_arrow()
+
+
+def test_times_that_need_another_reader_are_no_matter_of_other_columns(wh: ArrowWarehouse) -> None:
+    """Only pyorc reads times before 1677, and only in columns that are not nested."""
+    table = create(
+        wh,
+        "CREATE TABLE times (t TIMESTAMP, u TIMESTAMP, s STRUCT<t:TIMESTAMP>) "
+        "STORED AS ORC TBLPROPERTIES ('transactional'='true')",
+    )
+    early, late = datetime(1, 2, 3), datetime(2024, 1, 2, 3, 4, 5)  # noqa: DTZ001 - Hive's timestamps have no zone
+    row = {"t": early, "u": late, "s": {"t": late}}
+    table.append(pa.Table.from_pylist([row], table.schema))
+    assert table.to_arrow().to_pylist() == [row]

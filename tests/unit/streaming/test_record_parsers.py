@@ -167,6 +167,17 @@ def test_python_dicts() -> None:
         DictWriter().read([1], COLUMNS, 1, None)
 
 
+def test_python_times_with_a_zone_inside_other_values() -> None:
+    """Arrow would convert them to UTC, where the column's times have no zone."""
+    nested = "array<struct<t:timestamp,m:map<timestamp,int>>>"
+    columns = (Column("a", nested), Column("z", "array<timestamp with local time zone>"))
+    aware = TIME.replace(tzinfo=UTC)
+    good = {"a": [None, {"t": TIME, "m": {TIME: 1}}], "z": [aware]}
+    bad = [{"a": [{"t": aware}]}, {"a": [{"m": {aware: 1}}]}, {"a": [{"m": [(aware, 1)]}]}]
+    found, rejects = refused(DictWriter(), [good, *bad], columns)
+    assert (len(found), [one.number for one in rejects]) == (1, [2, 3, 4])
+
+
 def test_arrow_batches_are_cast_by_name_and_lose_nothing() -> None:
     columns = (Column("n", "int"), Column("s", "string"), Column("t", "timestamp"))
     table = pa.table(

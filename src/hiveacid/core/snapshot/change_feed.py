@@ -218,6 +218,14 @@ def may_be_new(directory: AcidDirectory, span: ChangeSpan) -> bool:
     return span.any_new(*directory.name.span)
 
 
+def lost_history(name: BaseName | DeltaName, *, row_ids: bool) -> int:
+    """Return the write id up to which changes may be lost if no record tells what a cleaner removed; 0: none.
+
+    ``row_ids`` as in `select_changes`: False for an insert-only table, where a merged delta loses the write ids of its rows.
+    """
+    return int(name.span[1]) if isinstance(name, BaseName) or (not row_ids and _is_merged(name)) else 0
+
+
 def _is_merged(name: DeltaName) -> bool:
     return name.min_write_id != name.max_write_id
 

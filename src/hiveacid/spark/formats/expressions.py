@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.parser.catalyst import class_of_session
+from hiveacid.spark.parser.lexer import scan
 
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
 _SEPARATOR = "\x01"
@@ -20,12 +21,16 @@ DEFAULT = "NULL /* DEFAULT */"
 """DEFAULT of Hive's UPDATE and MERGE as Spark SQL: NULL, unless a constraint gives another value."""
 Expression = str | SparkColumn
 """SQL text, or a Column."""
-_INDIRECT = re.compile(r"\bidentifier\s*\(|\$\{", re.IGNORECASE)
 
 
 def shows_columns(expression: Expression) -> bool:
     """Tell whether an expression is a text with the names of its columns, not one with ``IDENTIFIER('…')`` or ``${…}``."""
-    return isinstance(expression, str) and not _INDIRECT.search(expression)
+    if not isinstance(expression, str) or "${" in expression:
+        return False
+    # By tokens, because a comment may stand between the word and its parenthesis.
+    return not any(
+        word.keyword == "IDENTIFIER" and after.keyword == "(" for word, after in pairwise(scan(expression))
+    )
 
 
 def as_column(expression: Expression) -> SparkColumn:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from hiveacid.core.model import Column
 from hiveacid.core.schema import types
@@ -149,7 +150,10 @@ class _Parser:
         if isinstance(kind, types.Primitive) and kind.name in types.INTEGER_TYPES:
             whole = F.substring_index(text, ".", 1)  # Hive cuts a fraction off
             text = F.when(whole.rlike("[0-9]"), whole).otherwise("0")
-        return try_cast(self.facts, text, spark_type(kind).simpleString())
+        target = spark_type(kind)
+        # a setting makes TIMESTAMP the type without time zone
+        name = "timestamp_ltz" if isinstance(target, T.TimestampType) else target.simpleString()
+        return try_cast(self.facts, text, name)
 
 
 # --- writing ------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def evaluate_millis(facts: SparkFacts, expression: str) -> int | None:
     Raises Spark's error for an expression that it cannot analyse.
     """
     try:
-        row = facts.spark.sql(f"SELECT unix_millis(CAST(({expression}\n) AS TIMESTAMP))").first()
+        row = facts.spark.sql(f"SELECT unix_millis(CAST(({expression}\n) AS TIMESTAMP_LTZ))").first()
     except Exception as error:
         if not (is_spark_error(error) or isinstance(error, HiveAcidError)) or "CAST_INVALID" not in str(
             error

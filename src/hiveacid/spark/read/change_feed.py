@@ -95,7 +95,7 @@ class _RowSource:
     def of(self, locations: Sequence[Location], bounds: DeleteBounds | None) -> Iterable[DataFrame]:
         """Yield scans of locations; ``bounds`` adds the key of the delete join."""
         if self.source.table.kind is not TableKind.FULL_ACID:
-            yield from flat_table_frames(self.source, locations, lambda group: [_directory_write_id(group)])
+            yield from flat_table_frames(self.source, locations, self._directory_write_id)
             return
         key = None if bounds is None else row_key(locations, bounds)
         roots = [location.root for location in locations if location.root in self.originals]
@@ -103,19 +103,20 @@ class _RowSource:
         for frame, _ in all_rows(self.source, locations, originals, key):
             yield frame.drop(FILE_NAME)
 
+    def _directory_write_id(self, group: FileGroup) -> list[SparkColumn]:
+        """Return the write id of an insert-only table's row; 0 for files older than the conversion.
 
-def _directory_write_id(group: FileGroup) -> SparkColumn:
-    """Return the write id of an insert-only table's row; 0 for files older than the conversion.
-
-    The result is 0, too, for directories of several write ids: all of these are in the earlier snapshot.
-    """
-    top = F.expr(top_directory(group))
-    low, high = (
-        F.when((number := F.regexp_extract(top, pattern, 1)) != "", number).cast("bigint")
-        for pattern in ("^(?:base|delta)_([0-9]+)(?:_|$)", "^delta_[0-9]+_([0-9]+)(?:_|$)")
-    )
-    is_single = F.coalesce(high, low) == low
-    return F.coalesce(F.when(is_single, low), F.lit(0).cast("bigint")).alias(CURRENT_WRITE_ID)
+        The result is 0, too, for directories of several write ids: all of these are in the earlier snapshot. A
+        compacted base is one of them if its name has an aborted write id, whose rows it does not hold.
+        """
+        top = F.expr(top_directory(group))
+        low, high = (
+            F.when((number := F.regexp_extract(top, pattern, 1)) != "", number).cast("bigint")
+            for pattern in ("^(?:base|delta)_([0-9]+)(?:_|$)", "^delta_[0-9]+_([0-9]+)(?:_|$)")
+        )
+        aborted = [F.lit(int(write_id)) for write_id in self.span.until.aborted]
+        is_single = (F.coalesce(high, low) == low) & ~F.coalesce(low.isin(aborted), F.lit(False))  # noqa: FBT003
+        return [F.coalesce(F.when(is_single, low), F.lit(0).cast("bigint")).alias(CURRENT_WRITE_ID)]
 
 
 def _inserts_and_deletes(

@@ -33,8 +33,10 @@ from hiveacid.spark.write.update_delete_merge_rows import assigned_values
 ASSIGNABLE_TYPES = ROUND_TRIP_TYPES | {"char", "timestamp"}
 """Types of columns that may be set."""
 _TEXT_TYPES = frozenset({"string", "varchar", "char", "binary"})
-_PLAIN_VALUE = re.compile(r"[\w.`]+")  # a column, a number or NULL
-_FEW_ROWS = 10_000  # whose new texts may have any length
+_PLAIN_VALUE = re.compile(r"[\w.`]+|'[^'\\$]{0,100}'")  # a column, a number, NULL or a short text
+# Rows whose new texts may have any length. The driver holds a text about five times: in Spark's rows, in Arrow batches on
+# both sides, and in the file's bytes. A job needs as much memory: its ORC writer takes 1,024 rows at a time.
+_FEW_ROWS = 200
 _MANY_TASKS = 1000
 _INDEX = "__hiveacid_index"
 # Microseconds of 1582-10-15. Spark moves earlier times that its calendar does not have, such as 1582-10-10.

@@ -19,7 +19,7 @@ from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.suggestions import did_you_mean, did_you_mean_any
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, renamed, selected
-from hiveacid.spark.formats.types import column_type, store_cast
+from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.sort_and_stage import ACTION, Action
 
@@ -127,6 +127,20 @@ def _given_names(
             f"{len(names)} columns are to be filled ({', '.join(names)}), but the rows have {len(frame.columns)}"
         )
     return names
+
+
+def as_stored(table: TableDefinition, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return rows whose columns ``names`` have the values that the table stores: cast, cut and padded.
+
+    Keys have to be compared so: the table never holds ``'ab '`` in a VARCHAR(2), nor ``'ab'`` in a CHAR(3).
+    """
+    columns = {column.name: column for column in table.all_columns if column.name in names}
+    values = []
+    for field in rows.schema.fields:
+        value, column = quote_name(field.name), columns.get(field.name.lower())
+        stored = value if column is None else assignment_cast(value, field.dataType, column)
+        values.append(named(stored, field.name))
+    return selected(rows, values)
 
 
 def add_static_partition_columns(

@@ -189,7 +189,10 @@ class OrcReader:
             times = {name for name in indexes if has_primitive(sources[name].stored_type, _TIMES)}
             read = self._columns(stripe, [index for name, index in indexes.items() if name not in times])
             for name in times:
-                read[indexes[name]] = self._times_by_pyorc(stripe, name, sources[name])
+                try:
+                    read |= self._columns(stripe, [indexes[name]])
+                except _TimeOutOfRangeError:
+                    read[indexes[name]] = self._times_by_pyorc(stripe, name, sources[name])
         return {
             name: read[index] if keep is None else read[index].filter(keep) for name, index in indexes.items()
         }

@@ -147,6 +147,10 @@ def _decode_struct(values: Any, stored_type: Struct, table_type: Struct, rules: 
 
 def _decode_primitive(values: Any, stored_type: Primitive, table_type: Primitive, rules: ValueRules) -> Any:
     target = arrow_type(table_type)
+    if (
+        stored_type.name == "char" != table_type.name
+    ):  # ORC pads it; its Java reader converts it without the blanks
+        values = pc.utf8_rtrim(values, " ")
     match table_type.name:
         case "date":
             return _from_hybrid_days(values) if rules.hybrid else values
@@ -163,6 +167,8 @@ def _decode_primitive(values: Any, stored_type: Primitive, table_type: Primitive
             return to_stored_values(values, table_type) if cut else values
         case "string" if stored_type.name in INTEGER_TYPES:
             return values.cast(target)
+        case "double" if stored_type.name == "bigint":
+            return values.cast(target, safe=False)  # rounded, as Java does
     return values if values.type == target else values.cast(target)
 
 

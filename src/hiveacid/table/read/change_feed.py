@@ -30,6 +30,7 @@ from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import ACID_V1_EVENTS, extend_lease, reading_transaction
 from hiveacid.table.read.time_travel import Instant, write_ids_at_instant
+from hiveacid.table.read.visible_locations import require_same_table
 from hiveacid.transactions.transaction import Transaction
 
 FeedPoint = int | str | datetime | Instant | None
@@ -106,6 +107,7 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
     changed = locate_changes(
         context.fs, table, partitions_of(context, table, txn), span, txn, kept=history_kept
     )
+    require_same_table(context, table, txn)
     # a cleaner records a removal before it begins: after the listing a second check finds all removals before it
     require_change_history(context.require(table.name), span)
     footers = read_footers(context, table, [change.location for change in changed], txn)

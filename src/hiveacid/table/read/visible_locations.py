@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import ADOPTED_TXN
-from hiveacid.core.format.names import DeltaName, parse_directory
+from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.snapshot.selection_reuse import SnapshotIds
-from hiveacid.errors import FormatError, NotEnoughHistoryError
+from hiveacid.errors import FormatError, NotEnoughHistoryError, WriteConflictError
 from hiveacid.storage.snapshot_locations import Location, list_locations, memo_of
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.listing_reuse import list_kept
@@ -51,26 +51,30 @@ def list_as_of(
     locations = list_visible(context, table, partitions, write_ids, txn, history_kept=history_kept)
     if as_of is not None:  # a cleaner records a removal before it begins, so check again after the listing
         require_history(context, context.require(table.name), txn, as_of, write_ids)
-        if (
-            isinstance(as_of, int)
-            and table.kind is TableKind.INSERT_ONLY
-            and not context.store.maintained_by_hiveacid()
-        ):
-            _require_sources(table, locations, as_of)
+        if isinstance(as_of, int) and not context.store.maintained_by_hiveacid():
+            _require_sources(table, locations, txn.committed_write_ids(table.name), as_of)
     return locations
 
 
-def _require_sources(table: TableDefinition, locations: Sequence[Location], as_of: WriteId) -> None:
-    """Raise NotEnoughHistoryError if another engine's cleaner may have removed the sources of a merged delta.
+def _require_sources(
+    table: TableDefinition, locations: Sequence[Location], present: ValidWriteIdList, as_of: WriteId
+) -> None:
+    """Raise NotEnoughHistoryError if another engine's cleaner may have removed what a later directory replaces.
 
-    Such a cleaner keeps no record of what it removed.
+    Such a cleaner keeps no record of what it removed. A later base replaces all older rows; in an insert-only table, a
+    merged delta replaces its sources.
     """
     for location in locations:
         for path in location.state.pending:
             name = parse_directory(path)
-            if isinstance(name, DeltaName) and name.min_write_id <= as_of < name.max_write_id:
+            later_base = (
+                isinstance(name, BaseName) and as_of < name.write_id and present.is_valid(name.write_id)
+            )
+            merged = isinstance(name, DeltaName) and name.min_write_id <= as_of < name.max_write_id
+            if later_base or (merged and table.kind is TableKind.INSERT_ONLY):
                 raise NotEnoughHistoryError(
-                    f"{table.name} as of write id {as_of}: {location.root}/{path} joins it with later ones"
+                    f"{table.name} as of write id {as_of}: {location.root}/{path} replaces it or joins it with later ones, "
+                    "and Hive's cleaner may have removed its files"
                 )
 
 
@@ -86,7 +90,7 @@ def list_visible(
     """List the partitions (or the table) as the transaction sees them; ``history_kept`` as in `core.snapshot.selection.select`.
 
     Raises TransactionAbortedError if the transaction timed out meanwhile, because the cleaner may then have removed
-    files.
+    files; WriteConflictError as `require_same_table`.
     """
     try:
         if write_ids is txn.committed_write_ids(table.name) and context.settings.get(
@@ -100,8 +104,26 @@ def list_visible(
     except FormatError:
         txn.require_open_in_store()
         raise
+    require_same_table(context, table, txn)
     txn.require_open_in_store()
     return locations
+
+
+def require_same_table(context: StoreContext, table: TableDefinition, txn: Transaction) -> None:
+    """Raise WriteConflictError if the table's name means another table by now, or did in an earlier statement of ``txn``.
+
+    Write ids belong to names, and readers take no lock for which DROP and RENAME would wait: the write ids of one table
+    could be applied to the files of another. Call it after listing.
+    """
+    identity = (table.location, table.created_at)
+    same = txn.tables_read.setdefault(table.name, identity) == identity
+    if same and not txn.has_lock_on(table.name):
+        now = context.catalog.get_table(table.name)
+        same = now is not None and (now.location, now.created_at) == identity
+    if not same:
+        raise WriteConflictError(
+            f"{table.name} was dropped, renamed or replaced by another table while this transaction reads it: run it again"
+        )
 
 
 def warn_of_foreign_files(table: TableDefinition, locations: Sequence[Location], txn: Transaction) -> None:

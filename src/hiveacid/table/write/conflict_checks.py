@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hiveacid.core.format.names import BaseName, DeltaName, is_hidden, parse_directory
-from hiveacid.core.model import TableDefinition, WriteId
+from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.errors import MissingDirectoryError, WriteConflictError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
@@ -32,6 +32,21 @@ def require_not_overtaken(
                 f"{table.name}: another transaction overwrote {location} since this one began to write to the "
                 "table, and rows written there now would be lost; run the transaction again"
             )
+
+
+def require_no_missed_commits(context: Context, table: TableName, txn: Transaction, statement: str) -> None:
+    """Refuse a statement that depends on all rows of a table if the snapshot of its transaction lacks commits.
+
+    A statement of its own takes its exclusive lock before its snapshot. A transaction of several statements takes its
+    snapshot first, and other sessions may insert rows before the lock. No conflict would be found at the commit. The
+    statement would then lose these rows, leave them, or insert their keys again. Call it under the lock. Raises
+    WriteConflictError.
+    """
+    if txn.explicit and txn.misses_commits_of(table, current_write_ids_of(context.store, table)):
+        raise WriteConflictError(
+            f"{statement} {table}: another transaction wrote to the table since this one began, and its rows "
+            "would be lost, or stay beside the new ones; run the transaction again"
+        )
 
 
 def require_no_silent_conflict(

@@ -12,6 +12,7 @@ from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.table.context import Context
+from hiveacid.table.write.conflict_checks import require_no_missed_commits
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
@@ -31,7 +32,8 @@ def run_with_retry(
 
     A statement with a transaction of its own has ``hive.txn.retrysnapshot.max.count`` retries. Inside
     ``acid.transaction()`` (``joined``) the first conflict raises WriteConflictError. ``exclusive``: wait for other
-    writers even if ``hive.txn.xlock.write`` is false.
+    writers even if ``hive.txn.xlock.write`` is false. Such a statement depends on rows that others insert. Inside
+    ``acid.transaction()`` it raises WriteConflictError if the snapshot lacks commits of the table.
     """
     attempts = 0 if joined is not None else context.settings.get(setting_definitions.RETRY_SNAPSHOT)
     for attempt in range(attempts + 1):
@@ -42,6 +44,8 @@ def run_with_retry(
             with context.transactions.scope(
                 context.settings, joined, start, lambda: context.require_full_acid(name, verb)
             ) as txn:
+                if exclusive:
+                    require_no_missed_commits(context, name, txn, verb)
                 report = run(context.require_full_acid(name, verb), txn)
             return replace(report, retries=attempt)
         except WriteConflictError as error:

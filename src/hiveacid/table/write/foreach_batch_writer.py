@@ -22,7 +22,7 @@ from hiveacid.core.transactions.stream_progress import (
     batch_error,
     require_columns,
 )
-from hiveacid.spark.write.column_casts import add_missing_columns
+from hiveacid.spark.write.column_casts import add_missing_columns, as_stored
 from hiveacid.spark.write.last_change_per_key import (
     DELETE,
     IS_DELETE,
@@ -185,7 +185,8 @@ class StreamWriter:
     def _merge(self, frame: DataFrame, txn: Transaction) -> None:
         table, options = self.context.require(self.table), self.options
         names = self._columns_of_feed(table, frame)
-        changes = last_changes(frame, options.merge_on, options.change_type, options.sequence_by)
+        rows = as_stored(table, frame, options.merge_on)
+        changes = last_changes(rows, options.merge_on, options.change_type, options.sequence_by)
         fixed = {column.name for column in table.partition_columns}
         fixed |= set(table.bucketing.columns if table.bucketing else ())
         condition = " AND ".join(f"t.{quote_name(key)} <=> s.{quote_name(key)}" for key in options.merge_on)

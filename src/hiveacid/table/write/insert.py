@@ -11,9 +11,8 @@ from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.names import format_original_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.errors import ConfigError, UnsupportedFeatureError, WriteConflictError
+from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Operation, Start, Written
-from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import publish
 from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns
@@ -26,6 +25,7 @@ from hiveacid.table.partitions import partition_name, partitions_of, static_valu
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write import output_directories
 from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles, stage_empty
+from hiveacid.table.write.conflict_checks import require_no_missed_commits
 from hiveacid.table.write.constraints import constrain_insert
 from hiveacid.table.write.insert_in_driver import stage_listed_rows
 from hiveacid.table.write.insert_lock_type import insert_lock_type
@@ -245,13 +245,7 @@ def require_writable(
             f"{table.name} is not transactional, so a write cannot be rolled back: write it outside the transaction"
         )
     if options.overwrite:
-        store = context.store
-        now = current_write_ids_of(store, table.name)
-        if txn.misses_commits_of(table.name, now):
-            raise WriteConflictError(
-                f"INSERT OVERWRITE {table.name}: another transaction wrote to the table since this one began, and "
-                "its rows would be lost; run the transaction again"
-            )
+        require_no_missed_commits(context, table.name, txn, "INSERT OVERWRITE")
 
 
 def _publish(

@@ -217,6 +217,7 @@ def _load_files(
     transactional = table.kind is not TableKind.PLAIN
     directory = outputs.directory(StagedKind.INSERTED, values) if transactional else outputs.location(values)
     if not transactional and options.overwrite:
+        _require_outside(files, directory)
         delete_plain_files(context, directory)
     names = set() if transactional else existing_names(context, directory)
     placed = list(_targets(table, files, directory, names))
@@ -233,6 +234,19 @@ def _load_files(
         {(): tuple(target for _, target in placed)},
     )
     return insert.record_written(outputs, published, rows, "LOAD")
+
+
+def _require_outside(files: Sequence[SourceFile], directory: str) -> None:
+    """Refuse sources in a directory whose files an OVERWRITE deletes before it adds the sources."""
+    root = real_path(directory).rstrip("/") + "/"
+    for file in files:
+        folder, _, name = file.path.rpartition("/")
+        # The file itself, and a symbolic link in the directory to a file elsewhere.
+        if real_path(file.path).startswith(root) or f"{real_path(folder)}/{name}".startswith(root):
+            raise errors.InvalidPathError(
+                f"{file.path} lies in {directory}, whose files the OVERWRITE deletes first: copy it to another directory "
+                "and load it from there"
+            )
 
 
 def _targets(

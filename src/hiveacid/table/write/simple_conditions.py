@@ -15,7 +15,7 @@ from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import INTEGER_TYPES, Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.driver_frames import collect_as_arrow
-from hiveacid.spark.parser.lexer import tokenize
+from hiveacid.spark.parser.lexer import TokenKind, tokenize
 from hiveacid.spark.predicates.subquery_values import subquery_of
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import translate_errors
@@ -77,7 +77,7 @@ def simple_condition(
     ``alias``: the name by which the condition calls the table. Raises StatementError, CatalogError, UnsupportedFeatureError.
     """
     own_text = _without_subqueries(where)
-    if _DEPENDS_ON_SPARK.search(own_text):
+    if _DEPENDS_ON_SPARK.search(own_text) or _doubles_quotes(own_text):
         return None
     subquery = None
     if own_text != where:
@@ -92,6 +92,17 @@ def simple_condition(
     if not _selects_as_spark(facts, table, own_text, condition):
         return None
     return SimpleCondition(where, condition, subquery)
+
+
+def _doubles_quotes(text: str) -> bool:
+    """Tell whether a string literal has a doubled quote inside.
+
+    Spark reads ``'it''s'`` as ``its`` before 4.0, and later with ``spark.sql.legacy.consecutiveStringLiterals.enabled``.
+    """
+    return any(
+        token.kind is TokenKind.STRING and token.text[0] not in "rR" and "''" in token.text[1:-1]
+        for token in tokenize(text)
+    )
 
 
 def _without_subqueries(where: str) -> str:
