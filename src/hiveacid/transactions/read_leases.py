@@ -62,7 +62,7 @@ class ReadLeases:
         with self._lock:
             if self._held:
                 newest, holders = self._held[-1]
-                if not newest.ended and self._is_newest_snapshot(newest):
+                if not (newest.ended or newest.outdated) and self._is_newest_snapshot(newest):
                     holders.append(pin)
                     return newest
             txn = self._transactions.begin(settings, TxnKind.READ_ONLY, start=SNAPSHOT_ONLY)

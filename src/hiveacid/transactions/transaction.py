@@ -66,9 +66,9 @@ class Transaction(Displayed):
         None  # an older one that waited for the locks and still holds them; ends with this one
     )
     warned: set[TableName] = field(default_factory=set)
-    tables_read: dict[TableName, tuple[str, int]] = field(
-        default_factory=dict
-    )  # location and time of creation
+    # location and time of creation of each table at the first reading
+    tables_read: dict[TableName, tuple[str, int]] = field(default_factory=dict)
+    outdated: bool = False  # a table that it read was replaced: no later read may share it
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
     _valid_write_ids: dict[TableName, ValidWriteIdList] = field(default_factory=dict)

@@ -100,6 +100,16 @@ def test_a_reaped_reader_does_not_stop_the_next_one(store: Cut, transactions: Tr
         assert second.snapshot() is not None
 
 
+def test_a_reader_of_a_replaced_table_is_not_shared(transactions: Transactions) -> None:
+    """Without a transaction, as other tools replace tables of a metastore: the next query would fail as well."""
+    snapshots = ReadLeases(transactions)
+    with snapshots.acquire(SETTINGS) as first:
+        snapshots.add_holder(first, Holding())
+        first.outdated = True
+    with snapshots.acquire(SETTINGS) as second:
+        assert second.txn_id != first.txn_id
+
+
 def test_a_reader_that_could_not_be_ended_is_ended_later(store: Cut, transactions: Transactions) -> None:
     snapshots, holder = ReadLeases(transactions), Holding()
     with snapshots.acquire(SETTINGS) as reader:

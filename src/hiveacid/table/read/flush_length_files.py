@@ -67,7 +67,11 @@ def prepare_readable_part(
     name = hashlib.sha256(path.encode()).hexdigest()[:32]
     copy = f"{_directory(context)}/{int(txn.txn_id)}/{name}-{length}"
     if not context.fs.exists(copy):
-        context.fs.copy_file(path, copy, length)
+        try:
+            context.fs.copy_file(path, copy, length)
+        except StorageError:
+            if not context.fs.exists(copy):
+                raise  # else another thread has made the same copy meanwhile
     return length, copy
 
 

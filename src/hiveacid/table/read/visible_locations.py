@@ -121,6 +121,7 @@ def require_same_table(context: StoreContext, table: TableDefinition, txn: Trans
         now = context.catalog.get_table(table.name)
         same = now is not None and (now.location, now.created_at) == identity
     if not same:
+        txn.outdated = True
         raise WriteConflictError(
             f"{table.name} was dropped, renamed or replaced by another table while this transaction reads it: run it again"
         )
