@@ -59,6 +59,7 @@ def overwritten(acid: AcidSession) -> Path:
     acid.sql("CREATE TABLE ow (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     acid.sql("INSERT INTO ow VALUES (1)")
     acid.sql("INSERT OVERWRITE TABLE ow VALUES (2)")
+    acid.context.read_leases.close()  # of the statements' results
     return Path(acid.table("ow").definition.location)
 
 

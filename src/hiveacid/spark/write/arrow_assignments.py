@@ -34,9 +34,9 @@ ASSIGNABLE_TYPES = ROUND_TRIP_TYPES | {"char", "timestamp"}
 """Types of columns that may be set."""
 _TEXT_TYPES = frozenset({"string", "varchar", "char", "binary"})
 _PLAIN_VALUE = re.compile(r"[\w.`]+|'[^'\\$]{0,100}'")  # a column, a number, NULL or a short text
-# Rows whose new texts may have any length. The driver holds a text about five times: in Spark's rows, in Arrow batches on
-# both sides, and in the file's bytes. A job needs as much memory: its ORC writer takes 1,024 rows at a time.
-_FEW_ROWS = 200
+# Rows whose new texts may have any length: measuring them first costs a second query. A job needs as much memory for so
+# few. With 200 texts of 2 MB and a heap of 1 GB, the driver ran out of memory where a job succeeds.
+_FEW_ROWS = 20
 _MANY_TASKS = 1000
 _INDEX = "__hiveacid_index"
 # Microseconds of 1582-10-15. Spark moves earlier times that its calendar does not have, such as 1582-10-10.
