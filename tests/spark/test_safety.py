@@ -154,6 +154,7 @@ def test_locations_of_partitions_are_refused(acid: AcidSession, tmp_path: Path) 
         with pytest.raises(CatalogError, match="another partition"):
             acid.sql(f"ALTER TABLE t ADD PARTITION (p=2) LOCATION '{other}'")
     acid.sql(f"ALTER TABLE t ADD PARTITION (p=2) LOCATION '{inside}/p=2'")
+    acid.sql(f"ALTER TABLE t ADD PARTITION (p=4) LOCATION '{inside}/P=04'")  # as another engine spells it
     acid.sql("INSERT INTO t PARTITION (p=1) VALUES (1)")
     with pytest.raises(CatalogError, match="holds files of a transactional table"):
         acid.sql(f"CREATE TABLE c (id INT) STORED AS ORC LOCATION '{place}'")

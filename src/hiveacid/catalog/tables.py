@@ -34,7 +34,7 @@ from hiveacid.core.model import (
     TableName,
 )
 from hiveacid.core.schema.location_overlap import lies_in, overlap
-from hiveacid.core.schema.partitions import matching_partitions
+from hiveacid.core.schema.partitions import matching_partitions, parse_partition_values
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks import LockComponent, LockType
@@ -273,7 +273,7 @@ def add_partitions(
     table = context.require(name)
     existing = partitions_of(context, table) or ()
     existing_values = {p.values for p in existing}
-    places = [p.location for p in existing]
+    places = {p.location for p in existing}
     added: list[Partition] = []
     for spec, location in specs:
         values = partition_values(context, table, spec)
@@ -283,31 +283,44 @@ def add_partitions(
             raise errors.AlreadyExistsError(
                 f"partition {partition_name(table, values)} of {name} exists already"
             )
-        default = f"{table.location}/{partition_name(table, values)}"
-        directory = absolute(location or default)
+        directory = absolute(location or f"{table.location}/{partition_name(table, values)}")
         if location is not None:
-            _check_partition_location(context, table, directory, default)
+            _check_partition_location(context, table, values, directory)
         if any(overlap(directory, place) for place in places) if location else directory in places:
             raise errors.CatalogError(
                 f"another partition of {name} has the location {directory}, or a part of it"
             )
-        places.append(directory)
+        places.add(directory)
         added.append(Partition(values, directory))
     for partition in added:
         context.fs.make_directory(partition.location)
     context.catalog.add_partitions(name, added, empty=True)
 
 
-def _check_partition_location(context: Context, table: TableDefinition, directory: str, default: str) -> None:
+def _check_partition_location(
+    context: Context, table: TableDefinition, values: tuple[str | None, ...], directory: str
+) -> None:
     """Raise CatalogError for a location that belongs to another partition, to another table, or is not empty."""
     if not lies_in(directory, table.location):
         check_partition_location(directory, context, table.name)
-    elif directory != default and "=" in directory.removeprefix(table.location).strip("/").partition("/")[0]:
-        raise errors.CatalogError(f"{directory} is the directory of another partition of {table.name}")
+    else:
+        path = directory.removeprefix(table.location).strip("/")
+        if "=" in path.partition("/")[0] and not _is_path_of(context, table, values, path):
+            raise errors.CatalogError(f"{directory} is the directory of another partition of {table.name}")
     if table.kind is TableKind.PLAIN:
         _require_no_acid_files(context, directory)
     else:
         require_unoccupied(context, directory)
+
+
+def _is_path_of(context: Context, table: TableDefinition, values: tuple[str | None, ...], path: str) -> bool:
+    """Tell whether a path below the table names the partition of ``values``, as another engine may spell it."""
+    names = table.partition_column_names
+    try:
+        named = dict(zip(names, parse_partition_values(names, path), strict=True))
+        return partition_values(context, table, named) == values
+    except errors.HiveAcidError:
+        return False
 
 
 def drop_partitions(

@@ -54,12 +54,15 @@ def when(condition: Expression, value: Expression, otherwise: Expression) -> Exp
     return F.when(as_column(condition), as_column(value)).otherwise(as_column(otherwise))
 
 
+def cast_type(target: T.DataType) -> str:
+    """Return the name of a type in CAST; a setting makes TIMESTAMP the type without time zone."""
+    return "timestamp_ltz" if isinstance(target, T.TimestampType) else target.simpleString()
+
+
 def cast(expression: Expression, target: T.DataType) -> Expression:
     """Cast a value; Spark matches struct fields by position, not by name."""
     if isinstance(expression, str) and not isinstance(target, _NESTED):  # fields may have names of any kind
-        # a setting makes TIMESTAMP the type without time zone
-        kind = "timestamp_ltz" if isinstance(target, T.TimestampType) else target.simpleString()
-        return f"CAST({expression} AS {kind})"
+        return f"CAST({expression} AS {cast_type(target)})"
     return as_column(expression).cast(target)
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from hiveacid.core.model import Column
 from hiveacid.core.schema import types
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.formats.expressions import cast_type
 from hiveacid.spark.formats.java_hash_arithmetic import bind
 from hiveacid.spark.formats.text_layout import BYTES, TextLayout, accepted_text_pattern
 from hiveacid.spark.formats.types import DATA_ERROR, cut_to_length, spark_type
@@ -150,10 +150,7 @@ class _Parser:
         if isinstance(kind, types.Primitive) and kind.name in types.INTEGER_TYPES:
             whole = F.substring_index(text, ".", 1)  # Hive cuts a fraction off
             text = F.when(whole.rlike("[0-9]"), whole).otherwise("0")
-        target = spark_type(kind)
-        # a setting makes TIMESTAMP the type without time zone
-        name = "timestamp_ltz" if isinstance(target, T.TimestampType) else target.simpleString()
-        return try_cast(self.facts, text, name)
+        return try_cast(self.facts, text, cast_type(spark_type(kind)))
 
 
 # --- writing ------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from hiveacid.catalog.opening import implied_settings
-from hiveacid.config import Settings
 from hiveacid.config.setting_definitions import AUTO_COMPACT
 from hiveacid.errors import ConfigError, TransactionStateError
 from hiveacid.ports.transactions import Start, TxnKind
@@ -102,14 +101,14 @@ def uncache(execution: ExecutionContext, statement: administration.UncacheTable)
 def reset_option(execution: ExecutionContext, statement: administration.ResetOption) -> None:
     """RESET key, or all settings of this session (Spark's own stay as they are)."""
     context = execution.context
-    implied = dict(implied_settings(context.store).changed)
+    implied = implied_settings(context.store)
     if statement.key in (None, AUTO_COMPACT.name):
         execution.set(AUTO_COMPACT.name, AUTO_COMPACT.default)  # ends background compaction
     if statement.key is None:
-        context.change_settings(Settings.of(implied))
+        context.change_settings(implied)
     elif _is_sparks(statement.key):
         context.facts.spark.conf.unset(statement.key)
-    elif statement.key in implied:
-        execution.set(statement.key, implied[statement.key])
+    elif statement.key in dict(implied.changed):
+        execution.set(statement.key, implied.text(statement.key))
     else:
         context.change_settings(context.settings.without(statement.key))

@@ -23,7 +23,7 @@ from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.arrow_read.pruning import partition_guarantee, possible_fragments
 from hiveacid.table.cast_to_table_columns import cast
 from hiveacid.table.context import StoreContext
-from hiveacid.table.read.flush_length_files import require_flush_length
+from hiveacid.table.read.flush_length_files import readable_length
 from hiveacid.table.read.time_travel import PointInTime
 from hiveacid.table.read.visible_locations import list_as_of, warn_of_foreign_files, write_ids_of
 from hiveacid.transactions.transaction import Transaction
@@ -160,7 +160,7 @@ def event_files(fs: FileSystem, location: Location) -> tuple[EventFile, ...]:
         EventFile(path, length, directory.validity is not RangeShare.ALL, _statement_id(directory))
         for directory in location.state.delete_deltas
         for file in directory.acid_files
-        if (path := f"{location.root}/{file.path}") and (length := _length(fs, location, file))
+        if (path := f"{location.root}/{file.path}") and (length := readable_length(fs, path, file))
     )
 
 
@@ -170,7 +170,7 @@ def row_files(fs: FileSystem, location: Location) -> tuple[RowFile, ...]:
     rows: list[RowFile] = []
     for directory in state.row_directories:
         for file in directory.acid_files:
-            length = _length(fs, location, file)
+            length = readable_length(fs, f"{location.root}/{file.path}", file)
             if length:
                 rows.append(
                     RowFile(
@@ -190,13 +190,6 @@ def row_files(fs: FileSystem, location: Location) -> tuple[RowFile, ...]:
 def _statement_id(directory: AcidDirectory) -> int:
     name = directory.name
     return (name.statement_id or 0) if isinstance(name, DeltaName) else 0
-
-
-def _length(fs: FileSystem, location: Location, file: DataFile) -> int:
-    """Return the bytes of a file that may be read: of a streamed one, those that its writer has flushed."""
-    if file.flush_length_path is None:
-        return file.size
-    return require_flush_length(fs, f"{location.root}/{file.path}", file).length
 
 
 def _originals(

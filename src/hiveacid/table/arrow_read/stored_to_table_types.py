@@ -147,9 +147,8 @@ def _decode_struct(values: Any, stored_type: Struct, table_type: Struct, rules: 
 
 def _decode_primitive(values: Any, stored_type: Primitive, table_type: Primitive, rules: ValueRules) -> Any:
     target = arrow_type(table_type)
-    if (
-        stored_type.name == "char" != table_type.name
-    ):  # ORC pads it; its Java reader converts it without the blanks
+    if stored_type.name == "char" != table_type.name:
+        # ORC pads it; its Java reader converts it without the blanks
         values = pc.utf8_rtrim(values, " ")
     match table_type.name:
         case "date":

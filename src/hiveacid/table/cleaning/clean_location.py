@@ -46,8 +46,9 @@ def list_possibly_unseen_txns(ready: Iterable[Compaction], min_open: TxnId) -> s
 def cleaner_lock(context: Context, name: TableName) -> Iterator[Transaction | None]:
     """Lock a table against DROP, ALTER and other cleaners while its files are listed and removed.
 
-    Yields the transaction that holds the lock; None if another client holds such a lock. The lock has two reasons: a table that is dropped and created again
-    has directories of the same names, and two cleaners could overwrite each other's record of the history.
+    Yields the transaction that holds the lock; None if another client holds such a lock. The lock has two reasons: a
+    table that is dropped and created again has directories of the same names, and two cleaners could overwrite each
+    other's record of the history.
     """
     with context.transactions.scope(context.settings) as txn:
         locks = [

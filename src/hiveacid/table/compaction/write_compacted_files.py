@@ -44,7 +44,7 @@ from hiveacid.table.compaction import in_driver
 from hiveacid.table.compaction.presorted import stage_in_order
 from hiveacid.table.compaction.report import DataVolume
 from hiveacid.table.context import Context
-from hiveacid.table.read.flush_length_files import require_flush_length
+from hiveacid.table.read.flush_length_files import readable_length
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import scan_locations
 from hiveacid.table.write.arrow_staging import StagedOutput, stage_empty
@@ -124,10 +124,8 @@ def _files(directories: Iterable[AcidDirectory]) -> list[DataFile]:
 
 def _rows(context: Context, root: str, files: Sequence[DataFile]) -> int:
     def count(file: DataFile) -> int:
-        path, size = f"{root}/{file.path}", file.size
-        if file.flush_length_path is not None:  # a writer that was killed left more than it flushed
-            size = require_flush_length(context.fs, path, file).length
-        return read_tail(context.fs, path, size).number_of_rows
+        path = f"{root}/{file.path}"  # a writer that was killed left more than it flushed
+        return read_tail(context.fs, path, readable_length(context.fs, path, file)).number_of_rows
 
     with ThreadPoolExecutor(_THREADS) as pool:
         return sum(pool.map(count, files))

@@ -75,6 +75,14 @@ def prepare_readable_part(
     return length, copy
 
 
+def readable_length(fs: FileSystem, path: str, file: DataFile) -> int:
+    """Return the bytes of a file that may be read: of a streamed one, those that its writer has flushed.
+
+    Raises BadFileError as `require_flush_length`.
+    """
+    return file.size if file.flush_length_path is None else require_flush_length(fs, path, file).length
+
+
 def require_flush_length(fs: FileSystem, path: str, file: DataFile) -> FlushLength:
     """Return the flushed length of a file with a side file.
 

@@ -18,6 +18,7 @@ from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.format.names import format_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.evolution import map_columns, matching
+from hiveacid.core.schema.location_overlap import lies_in
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.directory_listing import DataFile
@@ -140,8 +141,8 @@ def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
     for other in all_tables(context):
         if other.kind is TableKind.PLAIN:
             continue
-        location = real_path(other.location).rstrip("/") + "/"
-        if any(real_path(file.path).startswith(location) for file in files):
+        location = real_path(other.location)
+        if any(lies_in(real_path(file.path), location) for file in files):
             raise errors.InvalidPathError(
                 f"{files[0].path} belongs to the table {other.name}: INSERT … SELECT from it"
             )
@@ -238,11 +239,11 @@ def _load_files(
 
 def _require_outside(files: Sequence[SourceFile], directory: str) -> None:
     """Refuse sources in a directory whose files an OVERWRITE deletes before it adds the sources."""
-    root = real_path(directory).rstrip("/") + "/"
+    root = real_path(directory)
     for file in files:
-        folder, _, name = file.path.rpartition("/")
+        folder, _, _ = file.path.rpartition("/")
         # The file itself, and a symbolic link in the directory to a file elsewhere.
-        if real_path(file.path).startswith(root) or f"{real_path(folder)}/{name}".startswith(root):
+        if lies_in(real_path(file.path), root) or lies_in(real_path(folder), root):
             raise errors.InvalidPathError(
                 f"{file.path} lies in {directory}, whose files the OVERWRITE deletes first: copy it to another directory "
                 "and load it from there"
