@@ -10,6 +10,7 @@ from hiveacid.errors import InvalidPathError, MissingDirectoryError
 from hiveacid.ports.file_system import FileSystem
 
 _PATTERN = re.compile(r"[*?\[{]")
+_PART = re.compile(r"\[(?P<negated>[\^!]?)(?P<members>[^\]]+)\]|.", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,23 @@ def _matching(fs: FileSystem, folder: str, last: str, path: str) -> list[FileEnt
         entries = fs.list_directory(folder or "/")
     except MissingDirectoryError:
         raise InvalidPathError(f"no files matching path {path}") from None
-    pattern = re.compile(_regular(last)) if _PATTERN.search(last) else re.compile(re.escape(last))
+    try:
+        pattern = re.compile(_regular(last) if _PATTERN.search(last) else re.escape(last))
+    except re.error as error:  # [z-a]
+        raise InvalidPathError(f"{path}: {last} is not a pattern ({error})") from None
     return [entry for entry in entries if pattern.fullmatch(entry.path.partition("/")[0])]
 
 
 def _regular(pattern: str) -> str:
-    """Return the regular expression for a pattern of a file name."""
-    text = re.escape(pattern)
-    for sign, means in ((r"\*", "[^/]*"), (r"\?", "[^/]"), (r"\[", "["), (r"\]", "]")):
-        text = text.replace(sign, means)
-    return text
+    """Return the regular expression for a pattern of a file name, as Hadoop's ``GlobPattern`` reads it, without ``{a,b}``."""
+    return _PART.sub(_part_of_regular, pattern)
+
+
+def _part_of_regular(part: re.Match[str]) -> str:
+    if part["members"] is not None:
+        members = re.sub(r"[\\\[&~|^]", r"\\\g<0>", part["members"])  # not the range sign
+        return f"[{'^/' if part['negated'] else ''}{members}]"
+    return {"*": "[^/]*", "?": "[^/]"}.get(part[0], re.escape(part[0]))
 
 
 def _is_hidden(path: str) -> bool:
