@@ -10,6 +10,7 @@ import pytest
 from hiveacid.config.setting_definitions import LAYOUT_LEVEL
 from hiveacid.errors import (
     CatalogError,
+    ConfigError,
     ParseError,
     StatementError,
     UnsupportedFeatureError,
@@ -170,6 +171,8 @@ def test_external_as_a_property_keeps_the_files(acid: AcidSession, tmp_path: Pat
         acid.sql("ALTER TABLE e SET TBLPROPERTIES ('EXTERNAL'='TRUE')")
         acid.sql(f"INSERT INTO e VALUES ({number})")
         assert acid.table("e").definition.external
+        with pytest.raises(ConfigError, match="EXTERNAL is 'yes'"):
+            acid.sql("ALTER TABLE e SET TBLPROPERTIES ('EXTERNAL'='yes')")
         assert "CREATE EXTERNAL TABLE" in acid.sql("SHOW CREATE TABLE e").first()[0]
         acid.sql("DROP TABLE e")
         assert any((tmp_path / str(number)).iterdir())

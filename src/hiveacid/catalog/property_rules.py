@@ -36,10 +36,16 @@ def check_properties(table: TableDefinition, changes: Mapping[str, str]) -> None
 
 
 def split_external(properties: Mapping[str, str]) -> tuple[dict[str, str], bool | None]:
-    """Return the properties without ``EXTERNAL``, and its value: Hive's way to say whether DROP keeps the files."""
-    values = [text.strip().lower() == "true" for key, text in properties.items() if key.lower() == "external"]
+    """Return the properties without ``EXTERNAL``, and its value: Hive's way to say whether DROP keeps the files.
+
+    Raises ConfigError for a value that is neither true nor false. Hive takes it for false.
+    """
+    values = [text.strip().lower() for key, text in properties.items() if key.lower() == "external"]
+    for value in values:
+        if value not in ("true", "false"):
+            raise ConfigError(f"EXTERNAL is {value!r}: write 'TRUE' (DROP TABLE keeps the files) or 'FALSE'")
     others = {key: text for key, text in properties.items() if key.lower() != "external"}
-    return others, values[-1] if values else None
+    return others, values[-1] == "true" if values else None
 
 
 def refuse_reserved(name: TableName, properties: Iterable[str]) -> None:
