@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+import hiveacid
 from hiveacid.config.setting_definitions import LAYOUT_LEVEL
 from hiveacid.errors import (
     CatalogError,
@@ -199,6 +202,33 @@ def test_show_create_table_can_be_run(acid: AcidSession) -> None:
     acid.sql("DROP TABLE t")
     acid.sql(text)
     assert ids(acid) == []
+
+
+def test_rows_of_a_dropped_partition_do_not_come_back(acid: AcidSession) -> None:
+    """DROP PARTITION changes the catalog first; here its deletion of the files has failed."""
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    directory = Path(acid.context.warehouse, "t", "p=1")
+    shutil.copytree(directory, directory.parent.parent / "copy")
+    acid.sql("ALTER TABLE t DROP PARTITION (p=1)")
+    (directory.parent.parent / "copy").rename(directory)
+    rows = pa.table({"id": pa.array([3], pa.int32()), "p": pa.array([1], pa.int32())})
+    for change in (
+        lambda: acid.sql("INSERT INTO t VALUES (3, 1)"),
+        lambda: acid.sql(
+            "MERGE INTO t USING (SELECT 3 AS id, 1 AS p) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.p)"
+        ),
+        lambda: acid.sql("ALTER TABLE t ADD PARTITION (p=1)"),
+        lambda: hiveacid.open(acid.context.warehouse).table("t").append(rows),
+    ):
+        with pytest.raises(CatalogError, match=r"p=1 holds rows already \(delta_"):
+            change()
+    assert ids(acid) == [2]
+    acid.sql("INSERT OVERWRITE t VALUES (3, 1)")
+    assert ids(acid) == [2, 3]
+    (directory.parent / "p=4" / "delta_0000099_0000099_0000").mkdir(parents=True)  # a writer's that has not committed
+    acid.sql("INSERT INTO t VALUES (4, 4)")
+    assert ids(acid) == [2, 3, 4]
 
 
 def test_a_renamed_table_keeps_its_directory_to_itself(acid: AcidSession) -> None:

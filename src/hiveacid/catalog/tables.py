@@ -39,6 +39,7 @@ from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.ports.transactions import Operation, Start
+from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.paths import absolute
 from hiveacid.table.cleaning.clean_location import record_history_start
@@ -57,6 +58,7 @@ from hiveacid.table.partitions import (
     partitions_of,
     static_values,
 )
+from hiveacid.table.write.conflict_checks import require_no_leftovers
 from hiveacid.table.write.insert import InsertOptions, empty_partitions, write_rows
 from hiveacid.transactions.transaction import Transaction
 
@@ -271,6 +273,8 @@ def add_partitions(
 ) -> None:
     """Add empty partitions, each at its location or below the table."""
     table = context.require(name)
+    transactional = table.kind is not TableKind.PLAIN
+    committed = current_write_ids_of(context.store, name) if transactional else None
     existing = partitions_of(context, table) or ()
     existing_values = {p.values for p in existing}
     places = {p.location for p in existing}
@@ -286,6 +290,8 @@ def add_partitions(
         directory = absolute(location or f"{table.location}/{partition_name(table, values)}")
         if location is not None:
             _check_partition_location(context, table, values, directory)
+        if committed is not None:
+            require_no_leftovers(context.fs, directory, committed)
         if any(overlap(directory, place) for place in places) if location else directory in places:
             raise errors.CatalogError(
                 f"another partition of {name} has the location {directory}, or a part of it"

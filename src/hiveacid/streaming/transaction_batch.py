@@ -30,7 +30,7 @@ from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.streaming.growing_file import GrowingFile
 from hiveacid.streaming.split_by_partition_and_bucket import Values, split_by_bucket
 from hiveacid.streaming.stream_target import StreamTarget
-from hiveacid.table.write.conflict_checks import is_overwritten
+from hiveacid.table.write.conflict_checks import is_overwritten, require_no_leftovers
 from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.transactions.transaction import Transaction, Transactions
 
@@ -188,6 +188,9 @@ class TransactionBatch:
                     f"{self.target.table.name}: another transaction overwrote {self.target.partition_name(values) or location} "
                     "since this batch was opened, and rows written now would be lost; write them again"
                 )
+            if values not in (self._partition_locations or {}) and values and not self.overwrite:
+                committed = self.txn.committed_write_ids(self.target.table.name)
+                require_no_leftovers(self.context.fs, location, committed, self.write_id)
         before = self._bytes_written()
         flushed = dict.fromkeys(self._written_locations, 0)
         for (values, _), file in self._files.items():

@@ -91,6 +91,24 @@ def file_kind(storage: StorageFormat) -> FileKind | None:
     return kinds.get((storage.serde, storage.input_format))
 
 
+def differs_in_layout(one: StorageFormat, other: StorageFormat) -> bool:
+    """Tell whether files of one format cannot be read as those of the other.
+
+    SerDe properties count for text only, where they are the delimiters; ``path`` is an addition of Spark's.
+    """
+    if (one.serde, one.input_format) != (other.serde, other.input_format):
+        return True
+    return file_kind(one) is FileKind.TEXTFILE and _effective(one) != _effective(other)
+
+
+def _effective(storage: StorageFormat) -> dict[str, str]:
+    """Return the SerDe properties that matter. Hive 4 leaves others out of a table, but not of older partitions."""
+    properties = {key.lower(): value for key, value in storage.serde_properties if key.lower() != "path"}
+    if FIELD_DELIMITER in properties or properties.get(SERIALIZATION_FORMAT) == "1":
+        properties.pop(SERIALIZATION_FORMAT, None)
+    return properties
+
+
 def supported_file_kind(table: TableDefinition) -> FileKind:
     """Return the kind of a table's files. Raises UnsupportedFeatureError for kinds that hiveacid does not support."""
     kind = file_kind(table.storage)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hiveacid.core.format.names import BaseName, DeltaName, is_hidden, parse_directory
+from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName, WriteId
-from hiveacid.errors import MissingDirectoryError, WriteConflictError
+from hiveacid.errors import CatalogError, MissingDirectoryError, WriteConflictError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.write_ids import current_write_ids_of
@@ -91,6 +92,33 @@ def require_no_silent_conflict(
             )
             txn.abort(reason[:200])
             raise WriteConflictError(reason)
+
+
+def require_no_leftovers(
+    fs: FileSystem, location: str, committed: ValidWriteIdList, own: WriteId | None = None
+) -> None:
+    """Refuse the directory of a new partition if it holds rows that readers of the new partition would see.
+
+    DROP PARTITION removes a partition from the catalog before its files. If it fails to delete these, they stay. Files
+    without a transaction would be read as well. ``committed``: the table's write ids, read before its partitions.
+    Directories of other write ids are those of concurrent or failed writers. ``own``: the id of the writer, whose
+    directory may contain ids that are committed in other partitions. Raises CatalogError.
+    """
+    try:
+        entries = fs.list_directory(location)
+    except MissingDirectoryError:
+        return
+    for entry in entries:
+        if is_hidden(entry.path):
+            continue
+        name = parse_directory(entry.path) if entry.is_dir else None
+        if name is not None and own is not None and name.span[0] <= own <= name.span[1]:
+            continue
+        if name is None or committed.visible_share(*name.span) is not RangeShare.NONE:
+            raise CatalogError(
+                f"{location} holds rows already ({entry.path}), perhaps those of a partition that was dropped and whose "
+                "files could not be deleted: a new partition would show them. Remove that directory first"
+            )
 
 
 def is_overwritten(

@@ -20,7 +20,7 @@ from hiveacid.spark.write.sort_and_stage import StagedKind
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
-from hiveacid.table.write.conflict_checks import require_not_overtaken
+from hiveacid.table.write.conflict_checks import require_no_leftovers, require_not_overtaken
 from hiveacid.transactions.transaction import Transaction
 
 
@@ -94,7 +94,11 @@ class OutputDirectories:
         return directory
 
     def require_not_overtaken(self) -> None:
-        """Check all locations that were used (:func:`require_not_overtaken`)."""
+        """Check all locations that were used (`require_not_overtaken`; `require_no_leftovers` for new partitions)."""
+        for values, location in self.used_locations.items():
+            if values and values not in self.known_partitions and not self.overwrite:
+                committed = self.txn.committed_write_ids(self.table.name)
+                require_no_leftovers(self.context.fs, location, committed, self.write_id)
         used = list(self.used_locations.values()) if self.table.partition_columns else [self.table.location]
         require_not_overtaken(self.context, self.table, self.txn, self.write_id, used)
 

@@ -72,12 +72,7 @@ def table_of(raw: Any) -> TableDefinition:
     return TableDefinition(
         name=TableName(raw.dbName, raw.tableName),
         columns=tuple(_column(column) for column in storage.cols or ()),
-        storage=StorageFormat(
-            storage.serdeInfo.serializationLib or "",
-            storage.inputFormat or "",
-            storage.outputFormat or "",
-            tuple(sorted((storage.serdeInfo.parameters or {}).items())),
-        ),
+        storage=storage_of(storage),
         location=local(storage.location),
         partition_columns=tuple(_column(column) for column in raw.partitionKeys or ()),
         bucketing=_bucketing(storage),
@@ -86,6 +81,16 @@ def table_of(raw: Any) -> TableDefinition:
         comment=parameters.get("comment"),
         owner=raw.owner or "",
         created_at=raw.createTime or 0,
+    )
+
+
+def storage_of(raw: Any) -> StorageFormat:
+    """Return the format of a ``StorageDescriptor``."""
+    return StorageFormat(
+        raw.serdeInfo.serializationLib or "",
+        raw.inputFormat or "",
+        raw.outputFormat or "",
+        tuple(sorted((raw.serdeInfo.parameters or {}).items())),
     )
 
 

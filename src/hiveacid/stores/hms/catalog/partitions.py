@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hiveacid.core.model import Partition, TableName
 from hiveacid.core.schema.location_overlap import is_same_location
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.errors import AlreadyExistsError, WriteConflictError
+from hiveacid.core.schema.storage_formats import differs_in_layout
+from hiveacid.errors import AlreadyExistsError, UnsupportedFeatureError, WriteConflictError
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.refusal_errors import misplaced_partition
@@ -23,6 +24,23 @@ Values = tuple[str | None, ...]
 def fetch_partitions(client: MetastoreClient, name: TableName) -> list[Any]:
     """Return all partitions as the metastore has them."""
     return list(client.call("get_partitions", name.database, name.name, _ALL) or ())
+
+
+def require_format_of_table(table: Any, raws: Iterable[Any]) -> None:
+    """Raise UnsupportedFeatureError for a partition whose files are not laid out as the table (``Table``) says.
+
+    Hive keeps a format with each partition: SET FILEFORMAT or SET SERDEPROPERTIES of the table leaves theirs as it was.
+    """
+    expected = definitions.storage_of(table.sd)
+    columns = [column.name for column in table.partitionKeys or ()]
+    for raw in raws:
+        if differs_in_layout(definitions.storage_of(raw.sd), expected):
+            shown = format_partition(columns, definitions.partition_of(raw).values)
+            raise UnsupportedFeatureError(
+                f"partition {shown} of {table.dbName}.{table.tableName} has another file format or SerDe properties than "
+                "the table, and partitions are read only with those of the table. In Hive, set the partition's "
+                "(ALTER TABLE ... PARTITION (...) SET FILEFORMAT or SET SERDEPROPERTIES) or copy its rows to a new table"
+            )
 
 
 def fetch_partitions_by_name(client: MetastoreClient, name: TableName, names: Sequence[str]) -> Iterator[Any]:

@@ -32,6 +32,7 @@ from hiveacid.stores.hms.catalog.partitions import (
     add_missing_partitions,
     fetch_partitions,
     fetch_partitions_by_name,
+    require_format_of_table,
     require_in_place,
 )
 from hiveacid.stores.hms.catalog.row_counts import (
@@ -306,10 +307,15 @@ class MetastoreCatalog:
             )
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
-        """Return all partitions, sorted by values."""
+        """Return all partitions, sorted by values.
+
+        Raises UnsupportedFeatureError for a partition with another file format than its table.
+        """
         plain_table(name)
-        self._require_raw(name)
-        partitions = map(definitions.partition_of, fetch_partitions(self.client, name))
+        table = self._require_raw(name)
+        raws = fetch_partitions(self.client, name)
+        require_format_of_table(table, raws)
+        partitions = map(definitions.partition_of, raws)
         return tuple(
             sorted(partitions, key=lambda one: [(value is None, value or "") for value in one.values])
         )

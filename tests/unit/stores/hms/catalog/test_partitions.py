@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hiveacid.core.model import Partition, TxnId
-from hiveacid.errors import WriteConflictError
+from hiveacid.core.schema.storage_formats import ORC, TEXTFILE
+from hiveacid.errors import UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
@@ -26,7 +28,11 @@ _NEW = [Partition((f"{day}", "a/b"), f"/wh/orders/{day}") for day in range(_COUN
 class Metastore:
     """Has partitions by Hive's names; ``meanwhile``: what another client adds just before our first own."""
 
-    def __init__(self, there: dict[str, str], meanwhile: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, there: dict[str, str], meanwhile: dict[str, str] | None = None, of_table: Any = None
+    ) -> None:
+        self.of_table = of_table or definitions.raw_table(sample())
+        self.of_partitions: dict[str, Any] = {}  # what their storage has instead of the table's
         self.there, self.meanwhile = there, meanwhile or {}
         self.asked: list[list[str]] = []
         self.added: list[int] = []
@@ -34,7 +40,7 @@ class Metastore:
 
     def __call__(self, name: str, arguments: Any) -> Any:
         if name == "get_table_req":
-            return {"success": protocol.GetTableResult(table=definitions.raw_table(sample()))}
+            return {"success": protocol.GetTableResult(table=self.of_table)}
         if name == "get_partitions_by_names":
             self.asked.append(arguments.names)
             return {"success": [self._raw(one) for one in arguments.names if one in self.there]}
@@ -67,7 +73,13 @@ class Metastore:
     def _raw(self, name: str) -> Any:
         day = name.removeprefix("dt=").partition("/")[0]
         one = Partition((day, "a/b"), self.there[name])
-        return definitions.raw_partition(definitions.raw_table(sample()), one, 0)
+        raw = definitions.raw_partition(self.of_table, one, 0)
+        vars(raw.sd).update(self.of_partitions)
+        return raw
+
+
+def _text(properties: dict[str, str]) -> Any:
+    return protocol.SerDeInfo(serializationLib=TEXTFILE.serde, parameters=properties)
 
 
 def _store(server: Server) -> MetastoreStore:
@@ -113,3 +125,29 @@ def test_rows_are_not_committed_to_a_place_that_nobody_reads(
     else:
         _store(server).commit_txn(TxnId(3), changes)
     assert ("commit_txn" in server.calls) is (place != "file:/elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"inputFormat": ORC.input_format}, True),
+        ({"serdeInfo": protocol.SerDeInfo(serializationLib=ORC.serde)}, True),
+        ({"serdeInfo": _text({"field.delim": ";"})}, True),
+        ({"serdeInfo": _text({})}, True),
+        ({"serdeInfo": _text({"FIELD.delim": ",", "path": "/x", "serialization.format": ","})}, False),
+    ],
+)
+def test_partitions_of_another_format(
+    start: Callable[[Answer], Server], change: dict[str, Any], refused: bool
+) -> None:
+    """SET SERDEPROPERTIES in Hive leaves partitions as they were: their rows must not be cut by the table's delimiter."""
+    text = replace(sample(), storage=replace(TEXTFILE, serde_properties=(("field.delim", ","),)))
+    metastore = Metastore({"dt=7/city=a%2Fb": "file:/wh/orders/7/"}, of_table=definitions.raw_table(text))
+    metastore.of_partitions = change
+    store = _store(start(metastore))
+    if refused:
+        with pytest.raises(UnsupportedFeatureError, match=r"partition dt=7/city=a%2Fb .*has another file format"):
+            store.list_partitions(ORDERS)
+    else:
+        assert [partition.values for partition in store.list_partitions(ORDERS)] == [("7", "a/b")]
+    store.close()
