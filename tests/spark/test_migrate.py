@@ -122,12 +122,12 @@ def test_what_was_interrupted_is_brought_to_its_end(spark: SparkSession, tmp_pat
     """Marked in both stores nobody uses it; the same command again ends it, at whichever point it stopped."""
     here, there = str(tmp_path / "here"), str(tmp_path / "there")
     url = f"sqlite:///{there}/.hiveacid/store.db"
-    begun = {MIGRATION.name: f"the store of {here}"}
+    begun = {MIGRATION.name: f"from the store of {here}"}
     with hiveacid.connect(spark, warehouse=here) as acid, hiveacid.connect(spark, warehouse=there) as other:
         before = _filled(acid)
         acid.context.read_leases.close()
         table = acid.table("shop.orders").definition
-        acid.context.catalog.alter_table(NAME, table.with_properties({MIGRATION.name: url}))
+        acid.context.catalog.alter_table(NAME, table.with_properties({MIGRATION.name: f"to {url}"}))
         other.sql("CREATE DATABASE shop")
         other.context.catalog.create_table(table.with_properties(begun))
         for one in (acid, other):

@@ -102,15 +102,17 @@ class Migration:
 
         Raises TransactionStateError while transactions are open, LockTimeoutError if the table is in use,
         AlreadyExistsError, NoSuchTableError, and UnsupportedFeatureError for a table that the target cannot hold. In
-        all these cases nothing has changed. Raises CatalogError if the target's table was written to after an
-        interrupted move.
+        all these cases nothing has changed. Raises CatalogError if another migration of the table was interrupted, or if
+        the target's table was written to after an interrupted move.
         """
         old, new = self.source.store.get_table(name), self.target.store.get_table(name)
         if old is None:
             self._finish_interrupted_move(name, new, dry_run=dry_run)
             return None
+        self._require_in_no_other_migration(old)
         if new is not None:
             self._require_created_by_migration(new)
+            self._require_same_table(old, new)
         with ExitStack() as stack:
             own = stack.enter_context(self._locked(self.source, name))
             stack.enter_context(self._locked(self.target, name))
@@ -157,14 +159,38 @@ class Migration:
         if not dry_run:
             self.target.store.alter_table(name, new.without_properties(MIGRATION.name))
 
+    @property
+    def _mark_in_source(self) -> str:
+        return f"to {self.target.name}"
+
+    @property
+    def _mark_in_target(self) -> str:
+        return f"from {self.source.name}"
+
+    def _require_in_no_other_migration(self, old: TableDefinition) -> None:
+        """Refuse a table whose migration to another store, or from one, was interrupted: two stores would own it."""
+        mark = MIGRATION.of(old)
+        if mark not in (None, self._mark_in_source):
+            raise errors.CatalogError(
+                f"{old.name} in {self.source.name} is part of an interrupted migration {mark}: complete that one first"
+            )
+
+    def _require_same_table(self, old: TableDefinition, new: TableDefinition) -> None:
+        """Refuse a table that was created in the source after an earlier one of its name was moved."""
+        if MIGRATION.of(old) is None and old.location != new.location and not is_stand_in(new):
+            raise errors.AlreadyExistsError(
+                f"{self.target.name} has a table {new.name} at {new.location}, whose migration was interrupted just before "
+                f"its end; {self.source.name} has another table of that name: rename that one, and migrate {new.name} again"
+            )
+
     def _require_created_by_migration(self, there: TableDefinition) -> None:
         """Refuse a table of the target that was not created by an earlier call of this migration."""
         mark = MIGRATION.of(there)
-        if mark == self.source.name:
+        if mark == self._mark_in_target:
             return
         message = f"{self.target.name} has a table {there.name} already"
         if mark is not None:
-            message += f", which is part of a migration from or to {mark}: complete that migration first"
+            message += f", which is part of a migration {mark}: complete that migration first"
         raise errors.AlreadyExistsError(message)
 
     @contextmanager
@@ -288,17 +314,17 @@ class Migration:
         if begun:  # an earlier call was interrupted; its table in the target cannot have been used
             self._require_unused(state)
             self._drop_created_table(name)
-        source.alter_table(name, state.table.with_properties({MIGRATION.name: self.target.name}))
+        source.alter_table(name, state.table.with_properties({MIGRATION.name: self._mark_in_source}))
         try:
             self._make_database(name.database)
             definition = self._translated(state)
-            target.restart_write_ids(definition, (MIGRATION.name, self.source.name))
+            target.restart_write_ids(definition, (MIGRATION.name, self._mark_in_target))
             target.create_table(definition)
             self._add_partitions_and_write_ids(state)
         except BaseException:
             with suppress(errors.HiveAcidError):
                 self._drop_created_table(name)
-            source.alter_table(name, state.table)
+            source.alter_table(name, state.table.without_properties(MIGRATION.name))
             raise
         source.drop_table(name)
         target.alter_table(name, definition.without_properties(MIGRATION.name))
@@ -309,7 +335,7 @@ class Migration:
         Hive's CREATE TABLE ignores hiveacid's locks, so there may be another table of that name.
         """
         definition = self.target.store.get_table(name)
-        if definition is not None and MIGRATION.of(definition) == self.source.name:
+        if definition is not None and MIGRATION.of(definition) == self._mark_in_target:
             self.target.store.drop_table(name)
 
     def _require_unused(self, state: MigratedTable) -> None:
@@ -331,7 +357,7 @@ class Migration:
 
     def _translated(self, state: MigratedTable) -> TableDefinition:
         """Return the definition for the target, with the migration's mark."""
-        changed = {MIGRATION.name: self.source.name}
+        changed = {MIGRATION.name: self._mark_in_target}
         if self.source.is_hive3 and LAYOUT_LEVEL.of(state.table) is None:
             changed[LAYOUT_LEVEL.name] = LayoutLevel.HIVE3.value  # so that it can go back there
         if not self.source.store.maintained_by_hiveacid() and state.history_from:

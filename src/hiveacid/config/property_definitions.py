@@ -287,7 +287,7 @@ MIGRATION = TableProperty(
     "hiveacid.migration",
     "text",
     "absent",
-    "The other store of a table that `hiveacid migrate` is moving. The table cannot be used until the move has ended.",
+    "`to` or `from` and the other store of a table that `hiveacid migrate` is moving. The table cannot be used until the move has ended.",
     "hiveacid",
 )
 LAST_DDL_TIME = TableProperty(

@@ -127,7 +127,7 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
         moving = property_definitions.MIGRATION.of(table)
         if moving is not None:
             raise errors.CatalogError(
-                f"table {name} is on its way to or from {moving}: run hiveacid migrate again, which brings it to its end"
+                f"table {name} is on its way {moving}: run the same hiveacid migrate again, which brings it to its end"
             )
         return table
     if catalog.get_database(name.database) is None:

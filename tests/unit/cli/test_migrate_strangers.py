@@ -11,7 +11,7 @@ import pytest
 from hiveacid.catalog.migrate import Migration, MigrationStore
 from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
-from hiveacid.errors import AlreadyExistsError
+from hiveacid.errors import AlreadyExistsError, CatalogError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
@@ -65,8 +65,8 @@ def test_a_table_that_comes_from_elsewhere_is_left_to_who_moves_it(
     stores: tuple[SqlStore, SqlStore], tmp_path: Path
 ) -> None:
     old, new = stores
-    new.create_table(table(f"{tmp_path}/other", **{MIGRATION.name: "a third store"}))
-    with pytest.raises(AlreadyExistsError, match="part of a migration from or to a third store"):
+    new.create_table(table(f"{tmp_path}/other", **{MIGRATION.name: "from a third store"}))
+    with pytest.raises(AlreadyExistsError, match="part of a migration from a third store"):
         migration(old, new).move(NAME)
     found = new.get_table(NAME)
     assert found is not None
@@ -75,9 +75,29 @@ def test_a_table_that_comes_from_elsewhere_is_left_to_who_moves_it(
 
 def test_what_was_begun_is_made_anew(stores: tuple[SqlStore, SqlStore], tmp_path: Path) -> None:
     old, new = stores
-    new.create_table(table(f"{tmp_path}/half", **{MIGRATION.name: "old"}))
+    new.create_table(table(f"{tmp_path}/half", **{MIGRATION.name: "from old"}))
+    before = old.get_table(NAME)
+    assert before is not None
+    with pytest.raises(AlreadyExistsError, match="another table of that name"):
+        migration(old, new).move(NAME)  # as if the table had been moved, and a new one created
+    old.alter_table(NAME, before.with_properties({MIGRATION.name: "to new"}))
     assert migration(old, new).move(NAME) is not None
     found = new.get_table(NAME)
     assert found is not None
     assert (found.location, MIGRATION.of(found)) == (f"{tmp_path}/wh/t", None)
     assert old.get_table(NAME) is None
+
+
+@pytest.mark.parametrize("mark", ["to a third store", "from new", "new"])
+def test_a_table_has_one_migration_at_a_time(
+    stores: tuple[SqlStore, SqlStore], tmp_path: Path, mark: str
+) -> None:
+    """Moved elsewhere, or back, two stores would own it, or the complete definition would give way to half of one."""
+    old, new = stores
+    before = old.get_table(NAME)
+    assert before is not None
+    old.alter_table(NAME, before.with_properties({MIGRATION.name: mark}))
+    new.create_table(table(f"{tmp_path}/wh/t", **{MIGRATION.name: "to old"}))
+    with pytest.raises(CatalogError, match=f"interrupted migration {mark}: complete"):
+        migration(old, new).move(NAME)
+    assert MIGRATION.of(cast("Any", new.get_table(NAME))) == "to old"
