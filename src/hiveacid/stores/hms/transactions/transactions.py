@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -14,6 +15,7 @@ from hiveacid.errors import (
     HiveAcidError,
     NoSuchTransactionError,
     StoreError,
+    StoreUnavailableError,
     TransactionAbortedError,
     TransactionStateError,
 )
@@ -27,6 +29,8 @@ from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.refusal_errors import not_open
+
+logger = logging.getLogger(__name__)
 
 # TxnType. READ_ONLY (2) is not used: ``get_open_txns`` leaves those out, so a reader could not ask for its own state.
 _TYPES = {TxnKind.COMPACTION: 3}
@@ -267,6 +271,27 @@ def commit_txn(client: MetastoreClient, txn_id: TxnId, *, wrote: bool) -> None:
             raise NoSuchTransactionError(
                 f"transaction {txn_id} is not known: it was never opened, or ended long ago"
             ) from error
+    except StoreUnavailableError:
+        raise  # nothing was sent
+    except StoreError as refused:
+        _require_committed_although(refused, client, txn_id)
+
+
+def _require_committed_although(refused: StoreError, client: MetastoreClient, txn_id: TxnId) -> None:
+    """Raise ``refused`` unless the transaction has committed.
+
+    An internal error of a metastore may come after its commit: from a listener, or from its database.
+    """
+    try:
+        state = _state(txn_list(client.call("get_open_txns")), txn_id)
+    except StoreError as error:
+        raise CommitStateUnknownError(
+            f"the metastore answered to commit_txn with an error ({refused}), and not when asked what became of "
+            f"transaction {txn_id}; it may be committed: look before you try again"
+        ) from error
+    if state != TransactionState.COMMITTED:
+        raise refused
+    logger.warning("transaction %d is committed, although the metastore answered: %s", txn_id, refused)
 
 
 def abort_txns(client: MetastoreClient, txn_ids: Sequence[TxnId]) -> tuple[TxnId, ...]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from thrift.Thrift import TApplicationException
 
 from hiveacid.core.model import Partition, TxnId
-from hiveacid.errors import StoreUnavailableError
+from hiveacid.errors import CommitStateUnknownError, StoreError, StoreUnavailableError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Operation, Written
 from hiveacid.stores.hms.catalog import definitions
@@ -127,3 +129,27 @@ def test_a_table_goes_again_where_a_later_step_has_no_answer(start: Callable[[An
     with pytest.raises(StoreUnavailableError):
         committed(start, metastore, both)
     assert sorted(metastore.tables) == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("open_txns", "expected"), [((), None), ((3,), StoreError), (None, CommitStateUnknownError)]
+)
+def test_an_internal_error_may_come_after_the_commit(
+    start: Callable[[Answer], Server], open_txns: tuple[int, ...] | None, expected: type[Exception] | None
+) -> None:
+    """A listener of the metastore fails: whether rows are committed, only the transaction's state tells."""
+    failure = TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error processing commit_txn")
+
+    def answer(name: str, _: Any) -> Any:
+        if name == "commit_txn" or (name == "get_open_txns" and open_txns is None):
+            return failure
+        if name == "get_open_txns":
+            txns = protocol.GetOpenTxnsResponse(txn_high_water_mark=3, open_txns=list(open_txns or ()))
+            return {"success": txns}
+        return {"success": "4.0.1" if name == "getVersion" else ""} if name.startswith("get") else {}
+
+    store = MetastoreStore(f"thrift://127.0.0.1:{start(answer).port}?timeout=20")
+    with pytest.raises(expected) if expected else nullcontext() as raised:
+        store.commit_txn(TxnId(3))
+    assert raised is None or type(raised.value) is expected
+    store.close()
