@@ -16,6 +16,8 @@ from click.testing import CliRunner, Result
 
 import hiveacid
 from hiveacid.cli.main import main
+from hiveacid.core.compaction.queue_records import CompactionRequest
+from hiveacid.core.model import TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -220,6 +222,35 @@ def test_the_doctor_finds_this_machine_in_order(warehouse: str) -> None:
         "store",
     }
     assert lines(run("doctor", "-o", "json"))
+
+
+def test_the_doctor_looks_at_a_store_without_a_warehouse() -> None:
+    result = run("doctor", "--store", "thrift://127.0.0.1:1", "-o", "json")
+    assert result.exit_code == 1
+    checks = {line["check"]: line for line in map(json.loads, result.stdout.splitlines())}
+    assert not checks["store"]["ok"]
+    assert "warehouse" not in checks
+
+
+def test_one_turn_of_the_services_fails_with_a_compaction(spark: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "warehouse"
+    script = f"{TABLE}; INSERT INTO t VALUES (1, 'tea', 1); INSERT INTO t VALUES (2, 'tea', 1)"
+    assert run("sql", "-w", str(place), "-e", script).exit_code == 0
+    arguments = ("services", "-w", str(place), "--once", "--workers", "1")
+    assert run(*arguments).exit_code == 0
+    next(place.glob("t/p=1/delta_0000002*/bucket*")).write_bytes(b"no ORC file")
+    odd = place / "t" / "p=1" / "delta_0000003_0000003_0000\x1b[2J"
+    odd.mkdir()
+    with hiveacid.connect(spark, warehouse=str(place)) as acid:
+        request = CompactionRequest(TableName("default", "t"), "p=1", "major")
+        acid.context.store.enqueue_compaction(request, "test")
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert '"state": "failed"' in result.stdout
+    assert "\x1b" not in result.output
+    found = run("check", "t", "-w", str(place))
+    assert "\x1b" not in found.output
+    assert "\\x1b[2J" in found.output
 
 
 def test_the_doctor_says_what_is_wrong(tmp_path: Path) -> None:

@@ -226,7 +226,9 @@ def test_rows_of_a_dropped_partition_do_not_come_back(acid: AcidSession) -> None
     assert ids(acid) == [2]
     acid.sql("INSERT OVERWRITE t VALUES (3, 1)")
     assert ids(acid) == [2, 3]
-    (directory.parent / "p=4" / "delta_0000099_0000099_0000").mkdir(parents=True)  # a writer's that has not committed
+    (directory.parent / "p=4" / "delta_0000099_0000099_0000").mkdir(
+        parents=True
+    )  # a writer's that has not committed
     acid.sql("INSERT INTO t VALUES (4, 4)")
     assert ids(acid) == [2, 3, 4]
 
@@ -258,6 +260,19 @@ def test_partitions_named_by_others_in_their_own_way_are_read_but_not_changed(ac
         with pytest.raises(UnsupportedFeatureError, match="p=01"):
             acid.sql(statement)
     assert ids(acid) == [1, 2]
+
+
+def test_a_list_that_is_older_than_the_files_is_refused(acid: AcidSession, tmp_path: Path) -> None:
+    """A new write would get the id of a directory that is there."""
+    acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1)")
+    acid.sql("INSERT INTO t VALUES (2)")
+    shutil.copytree(Path(acid.context.warehouse, "t"), tmp_path / "copy")
+    text = f"CREATE TABLE u (id INT) {ACID}"
+    with pytest.raises(CatalogError, match="holds write id 2, above 1"):
+        acid.adopt(text, str(tmp_path / "copy"), "default.u:1:9223372036854775807::")
+    acid.adopt(text, str(tmp_path / "copy"), "default.u:2:9223372036854775807::")
+    assert ids(acid, "u") == [1, 2]
 
 
 def test_a_plain_table_is_not_written_inside_a_transaction(acid: AcidSession) -> None:

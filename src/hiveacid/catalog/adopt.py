@@ -45,7 +45,8 @@ def adopt(
     write id on disk is the high watermark, and no id is open or aborted. ``txns``: directories of compactions that it
     does not list as committed are ignored. None: every ``_v`` directory counts as committed.
 
-    Creates the database if it is missing. Raises MissingDirectoryError, AlreadyExistsError.
+    Creates the database if it is missing. Raises MissingDirectoryError, AlreadyExistsError, and CatalogError for a list
+    that is older than a directory: new writes would get the id of that directory.
     """
     if not context.store.maintained_by_hiveacid():
         raise errors.UnsupportedFeatureError(
@@ -70,6 +71,11 @@ def _adopt(
     partitions = partitions_on_disk(context, table)
     roots = [p.location for p in partitions] if table.partition_columns else [table.location]
     highest, history_from, visible = _ids_on_disk(context, roots, table.kind)
+    if write_ids is not None and table.kind is not TableKind.PLAIN and highest > write_ids.high_watermark:
+        raise errors.CatalogError(
+            f"{table.location} holds write id {highest}, above {write_ids.high_watermark}, the highest of the list: rows "
+            "were written after the list was made. Stop the writers and get it again"
+        )
     visibility = max(visible, default=0)
     invalid = sorted(txn_id for txn_id in visible if txns is not None and not txns.is_valid(TxnId(txn_id)))
     properties = dict(table.properties) | {

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import click
 
-from hiveacid.cli.options import output_option, store_option
+from hiveacid.cli.options import escape_controls_of_lines, output_option, store_option
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.store import WarehouseStore
 
@@ -49,13 +49,15 @@ def doctor(*, warehouse: str | None, store: str | None, output: str) -> None:
     """Look at Python, Java, PySpark, and the warehouse and its store; exit code 1 if something is wrong."""
     checks = [python(), java(), pyspark(), *worker_pythons()]
     if warehouse is not None:
-        checks += [*_check_warehouse(warehouse), transaction_store(warehouse, store)]
+        checks += _check_warehouse(warehouse)
+    if warehouse is not None or store is not None:
+        checks.append(transaction_store(warehouse or "", store))
     for check in (replace(check, advice="") if check.ok else check for check in checks):
         if output == "json":
             click.echo(json.dumps(asdict(check), ensure_ascii=False))
         else:
             mark = click.style("ok", fg="green") if check.ok else click.style("wrong", fg="red")
-            click.echo(f"{mark:<5} {check.check}: {check.found}")
+            click.echo(f"{mark:<5} {check.check}: {escape_controls_of_lines(check.found)}")
             if not check.ok:
                 click.echo(f"      {check.advice}")
     if not all(check.ok for check in checks):
@@ -176,7 +178,7 @@ def local_warehouse(warehouse: Path) -> Iterator[Check]:
 
 
 def transaction_store(warehouse: str, store: str | None) -> Check:
-    """Check whether the store, if it exists, can be opened and answers a query."""
+    """Check whether the store, if it exists, can be opened and answers a query; with ``store`` no warehouse is needed."""
     from hiveacid.config import Settings, setting_definitions  # noqa: PLC0415 - --help needs none of it
     from hiveacid.storage.paths import is_local  # noqa: PLC0415
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415

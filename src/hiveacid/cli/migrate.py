@@ -12,6 +12,7 @@ import click
 from hiveacid.cli.options import (
     ConnectionOptions,
     connection_options,
+    escape_controls,
     is_expected,
     print_error,
     without_password,
@@ -139,7 +140,7 @@ def _move_views(
                 has_moved = True
     for view, reason in obstacles.items():
         click.echo(
-            f"view {view} was not moved: {reason}. Run its SHOW CREATE TABLE statement in the new store",
+            f"view {escape_controls(str(view))} was not moved: {escape_controls(reason)}. Run its SHOW CREATE TABLE statement in the new store",
             err=True,
         )
     return moved

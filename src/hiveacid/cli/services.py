@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors
+from hiveacid.cli.options import (
+    ConnectionOptions,
+    connection_options,
+    escape_controls_of_lines,
+    exit_on_errors,
+)
 from hiveacid.config import setting_definitions
 
 if TYPE_CHECKING:
@@ -47,7 +52,11 @@ def _check_pool_name(context: click.Context, parameter: click.Parameter, value: 
 @click.option(
     "--pool", default="default", show_default=True, callback=_check_pool_name, help="The pool of the workers."
 )
-@click.option("--once", is_flag=True, help="Do one turn of each, print the results and end.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Do one turn of each, print the results and end; exit code 1 if a compaction or a cleaning failed.",
+)
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Answer /health, /metrics, /live and /ready on this port."
 )
@@ -147,7 +156,10 @@ def services(
             pool=pool,
         )
         if once:
-            _print_turn(service_set.step())
+            turn = service_set.step()
+            _print_turn(turn)
+            if turn.failed:
+                raise click.exceptions.Exit(1)
         else:
             _run(service_set, endpoint, grace)
 
@@ -239,13 +251,21 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+class TextFormatter(logging.Formatter):
+    """Formats a record as text; names in it, such as those of files, cannot control the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record, with its control characters escaped."""
+        return escape_controls_of_lines(super().format(record))
+
+
 def log_to(stream: TextIO, style: str, level: str) -> logging.Handler:
     """Send this package's log to a stream; ``style``: text or json, ``level``: debug, info, warning or error."""
     handler = logging.StreamHandler(stream)
     if style == "json":
         handler.setFormatter(JsonFormatter())
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+        handler.setFormatter(TextFormatter("%(asctime)s %(levelname)-7s %(message)s"))
     logger = logging.getLogger("hiveacid")
     logger.addHandler(handler)
     logger.setLevel(level.upper())

@@ -152,9 +152,9 @@ def _row(finding: Finding) -> dict[str, str | None]:
 
 def _print_finding(finding: Finding) -> None:
     mark = click.style(finding.severity.value, fg=_COLOURS[finding.severity.value])
-    click.echo(f"{mark} {finding.kind.code}: {finding.path}")
-    click.echo(f"    {finding.kind.meaning}: {finding.message}")
-    click.echo(f"    to do: {finding.advice}")
+    click.echo(f"{mark} {finding.kind.code}: {options.escape_controls(finding.path)}")
+    click.echo(options.escape_controls(f"    {finding.kind.meaning}: {finding.message}"))
+    click.echo(options.escape_controls(f"    to do: {finding.advice}"))
 
 
 def _summary(findings: Iterable[Finding]) -> str:

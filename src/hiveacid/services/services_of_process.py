@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from hiveacid.catalog.connection import WarehouseConnection
 from hiveacid.core.compaction.queue_records import DEFAULT_POOL
 from hiveacid.core.model import TxnId
+from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.services.cleaner import Cleaner, CleaningResult
 from hiveacid.services.housekeeper import Housekeeper
@@ -25,6 +26,12 @@ class Turn:
     findings: tuple[InitiatorFinding, ...] = ()
     compactions: tuple[CompactionReport, ...] = ()
     cleaned: CleaningResult = field(default_factory=CleaningResult)
+
+    @property
+    def failed(self) -> bool:
+        """Tell whether a compaction or a cleaning failed."""
+        failed = any(report.state == CompactionState.FAILED for report in self.compactions)
+        return failed or bool(self.cleaned.errors)
 
 
 class Services:

@@ -114,11 +114,16 @@ def require_no_leftovers(
         name = parse_directory(entry.path) if entry.is_dir else None
         if name is not None and own is not None and name.span[0] <= own <= name.span[1]:
             continue
-        if name is None or committed.visible_share(*name.span) is not RangeShare.NONE:
+        is_visible = name is None or committed.visible_share(*name.span) is not RangeShare.NONE
+        if is_visible and not (entry.is_dir and _is_empty(fs, f"{location}/{entry.path}")):
             raise CatalogError(
                 f"{location} holds rows already ({entry.path}), perhaps those of a partition that was dropped and whose "
                 "files could not be deleted: a new partition would show them. Remove that directory first"
             )
+
+
+def _is_empty(fs: FileSystem, directory: str) -> bool:
+    return all(entry.path.startswith(("_", ".")) for entry in fs.list_directory(directory))
 
 
 def is_overwritten(

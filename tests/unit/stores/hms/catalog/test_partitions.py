@@ -138,7 +138,7 @@ def test_rows_are_not_committed_to_a_place_that_nobody_reads(
     ],
 )
 def test_partitions_of_another_format(
-    start: Callable[[Answer], Server], change: dict[str, Any], refused: bool
+    start: Callable[[Answer], Server], change: dict[str, Any], *, refused: bool
 ) -> None:
     """SET SERDEPROPERTIES in Hive leaves partitions as they were: their rows must not be cut by the table's delimiter."""
     text = replace(sample(), storage=replace(TEXTFILE, serde_properties=(("field.delim", ","),)))
@@ -146,7 +146,9 @@ def test_partitions_of_another_format(
     metastore.of_partitions = change
     store = _store(start(metastore))
     if refused:
-        with pytest.raises(UnsupportedFeatureError, match=r"partition dt=7/city=a%2Fb .*has another file format"):
+        with pytest.raises(
+            UnsupportedFeatureError, match=r"partition dt=7/city=a%2Fb .*has another file format"
+        ):
             store.list_partitions(ORDERS)
     else:
         assert [partition.values for partition in store.list_partitions(ORDERS)] == [("7", "a/b")]

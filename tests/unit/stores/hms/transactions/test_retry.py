@@ -138,7 +138,9 @@ def test_an_internal_error_may_come_after_the_commit(
     start: Callable[[Answer], Server], open_txns: tuple[int, ...] | None, expected: type[Exception] | None
 ) -> None:
     """A listener of the metastore fails: whether rows are committed, only the transaction's state tells."""
-    failure = TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error processing commit_txn")
+    failure = TApplicationException(
+        TApplicationException.INTERNAL_ERROR, "Internal error processing commit_txn"
+    )
 
     def answer(name: str, _: Any) -> Any:
         if name == "commit_txn" or (name == "get_open_txns" and open_txns is None):
