@@ -280,3 +280,32 @@ def test_a_plain_table_is_not_written_inside_a_transaction(acid: AcidSession) ->
     with pytest.raises(UnsupportedFeatureError, match="rolled back"), acid.transaction() as txn:
         txn.sql("INSERT INTO t VALUES (1)")
     assert ids(acid) == []
+
+
+def test_a_table_that_a_temporary_view_hides_is_not_changed(acid: AcidSession) -> None:
+    """A query of the name reads the view: what was inserted would not be there, and what is there would be deleted."""
+    acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1)")
+    acid.sql("CREATE TEMPORARY VIEW t AS SELECT 7 AS id")
+    try:
+        for statement in (
+            "INSERT INTO T VALUES (2)",
+            "FROM (SELECT 2 AS id) s INSERT INTO t SELECT id",
+            "UPDATE t SET id = 3",
+            "DELETE FROM t",
+            "TRUNCATE TABLE t",
+            "DROP TABLE t",
+            "ALTER TABLE t ADD COLUMNS (b INT)",
+        ):
+            with pytest.raises(CatalogError, match="temporary view in this session: .*name it default.t"):
+                acid.sql(statement)
+        acid.sql("INSERT INTO default.t VALUES (2)")
+    finally:
+        acid.sql("DROP VIEW t")
+    assert ids(acid) == [1, 2]
+
+
+def test_create_table_as_select_if_not_exists_leaves_a_view_alone(acid: AcidSession) -> None:
+    acid.sql("CREATE VIEW v AS SELECT 7 AS id")
+    acid.sql(f"CREATE TABLE IF NOT EXISTS v {ACID} AS SELECT 8 AS id")
+    assert acid.sql("SELECT id FROM v").collect()[0][0] == 7

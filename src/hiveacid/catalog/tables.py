@@ -156,17 +156,18 @@ def create_table(context: Context, table: TableDefinition, *, if_not_exists: boo
     The lock waits for a CREATE TABLE AS SELECT of the same name. The second of the two then finds the table, and does
     not write into the directory of the first.
     """
-    if if_not_exists and _is_taken(context, table.name):
+    if if_not_exists and is_taken(context, table.name):
         return
     with exclusive_name(context, table.name):
-        if if_not_exists and _is_taken(context, table.name):
+        if if_not_exists and is_taken(context, table.name):
             return
         definition = prepare_table(context, table)
         context.fs.make_directory(definition.location)
         context.catalog.create_table(definition)
 
 
-def _is_taken(context: Context, name: TableName) -> bool:
+def is_taken(context: Context, name: TableName) -> bool:
+    """Tell whether a table or view has a name."""
     return context.catalog.get_table(name) is not None or context.catalog.get_view(name) is not None
 
 

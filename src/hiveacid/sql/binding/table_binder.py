@@ -14,7 +14,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName, ViewDefin
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.suggestions import did_you_mean
-from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
+from hiveacid.errors import CatalogError, NoSuchTableError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token
 from hiveacid.spark.parser.relations import (
     Relation,
@@ -238,6 +238,21 @@ def find_hiveacid_table(context: Context, ref: TableRef | None) -> TableName | N
     if table is None:
         return None
     return None if is_spark_table(context, table) else name
+
+
+def is_view_of_session(context: Context, ref: TableRef) -> bool:
+    """Tell whether a name that a statement writes to is a temporary view's.
+
+    Raises CatalogError if the view hides a hiveacid table: a query of that name would not read what was written.
+    """
+    if ref.database is not None or not temporary_views.is_temporary_view(context.facts, ref.name):
+        return False
+    hidden = ref.resolve(context.database)
+    if context.catalog.get_table(hidden) is not None:
+        raise CatalogError(
+            f"{ref.name} is a temporary view in this session: to write to the table, name it {hidden}"
+        )
+    return True
 
 
 def is_spark_table(context: Context, table: TableDefinition) -> bool:

@@ -109,7 +109,7 @@ def _create_as_select(execution: ExecutionContext, statement: CreateTable) -> Da
     """CREATE TABLE AS SELECT: writes the rows first; table and rows appear together with the commit."""
     context = execution.context
     name = statement.table.resolve(context.database)
-    if statement.if_not_exists and context.catalog.get_table(name) is not None:
+    if statement.if_not_exists and tables.is_taken(context, name):
         return write_result(context.facts, WriteReport())
     query = statement.query
     assert query is not None  # noqa: S101 - the caller asked

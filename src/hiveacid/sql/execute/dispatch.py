@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame
 
 from hiveacid.errors import TransactionStateError
+from hiveacid.sql.binding.table_binder import is_view_of_session
 from hiveacid.sql.execute import (
     admin,
     catalog_statements,
@@ -111,11 +112,25 @@ def _executor(execution: ExecutionContext, statement: values.Statement) -> Execu
         return _READING[kind]
     name = " ".join(_words(kind.__name__))
     execution.require_no_snapshot(name)
+    _refuse_hidden_tables(execution, statement)
     if kind in _CHANGING_ROWS:
         return _CHANGING_ROWS[kind]
     if execution.joined is not None:
         raise TransactionStateError(f"{name} cannot be part of a transaction: COMMIT or ROLLBACK first")
     return _ALONE[kind]
+
+
+def _refuse_hidden_tables(execution: ExecutionContext, statement: values.Statement) -> None:
+    """Raise CatalogError for a table that a temporary view hides from the session's queries.
+
+    Not on Spark Connect, where it would cost a query for each statement.
+    """
+    context = execution.context
+    statements = statement.legs if isinstance(statement, dml.MultiInsert) else (statement,)
+    for one in statements if context.facts.classic else ():
+        creates = isinstance(one, definitions.CreateTable | definitions.CreateTableLike)
+        if isinstance(one, values.TableStatement | dml.LoadData) and not creates:
+            is_view_of_session(context, one.table)
 
 
 def _words(name: str) -> list[str]:

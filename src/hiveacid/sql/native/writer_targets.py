@@ -14,9 +14,8 @@ from hiveacid import errors
 from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.model import Bucketing, Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import storage_format
-from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.statement_owner import makes_own_table
-from hiveacid.sql.binding.table_binder import find_hiveacid_table
+from hiveacid.sql.binding.table_binder import find_hiveacid_table, is_view_of_session
 from hiveacid.sql.binding.view_text import find_hiveacid_view, hive_columns_of
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.create import create_from
@@ -224,13 +223,8 @@ def find_target(connection: NativeConnection, parts: Sequence[str]) -> Target | 
     ref = table_ref(parts)
     if ref is None:
         return None
-    if ref.database is None and is_temporary_view(context.facts, ref.name):
-        hidden = ref.resolve(context.database)
-        if context.catalog.get_table(hidden) is None:
-            return None
-        raise errors.CatalogError(
-            f"{ref.name} is a temporary view in this session: to write to the table, name it {hidden}"
-        )
+    if is_view_of_session(context, ref):
+        return None
     view = find_hiveacid_view(context, ref)
     if view is not None:
         raise errors.CatalogError(f"{view.name} is a view: write to the tables that it reads")
