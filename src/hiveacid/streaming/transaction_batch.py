@@ -245,6 +245,8 @@ class TransactionBatch:
     def _location(self, values: Values) -> str:
         """Return the location of a partition; a new one lies below the table."""
         if self._partition_locations is None:
+            if self.target.table.partition_columns:  # first, for `require_no_leftovers`
+                self.txn.committed_write_ids(self.target.table.name)
             self._partition_locations = self.target.locations(self.context.catalog)
         return (
             self._partition_locations.get(values)

@@ -100,7 +100,8 @@ def require_no_leftovers(
     """Refuse the directory of a new partition if it holds rows that readers of the new partition would see.
 
     DROP PARTITION removes a partition from the catalog before its files. If it fails to delete these, they stay. Files
-    without a transaction would be read as well. ``committed``: the table's write ids, read before its partitions.
+    without a transaction would be read as well. ``committed``: the table's write ids, read before its partitions, so that
+    none of them belongs to a writer that created the partition since.
     Directories of other write ids are those of concurrent or failed writers. ``own``: the id of the writer, whose
     directory may contain ids that are committed in other partitions. Raises CatalogError.
     """
@@ -117,8 +118,8 @@ def require_no_leftovers(
         is_visible = name is None or committed.visible_share(*name.span) is not RangeShare.NONE
         if is_visible and not (entry.is_dir and _is_empty(fs, f"{location}/{entry.path}")):
             raise CatalogError(
-                f"{location} holds rows already ({entry.path}), perhaps those of a partition that was dropped and whose "
-                "files could not be deleted: a new partition would show them. Remove that directory first"
+                f"{location} holds rows already ({entry.path}), though the table has no such partition. Perhaps it was "
+                "dropped, and its files could not be deleted. A new partition would show them: move that directory away"
             )
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, format_original_file
-from hiveacid.core.model import Partition, TableDefinition, TxnId, WriteId
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import UnsupportedFeatureError
@@ -42,6 +42,8 @@ def known_partitions(
     A table adopted from another engine may have a partition with another name than hiveacid gives to its value. New rows
     of this value would go to a second partition. Such a partition therefore raises UnsupportedFeatureError.
     """
+    if table.partition_columns and table.kind is not TableKind.PLAIN:  # first, for `require_no_leftovers`
+        txn.committed_write_ids(table.name)
     partitions = {partition.values: partition for partition in partitions_of(context, table, txn) or ()}
     for values in partitions:
         for value, column in zip(values, table.partition_columns, strict=True):
