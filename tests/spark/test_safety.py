@@ -309,3 +309,31 @@ def test_create_table_as_select_if_not_exists_leaves_a_view_alone(acid: AcidSess
     acid.sql("CREATE VIEW v AS SELECT 7 AS id")
     acid.sql(f"CREATE TABLE IF NOT EXISTS v {ACID} AS SELECT 8 AS id")
     assert acid.sql("SELECT id FROM v").collect()[0][0] == 7
+
+
+AMBIGUOUS = (
+    "DELETE FROM prod.stock WHERE EXISTS (SELECT 1 FROM other.stock WHERE other.stock.id = prod.stock.id)",
+    "DELETE FROM prod.stock WHERE EXISTS (SELECT 1 FROM other.news AS stock WHERE stock.id = prod.stock.id)",
+    "DELETE FROM prod.stock WHERE EXISTS (SELECT 1 FROM other.news stock WHERE stock.id = prod.stock.id)",
+    "DELETE FROM prod.stock WHERE EXISTS (WITH a AS (SELECT 1), Stock AS (SELECT 2 AS id) "
+    "SELECT 1 FROM stock WHERE stock.id = prod.stock.id)",
+    "UPDATE prod.stock SET id = (SELECT max(id) FROM other.stock WHERE other.stock.id = prod.stock.id)",
+    "SELECT * FROM prod.stock WHERE NOT EXISTS (SELECT 1 FROM other.stock WHERE other.stock.id = prod.stock.id)",
+    "SELECT prod.stock.id FROM prod.stock JOIN other.stock ON prod.stock.id = other.stock.id",
+)
+
+
+@pytest.mark.parametrize("statement", AMBIGUOUS)
+def test_names_that_differ_in_the_database_only_are_not_mixed_up(acid: AcidSession, statement: str) -> None:
+    """Temporary views have no database: without it, a condition would compare a column with itself."""
+    for database, table in (("prod", "stock"), ("other", "stock"), ("other", "news")):
+        acid.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
+        acid.sql(f"CREATE TABLE {database}.{table} (id INT) {ACID}")
+    acid.sql("INSERT INTO prod.stock VALUES (1), (2)")
+    acid.sql("INSERT INTO other.stock VALUES (2)")
+    with pytest.raises(UnsupportedFeatureError, match=r"not the only table or alias stock .*line 1, column \d"):
+        acid.sql(statement)
+    acid.sql(
+        "DELETE FROM prod.stock WHERE EXISTS (SELECT prod.stock.id FROM other.stock o WHERE o.id = prod.stock.id)"
+    )
+    assert ids(acid, "prod.stock") == [1]

@@ -45,6 +45,7 @@ from hiveacid.transactions.transaction import Transaction
 # Prefixes that make a query of a piece of text.
 EXPRESSION, SOURCE, QUERY = "SELECT ", "SELECT * FROM ", ""
 _CATALOG, _IN_DATABASE = "spark_catalog", 2  # Spark's own catalog; how many parts a name in a database has
+_BEFORE_ALIAS = frozenset({"AS", ")", "WITH", "RECURSIVE"})
 _READING = frozenset({"FROM", "JOIN", "TABLE"})
 _FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"})
 
@@ -83,29 +84,33 @@ class Binder:
             if relation_source is None:
                 continue
             if isinstance(relation_source, ViewDefinition):
-                edits += self._view(piece, relation, relation_source)
+                edits += _edits(
+                    self.context, piece, relation, relations, self._view(piece, relation, relation_source)
+                )
                 continue
             if relation_source.metadata is not None:
-                edits += self._metadata_table(piece, relation, relation_source)
+                view = self._metadata_table(piece, relation, relation_source)
+                edits += _edits(self.context, piece, relation, relations, view)
                 continue
             needs_them = virtual_columns.needed_at(relation.start)
             if needs_them:
                 virtual_columns.refuse_unseen_use()
             as_of = resolve_as_of(self.context, piece, relation)
             source = TableSource(relation_source.table, None, needs_them, as_of, predicate, counted)
-            edits += _edits(piece, relation, self._name(source))
+            edits += _edits(self.context, piece, relation, relations, self._name(source))
         return EditedText(piece, tuple(edits))
 
-    def _metadata_table(self, piece: Slice, relation: Relation, source: TableSource) -> list[Edit]:
+    def _metadata_table(self, piece: Slice, relation: Relation, source: TableSource) -> str:
+        """Return the name of a view of the metadata."""
         if relation.travel is not None:
             line, column = piece.position(relation.travel.start)
             raise UnsupportedFeatureError(
                 f"{source.table}.{source.metadata} shows the present: it cannot be read AS OF (line {line}, column {column})"
             )
-        return _edits(piece, relation, self._name(source))
+        return self._name(source)
 
-    def _view(self, piece: Slice, relation: Relation, view: ViewDefinition) -> list[Edit]:
-        """Return the edits that replace the name of a catalog view by its rows at this statement's snapshot."""
+    def _view(self, piece: Slice, relation: Relation, view: ViewDefinition) -> str:
+        """Return the name of a temporary view of a catalog view's rows at this statement's snapshot."""
         line, column = piece.position(relation.start)
         where = f" (line {line}, column {column})"
         if relation.travel is not None:
@@ -127,7 +132,7 @@ class Binder:
                 self.within.pop()
                 self.context.database, self.context.in_view = before
             self.views[source] = self._create_view(frame)
-        return _edits(piece, relation, self.views[source])
+        return self.views[source]
 
     def _changes(self, piece: Slice, call: ChangeCall) -> str:
         """Return the name of a view of changes; each call has its own."""
@@ -291,21 +296,66 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
     return [shift_relation(relation, -len(before)) for relation in relations]
 
 
-def _edits(piece: Slice, relation: Relation, view: str) -> list[Edit]:
-    """Return the edits by which a text reads a relation from a view."""
+def _edits(
+    context: Context, piece: Slice, relation: Relation, others: Sequence[Relation], view: str
+) -> list[Edit]:
+    """Return the edits by which a text reads a relation from a view; ``others``: all relations of the text."""
     end = relation.end if relation.travel is None else relation.travel.end
     edits = [Edit(relation.start, end, view)]
     if relation.alias_at is not None:
         edits.append(Edit(relation.alias_at, relation.alias_at, f" AS {quote_name(relation.name)}"))
         if len(relation.parts) > 1:
-            edits += _qualifiers(piece.tokens, relation.parts)
+            edits += _removed_qualifiers(context, piece, relation.parts, others)
     return edits
 
 
-def unqualified(bound: EditedText, table: TableName) -> EditedText:
+def unqualified(context: Context, bound: EditedText, table: TableName) -> EditedText:
     """Remove the database from ``database.table.column`` in an expression on a table."""
-    tokens = bound.origin.tokens
-    return replace(bound, edits=(*bound.edits, *_qualifiers(tokens, (table.database, table.name))))
+    piece, parts = bound.origin, (table.database, table.name)
+    if not _qualifiers(piece.tokens, parts):
+        return bound
+    others = relations_of(context.facts, piece, EXPRESSION)
+    return replace(bound, edits=(*bound.edits, *_removed_qualifiers(context, piece, parts, others)))
+
+
+def _removed_qualifiers(
+    context: Context, piece: Slice, parts: Sequence[str], others: Sequence[Relation]
+) -> list[Edit]:
+    """Return the edits of `_qualifiers`; refuse them where ``table.column`` might then mean another table's column."""
+    edits = _qualifiers(piece.tokens, parts)
+    if edits and (_has_namesake(context, parts, others) or _is_alias(piece.tokens, parts[-1], others)):
+        line, column = piece.position(edits[0].start)
+        raise UnsupportedFeatureError(
+            f"{'.'.join(parts)} is not the only table or alias {parts[-1]} in this statement: give one of them an alias "
+            f"and use it for its columns (line {line}, column {column})"
+        )
+    return edits
+
+
+def _has_namesake(context: Context, parts: Sequence[str], others: Sequence[Relation]) -> bool:
+    """Tell whether another table with the same last name is read."""
+    own = table_ref(parts)
+    refs = [
+        table_ref(other.parts) for other in others if other.parts[-1] == parts[-1] and not other.has_alias
+    ]
+    return own is not None and any(
+        ref is None or ref.resolve(context.database) != own.resolve(context.database) for ref in refs
+    )
+
+
+def _is_alias(tokens: Sequence[Token], name: str, relations: Sequence[Relation]) -> bool:
+    """Tell whether a name is the alias of a table or query, or that of a CTE."""
+    ends = {relation.end if relation.travel is None else relation.travel.end for relation in relations}
+
+    def names_alias(index: int) -> bool:
+        before, after = tokens[index - 1], tokens[index + 1 : index + 2]
+        is_cte = before.keyword == "," and any(token.keyword == "AS" for token in after)
+        return is_cte or before.end in ends or before.keyword in _BEFORE_ALIAS
+
+    return any(
+        index and token.is_name and token.name.lower() == name and names_alias(index)
+        for index, token in enumerate(tokens)
+    )
 
 
 def _qualifiers(tokens: Sequence[Token], parts: Sequence[str]) -> list[Edit]:

@@ -98,7 +98,7 @@ class BoundExpressions:
             return DEFAULT
         bound = self._binder.bind(piece, EXPRESSION)
         if self._target is not None:
-            bound = unqualified(bound, self._target)
+            bound = unqualified(self._binder.context, bound, self._target)
         self.pieces.append(bound)
         return bound.text
 
