@@ -107,6 +107,35 @@ def _stored_members(values: Any, hive: HiveType) -> Any:
     return values
 
 
+def is_beyond_arrow(values: Any, hive: HiveType, *, in_slices: bool = False) -> bool:
+    """Tell whether Arrow's ORC writer would store an array wrongly; ``in_slices``: or one of its slices."""
+    return has_fractions_before_1970(values, hive) or _has_null_inner_struct(
+        values, hive, None, in_slices=in_slices
+    )
+
+
+def _has_null_inner_struct(values: Any, hive: HiveType, outer_nulls: int | None, *, in_slices: bool) -> bool:
+    """Tell whether a struct inside another one is NULL somewhere, while the outer one is never NULL (in some slice).
+
+    Arrow's ORC writer (version 26) then shifts the values of the inner struct and fills the gaps with 0.
+    ``outer_nulls``: how many values of the next outer struct are NULL; None: there is none.
+    """
+    match hive:
+        case Array(element):
+            return _has_null_inner_struct(values.values, element, outer_nulls, in_slices=in_slices)
+        case Map(_, item):  # a key is primitive
+            return _has_null_inner_struct(values.items, item, outer_nulls, in_slices=in_slices)
+        case Struct(fields):
+            nulls = values.null_count
+            if nulls and (outer_nulls == 0 or (in_slices and outer_nulls is not None)):
+                return True
+            return any(
+                _has_null_inner_struct(values.field(index), field.type, nulls, in_slices=in_slices)
+                for index, field in enumerate(fields)
+            )
+    return False
+
+
 def has_fractions_before_1970(values: Any, hive: HiveType) -> bool:
     """Tell whether an array has timestamps before 1970 with a fraction of a second.
 

@@ -1,7 +1,8 @@
 """Write Arrow batches as flat ORC files in memory, without Spark, for ``splice_stripes`` and ``acid_footer_rewrite``.
 
-Arrow writes most batches. It stores timestamps before 1970 with a fraction of a second wrongly. A batch with such
-values is written by pyorc, row by row, which is slower but correct.
+Arrow writes most batches. It stores some values wrongly (`stored_values.is_beyond_arrow`): timestamps before 1970 with a
+fraction of a second, and structs with a NULL struct in them. A batch with such values is written by pyorc, row by row,
+which is slower but correct.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.splice_stripes import StripeBlock, read_stripes
-from hiveacid.orc.stored_values import arrow_type, has_fractions_before_1970, to_stored_values
+from hiveacid.orc.stored_values import arrow_type, is_beyond_arrow, to_stored_values, without_offset
 from hiveacid.orc.tail import ACID_FIELDS
 
 _INSERT, _DELETE = 0, 2
@@ -62,10 +63,16 @@ def write_rows_with_ids(batch: Any, columns: Sequence[Column], ids: Any, codec: 
 
 def _write_values(batch: Any, columns: Sequence[Column], fixed: Sequence[Any], codec: str) -> StripeBlock:
     types = [parse_type(column.type) for column in columns]
-    values = [to_stored_values(array, of) for array, of in zip(batch.columns, types, strict=True)]
+    values = [_stored(array, of) for array, of in zip(batch.columns, types, strict=True)]
     table = _flat_table(fixed, values)
-    odd = any(has_fractions_before_1970(array, of) for array, of in zip(values, types, strict=True))
+    odd = any(is_beyond_arrow(array, of) for array, of in zip(values, types, strict=True))
     return read_stripes(_by_pyorc(table, types, codec) if odd else _by_arrow(table, codec))
+
+
+def _stored(values: Any, hive: HiveType) -> Any:
+    """Return values as a file stores them. Nested ones get no offset: Arrow's writer takes structs of other rows then."""
+    stored = to_stored_values(values, hive)
+    return stored if isinstance(hive, Primitive) else without_offset(stored)
 
 
 def write_delete_events(ids: Any, columns: Sequence[Column], codec: str) -> StripeBlock:
@@ -119,8 +126,8 @@ def _by_pyorc(table: Any, types: Sequence[HiveType], codec: str) -> bytes:
         pyorc = import_module("pyorc")
     except ImportError:
         raise UnsupportedFeatureError(
-            "times before 1970 with a fraction of a second can't be written by Arrow (Java readers refuse them): "
-            "install hiveacid[streaming] for pyorc, or cut the fractions"
+            "Arrow cannot write times before 1970 with a fraction of a second, nor structs with a struct in them that is "
+            "NULL: install hiveacid[streaming] for pyorc, which can"
         ) from None
     kinds = pyorc.TypeKind
     sink = BytesIO()

@@ -19,6 +19,8 @@ _NESTED = (T.StructType, T.ArrayType, T.MapType)
 _SEPARATOR = "\x01"
 DEFAULT = "NULL /* DEFAULT */"
 """DEFAULT of Hive's UPDATE and MERGE as Spark SQL: NULL, unless a constraint gives another value."""
+BEFORE_EXPRESSION = "("
+"""What `parenthesised` puts before an expression; errors of Spark count it."""
 Expression = str | SparkColumn
 """SQL text, or a Column."""
 
@@ -36,6 +38,15 @@ def shows_columns(expression: Expression) -> bool:
 def as_column(expression: Expression) -> SparkColumn:
     """Return an expression as a Column."""
     return F.expr(expression) if isinstance(expression, str) else expression
+
+
+def parenthesised(expression: Expression) -> Expression:
+    """Return a user's expression in parentheses, in which Spark accepts no alias.
+
+    Without them it takes the last word of ``a = 1 AND``, or of ``price tax``, for an alias, and ignores it.
+    """
+    # the line break ends a trailing comment
+    return f"{BEFORE_EXPRESSION}{expression}\n)" if isinstance(expression, str) else expression
 
 
 def named(expression: Expression, name: str) -> Expression:

@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import is_primitive, parse_type
 from hiveacid.errors import NoSuchColumnError, UnsupportedFeatureError
-from hiveacid.orc.stored_values import has_fractions_before_1970, to_stored_values
+from hiveacid.orc.stored_values import is_beyond_arrow, to_stored_values
 from hiveacid.spark.formats.driver_frames import (
     ROUND_TRIP_TYPES,
     collect_within_limit,
@@ -113,8 +113,8 @@ def require_writable(column: Column, values: Any) -> None:
     kind = parse_type(column.type)
     for chunk in values.chunks:
         to_stored_values(chunk, kind)  # only for its errors
-        if has_fractions_before_1970(chunk, kind):
-            raise UnsupportedFeatureError(f"{column.name} has a time before 1970 with a fraction of a second")
+        if is_beyond_arrow(chunk, kind, in_slices=True):
+            raise UnsupportedFeatureError(f"{column.name} has values that Arrow's ORC writer stores wrongly")
     if pa.types.is_timestamp(values.type) and (pc.min(values.cast(pa.int64())).as_py() or 0) < _GREGORIAN:
         raise UnsupportedFeatureError(f"{column.name} has a time before 1582-10-15")
     if pa.types.is_date32(values.type):

@@ -18,7 +18,15 @@ from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.suggestions import did_you_mean, did_you_mean_any
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
-from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, renamed, selected
+from hiveacid.spark.formats.expressions import (
+    Expression,
+    as_column,
+    cast,
+    named,
+    parenthesised,
+    renamed,
+    selected,
+)
 from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.sort_and_stage import ACTION, Action
@@ -29,7 +37,7 @@ _WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
 def filter_rows(frame: DataFrame, where: Expression | None, alias: str) -> DataFrame:
     """Return the rows that a condition selects; the condition may refer to the frame by ``alias``."""
     aliased = frame.alias(alias)
-    return aliased if where is None else aliased.where(where)
+    return aliased if where is None else aliased.where(parenthesised(where))
 
 
 def partition_values_as_text(

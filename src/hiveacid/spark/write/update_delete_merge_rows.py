@@ -16,7 +16,15 @@ from pyspark.sql.types import DataType
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
-from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected, when
+from hiveacid.spark.formats.expressions import (
+    Expression,
+    as_column,
+    cast,
+    named,
+    parenthesised,
+    selected,
+    when,
+)
 from hiveacid.spark.formats.types import assignment_cast, column_type
 from hiveacid.spark.write.sort_and_stage import ACTION, Action
 
@@ -42,7 +50,10 @@ def assigned_values(
     """Return the rows with a further column for each assigned value, and its cast to the table's column, by name."""
     new = {column: f"__hiveacid_new_{column}" for column in assignments}
     # The WHEN around each value makes Spark refuse functions that return several rows for one (explode).
-    values = {name: F.when(F.lit(True), as_column(assignments[column])) for column, name in new.items()}  # noqa: FBT003
+    values = {
+        name: F.when(F.lit(True), as_column(parenthesised(assignments[column])))  # noqa: FBT003
+        for column, name in new.items()
+    }
     valued = selected(frame, ["*", *[named(value, name) for name, value in values.items()]])
     types = {field.name: field.dataType for field in valued.schema.fields}
     columns = {c.name: c for c in table.columns}
@@ -124,7 +135,9 @@ class MergePlan:
         for index, clause in enumerate(self.clauses):
             acts = F.expr(f"{_CLAUSE} = {index}")
             for column, expression in (clause.values or {}).items():
-                values.append(named(F.when(acts, as_column(expression)), _new_value_name(index, column)))
+                values.append(
+                    named(F.when(acts, as_column(parenthesised(expression))), _new_value_name(index, column))
+                )
         return selected(chosen, [_CLAUSE, f"{target}.{quote_name(ROW_ID)}", *kept, *values])
 
     def expressions(self) -> Iterator[Expression]:
@@ -138,12 +151,12 @@ class MergePlan:
         """Return target and source joined, each with a column that is NULL if that side has no row."""
         marked = target.withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)  # noqa: FBT003
         marked_source = self._aliased(source.withColumn(_IN_SOURCE, F.lit(True)))  # noqa: FBT003
-        return marked.join(marked_source, as_column(self.on), self._join_kind())
+        return marked.join(marked_source, as_column(parenthesised(self.on)), self._join_kind())
 
     def matching(self, target: DataFrame, source: DataFrame) -> DataFrame:
         """Return the target rows that match some source row; the source is broadcast."""
         sent = F.broadcast(self._aliased(source))
-        return target.alias(self.target_alias).join(sent, as_column(self.on), "left_semi")
+        return target.alias(self.target_alias).join(sent, as_column(parenthesised(self.on)), "left_semi")
 
     def _aliased(self, source: DataFrame) -> DataFrame:
         return source if self.source_alias is None else source.alias(self.source_alias)
@@ -166,7 +179,7 @@ class MergePlan:
             state = _KIND_CONDITIONS[clause.when]
             holds: Expression = state
             if clause.condition is not None:
-                holds = F.expr(state) & F.coalesce(as_column(clause.condition), F.lit(False))  # noqa: FBT003
+                holds = F.expr(state) & F.coalesce(as_column(parenthesised(clause.condition)), F.lit(False))  # noqa: FBT003
             choice = when(holds, str(index), choice)
         return choice
 

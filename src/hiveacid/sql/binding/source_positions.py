@@ -114,6 +114,8 @@ def _position_of(cause: BaseException, pieces: Sequence[EditedText], before: int
 
 def _offset(text: str, line: int, column: int) -> int | None:
     lines = text.split("\n")
+    if line == len(lines) + 1:  # the parenthesis after the text
+        return len(text)
     if column < 0 or line > len(lines) or column > len(lines[line - 1]):
         return None
     return sum(len(text_line) + 1 for text_line in lines[: line - 1]) + column

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.errors import SchemaMismatchError, StatementError
-from hiveacid.spark.formats.expressions import DEFAULT
+from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, DEFAULT
 from hiveacid.spark.parser.lexer import mentions
 from hiveacid.sql.binding.source_positions import EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder, unqualified
@@ -36,7 +36,7 @@ def update(execution: ExecutionContext, statement: Update) -> DataFrame:
         expressions = BoundExpressions(binder, name, statement.alias)
         values = expressions.assignments(statement.assignments)
         where = expressions.expression(statement.where)
-        with spark_errors_at_source(*expressions.pieces):
+        with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
             return change.update(execution.context, name, values, where, txn, statement.alias)
 
     pieces = [statement.where, *(a.expression for a in statement.assignments)]
@@ -50,7 +50,7 @@ def delete(execution: ExecutionContext, statement: Delete) -> DataFrame:
     def run(binder: Binder, txn: Transaction | None) -> WriteReport:
         expressions = BoundExpressions(binder, name, statement.alias)
         where = expressions.expression(statement.where)
-        with spark_errors_at_source(*expressions.pieces):
+        with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
             return change.delete(execution.context, name, where, txn, statement.alias)
 
     return _run(execution, name, "DELETE", [statement.where], run)
@@ -135,7 +135,7 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
             for clause in statement.clauses:
                 with errors_at(clause.line, clause.column):
                     table_merge = _with_clause(table_merge, clause, expressions, table)
-            with spark_errors_at_source(*expressions.pieces):
+            with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
                 return table_merge.execute()
 
     exclusive = is_exclusive(context, inserts=statement.inserts)
