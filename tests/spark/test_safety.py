@@ -364,24 +364,3 @@ def test_a_word_too_many_is_no_alias(acid: AcidSession) -> None:
             change()
     acid.sql("DELETE FROM t WHERE tenant = 5 AND id = 1 -- and no more")
     assert ids(acid) == [2]
-
-
-def test_nested_values_survive_changes_in_the_driver(acid: AcidSession) -> None:
-    """Arrow's ORC writer mixes up structs that are NULL inside others, and those of a slice of the rows."""
-    acid.sql(
-        f"CREATE TABLE t (id INT, x STRUCT<u:STRUCT<k:BIGINT>>, y STRUCT<k:BIGINT>) PARTITIONED BY (p INT) {ACID}"
-    )
-    acid.sql(
-        "INSERT INTO t SELECT id, named_struct('u', if(id % 3 = 0, NULL, named_struct('k', id))), "
-        "if(id % 4 = 0, NULL, named_struct('k', id)), id % 2 FROM range(24)"
-    )
-
-    def rows() -> list[tuple[object, ...]]:
-        return sorted(tuple(row) for row in acid.sql("SELECT id, to_json(x), to_json(y), p FROM t").collect())
-
-    before = rows()
-    acid.sql("UPDATE t SET id = id + 100 WHERE id < 20")
-    after = sorted((row[0] + 100 if row[0] < 20 else row[0], *row[1:]) for row in before)
-    assert rows() == after
-    acid.sql("ALTER TABLE t PARTITION (p=1) COMPACT 'major'")
-    assert rows() == after
