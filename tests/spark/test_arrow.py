@@ -270,6 +270,30 @@ def test_files_of_every_kind(acid: AcidSession, wh: ArrowWarehouse, kind: str, *
         wh.table("flat").to_arrow(row_ids=True)
 
 
+TEXTS = {
+    "n": ("DECIMAL(5,2)", ["1.234", "1.235", "-1.235", "1e2", "+1.5", "12345", "999.999", "1_0", "1."]),
+    "x": ("DOUBLE", ["1d", "1.5f", "NaN", "-Infinity", "1e400", "1.", "inf1"]),
+    "d": ("DATE", ["2020-1-1", "2020-01-01 10:11:12", "2020-01-01T1", "2020-13-01", "0001-01-01"]),
+    "t": (
+        "TIMESTAMP",
+        ["2020-1-1 1:2:3", "2020-01-01 10:11:12.123456789", "2020-01-01T10:11:12.5", "2020-01-01 1:99:0"],
+    ),
+    "i": ("INT", ["007", "+5", "-.5", "1.9", "99999999999", "x"]),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_of_other_programs(acid: AcidSession, wh: ArrowWarehouse, tmp_path: Path, name: str) -> None:
+    """Values in another form than hiveacid writes them are those that Spark reads, not NULL."""
+    hive, texts = TEXTS[name]
+    (tmp_path / "landed.txt").write_text("\n".join([*texts, "\\N", texts[0]]) + "\n")
+    acid.sql(f"CREATE TABLE texts ({name} {hive}) STORED AS TEXTFILE")
+    acid.sql(f"LOAD DATA LOCAL INPATH '{tmp_path}/landed.txt' INTO TABLE texts")
+    found = wh.table("texts").to_arrow().column(name).to_pylist()
+    assert repr(found) == repr([row[0] for row in acid.table("texts").to_df().collect()])
+    assert found[0] is not None
+
+
 def test_values_below_structs_arrays_and_maps(acid: AcidSession, wh: ArrowWarehouse) -> None:
     acid.sql(
         "CREATE TABLE nested (id INT, z STRUCT<a:INT,`T`:TIMESTAMP,c:CHAR(3)>, q ARRAY<DATE>, m MAP<STRING,CHAR(2)>) "

@@ -23,6 +23,7 @@ from hiveacid.core.schema.bucket_hash import (
 )
 from hiveacid.core.schema.types import HiveType, Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.orc.stored_values import to_stored_values
 
 _POSITIVE = 0x7FFFFFFF
 _HASHED_AS_INT = frozenset({"boolean", "tinyint"})
@@ -44,7 +45,7 @@ def bucket_numbers(table: TableDefinition, batch: Any) -> Any:
     assert table.bucketing is not None  # noqa: S101 - the caller's condition
     total = np.zeros(batch.num_rows, np.uint32)
     for column, hive in _bucket_columns(table):
-        values = batch.column(column.name)
+        values = to_stored_values(batch.column(column.name), hive)  # CHAR and VARCHAR are cut first
         hashed = _hash(values, hive, table.bucketing_version)
         total = total * 31 + np.where(values.is_valid(), hashed, np.uint32(0))
     return pa.array(((total & _POSITIVE) % table.bucketing.count).astype(np.int32))

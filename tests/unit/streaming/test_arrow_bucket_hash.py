@@ -70,3 +70,14 @@ def test_a_slice_of_a_batch_has_its_own_rows_buckets() -> None:
     )
     whole = bucket_numbers(of, batch).to_pylist()
     assert bucket_numbers(of, batch.slice(1, 2)).to_pylist() == whole[1:3]
+
+
+@pytest.mark.parametrize("of", ["varchar(3)", "char(3)"])
+def test_texts_are_cut_before_they_are_hashed(of: str) -> None:
+    """They are stored so, and an engine looks for 'abc' in the bucket of 'abc'."""
+    definition = table([of], 2)
+    batch = pa.RecordBatch.from_pylist(
+        [{"c0": "abc"}, {"c0": "abcd"}, {"c0": "abcde"}], arrow_schema(definition.columns)
+    )
+    expected = bucket_number(("abc",), [parse_type(of)], 100, 2)
+    assert bucket_numbers(definition, batch).to_pylist() == [expected] * 3

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -40,6 +42,8 @@ from hiveacid.table.cast_to_table_columns import cast
 _ROWS = 65_536
 _BLOCK = 8 << 20  # bytes of text that are parsed at a time
 _WRITER_ZONE = b"writer.time.zone"  # key of Hive's metadata in a Parquet footer
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DIGITS = 100  # more than a decimal has
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".deflate", ".snappy")
 
 
@@ -289,12 +293,43 @@ def _parse_texts(texts: Any, hive: Primitive) -> Any:
         texts = pc.if_else(pc.is_in(texts, pa.array(["", "-"])), "0", texts)
     try:
         return cast(pc.utf8_trim_whitespace(texts), data_type)
-    except pa.ArrowInvalid:  # some text is not a value of the type; only that one becomes NULL
-        return pa.array([_parse_text(text, data_type) for text in texts.to_pylist()], data_type)
+    except pa.ArrowInvalid:  # some text is no value of the type, or Arrow does not know how it is written
+        coded = texts.dictionary_encode(null_encoding="encode")
+        values = [_parse_text(text, hive, data_type) for text in coded.dictionary.to_pylist()]
+        return pa.array(values, data_type).take(coded.indices)
 
 
-def _parse_text(text: str | None, data_type: Any) -> Any:
-    try:
-        return None if text is None else cast(pa.array([text.strip()], pa.string()), data_type)[0].as_py()
-    except pa.ArrowInvalid:
+def _parse_text(text: str | None, hive: Primitive, data_type: Any) -> Any:
+    """Return the value that Spark's cast gives a text, None if there is none."""
+    if text is None:
         return None
+    text = text.strip()
+    try:
+        if hive.name == "decimal":
+            return _parse_decimal(text, data_type)
+        if hive.name in ("date", "timestamp"):
+            text = _canonical_time(text, with_time=hive.name == "timestamp")
+        elif hive.name in ("float", "double"):
+            text = text.rstrip("dDfF")
+        return cast(pa.array([text], pa.string()), data_type)[0].as_py()
+    except (pa.ArrowInvalid, ArithmeticError):
+        return None
+
+
+def _parse_decimal(text: str, data_type: Any) -> Decimal | None:
+    """Return a number rounded to the type's scale, None if it has too many digits."""
+    if not _DECIMAL.fullmatch(text):
+        return None
+    value = Decimal(text).quantize(Decimal(1).scaleb(-data_type.scale), ROUND_HALF_UP, Context(prec=_DIGITS))
+    return value if len(value.as_tuple().digits) <= data_type.precision else None
+
+
+def _canonical_time(text: str, *, with_time: bool) -> str:
+    """Return a date or time with all zeros, and at most six digits after the second."""
+    day, _, time_of_day = text.replace("T", " ").partition(" ")
+    padded = "-".join(part.zfill(2) for part in day.split("-"))
+    if not with_time:
+        return padded
+    whole, _, fraction = time_of_day.partition(".")
+    clock = ":".join(part.zfill(2) for part in whole.split(":"))
+    return f"{padded} {clock}.{fraction[:6]:0<6}"
