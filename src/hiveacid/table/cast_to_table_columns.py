@@ -53,7 +53,7 @@ def _cast(values: Any, field: Any) -> Any:
         return values
     if pa.types.is_dictionary(have):
         values, have = values.dictionary_decode(), have.value_type
-    if not pa.types.is_null(have) and _family(have) != _family(want):
+    if not pa.types.is_null(have) and family(have) != family(want):
         raise SchemaMismatchError(f"column {field.name} of the records is {have}, the table's needs {want}")
     if pa.types.is_timestamp(have) and pa.types.is_timestamp(want) and bool(have.tz) != bool(want.tz):
         raise SchemaMismatchError(
@@ -63,7 +63,7 @@ def _cast(values: Any, field: Any) -> Any:
     return cast(values, want)
 
 
-def _family(target: Any) -> str:
+def family(target: Any) -> str:
     """Return the family of a type (number, text, bytes, list, …); types of one family are cast into one another."""
     types = pa.types
     if types.is_integer(target) or types.is_floating(target) or types.is_decimal(target):

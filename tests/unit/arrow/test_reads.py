@@ -10,6 +10,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from hiveacid.arrow.table import ArrowTable
 from hiveacid.arrow.warehouse import ArrowWarehouse, open_warehouse
@@ -145,3 +146,23 @@ def test_times_that_need_another_reader_are_no_matter_of_other_columns(wh: Arrow
     row = {"t": early, "u": late, "s": {"t": late}}
     table.append(pa.Table.from_pylist([row], table.schema))
     assert table.to_arrow().to_pylist() == [row]
+
+
+@pytest.mark.parametrize(
+    ("hive", "stored"),
+    [
+        ("TIMESTAMP", pa.array([5], pa.int64())),
+        ("BOOLEAN", pa.array([2], pa.int32())),
+        ("STRING", pa.array([2.0])),
+        ("STRUCT<a:INT,b:INT>", pa.array([{"a": 1}])),
+    ],
+)
+def test_values_of_another_kind_in_parquet_files_are_refused(
+    wh: ArrowWarehouse, hive: str, stored: Any
+) -> None:
+    """As Spark does. Arrow would make a moment of 5, and a text of 2.0."""
+    name = f"p_{hive[:5].lower()}"
+    table = create(wh, f"CREATE TABLE {name} (c {hive}) STORED AS PARQUET")
+    parquet.write_table(pa.table({"c": stored}), f"{wh.context.warehouse}/{name}/000000_0")
+    with pytest.raises(UnsupportedFeatureError, match=r"000000_0: column c is .* can't be read without Spark"):
+        table.to_arrow()

@@ -161,7 +161,7 @@ def _numbers(left: Term, right: Term) -> CommonTypeOperands:
         if left.kind == right.kind == "float" and not right.is_literal:
             data_type = pa.float32()
         return CommonTypeOperands(
-            cast_term(left, data_type), cast_term(_float(right), data_type), floating=True
+            cast_term(_float(left), data_type), cast_term(_float(right), data_type), floating=True
         )
     hive = left.hive
     if hive is not None and right.is_literal:

@@ -29,7 +29,7 @@ from hiveacid.core.schema.types import (
     has_primitive,
     parse_type,
 )
-from hiveacid.errors import BadFileError, UnsupportedFeatureError
+from hiveacid.errors import BadFileError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
 from hiveacid.ports.file_system import FileSystem
@@ -37,7 +37,7 @@ from hiveacid.spark.formats.text_layout import BYTES, TextLayout, accepted_text_
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import RowFile
-from hiveacid.table.cast_to_table_columns import cast
+from hiveacid.table.cast_to_table_columns import cast, family
 
 _ROWS = 65_536
 _BLOCK = 8 << 20  # bytes of text that are parsed at a time
@@ -124,9 +124,12 @@ def _parquet_values(file: RowFile, column: Column, values: Any, zone: str | None
     _require_no_nested_times(file, column, hive)
     if isinstance(hive, Primitive) and hive.name == "timestamp" and zone is not None:
         values = _wall_clock(values, zone)
+    families = family(values.type), family(arrow_type(hive))
     try:
+        if families[0] != families[1] and families != ("bytes", "text"):  # old writers do not mark texts
+            raise pa.ArrowTypeError(f"{families[0]} is not {families[1]}")
         return to_stored_values(cast(values, arrow_type(hive)), hive)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, SchemaMismatchError) as error:
         raise UnsupportedFeatureError(
             f"{file.path}: column {column.name} is {column.type}, stored as {values.type}, which can't be read without Spark"
         ) from error

@@ -101,3 +101,9 @@ def test_columns_by_number_are_refused_because_a_read_has_others() -> None:
             condition_from_arrow(expression, schema)
     for text in ("FieldPath(0)", 'x"FieldPath(0)', "\\"):
         assert condition_from_arrow(pc.field("s") == text, schema).columns == ("s",)
+
+
+def test_a_literal_on_the_left_becomes_a_double() -> None:
+    rows = pa.table({"i": pa.array([1, 2])})
+    for text, count in (("1.5 > 1e0", 2), ("0.1 IN (1D)", 0), ("9007199254740993 BETWEEN i AND 1e0", 0)):
+        assert rows.filter(parse_condition(text, TABLE).predicate).num_rows == count, text
