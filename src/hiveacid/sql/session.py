@@ -19,6 +19,7 @@ from hiveacid.core.model import TableName
 from hiveacid.datasource import can_register, register
 from hiveacid.services import Services
 from hiveacid.services.runner import Runner
+from hiveacid.spark.parser.catalyst import active_session
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.callback_server import use_secret_ids
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -147,7 +148,7 @@ class AcidSession(WarehouseConnection):
         if txn is not None and txn.failed and not _is_rollback(text):
             raise errors.FailedTransactionError(txn.txn_id, txn.failed)
         try:
-            with spark_errors_logged():
+            with spark_errors_logged(), active_session(self.context.facts):
                 yield
         except BaseException as error:
             if (

@@ -164,5 +164,7 @@ def test_values_of_another_kind_in_parquet_files_are_refused(
     name = f"p_{hive[:5].lower()}"
     table = create(wh, f"CREATE TABLE {name} (c {hive}) STORED AS PARQUET")
     parquet.write_table(pa.table({"c": stored}), f"{wh.context.warehouse}/{name}/000000_0")
-    with pytest.raises(UnsupportedFeatureError, match=r"000000_0: column c is .* can't be read without Spark"):
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"000000_0: column c is .* can't be read without Spark"
+    ):
         table.to_arrow()

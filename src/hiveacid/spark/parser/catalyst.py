@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.java_gateway import JavaClass, JavaMember
@@ -26,6 +27,29 @@ def parser_of(facts: SparkFacts) -> Any:
 def session_of(facts: SparkFacts) -> Any:
     """Return the JVM's session."""
     return facts.spark._jsparkSession  # noqa: SLF001
+
+
+@contextmanager
+def active_session(facts: SparkFacts) -> Iterator[None]:
+    """Make the session the active one of this thread's JVM thread in the block.
+
+    Spark's parser and ``${variables}`` take their settings from the active session. A thread of Python's other than the
+    first has none, and a thread of a streaming query has another one, which gets its place back.
+    """
+    if not facts.classic:
+        yield
+        return
+    package = "org.apache.spark.sql" if facts.version < (4, 0) else "org.apache.spark.sql.classic"
+    sessions = java_class(facts, f"{package}.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session_of(facts))
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def java_class(facts: SparkFacts, name: str) -> Any:
