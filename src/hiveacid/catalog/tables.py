@@ -251,7 +251,7 @@ def rename_table(context: Context, name: TableName, new: TableName) -> None:
         raise errors.NoSuchDatabaseError(f"database {new.database} does not exist")
     check_name("table", new.name)
     context.cached_tables.release(name)
-    alter(context, name, lambda table: replace(table, name=new))
+    alter(context, name, lambda table: replace(table, name=new), new)
 
 
 def partition_values(context: Context, table: TableDefinition, spec: Spec) -> tuple[str | None, ...]:
