@@ -110,9 +110,10 @@ def alter(
     ``new``: the new name, if the edit changes it. It is locked as well: statements may wait for it already, and the next
     one must wait for the renaming.
     """
-    with exclusive_table(context, name, *new) as (table, _):
+    with exclusive_table(context, name, *new) as (table, txn):
         edited = edit(table)
         check_definition(edited)
         if edited.name != name and context.catalog.get_table(edited.name) is not None:
             raise AlreadyExistsError(f"table {edited.name} exists already")
+        txn.require_open_in_store()  # without the lock, another client may have changed the definition meanwhile
         context.catalog.alter_table(name, edited)
