@@ -198,6 +198,7 @@ def _to_insert_only(
     roots = _locations(context, table, txn)
     _remove_crashed_conversion(context, table, roots)
     mark = f"{write_id}"
+    txn.require_open_in_store()
     # from here on readers of the plain table ignore the directory that is being filled
     context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: mark}))
     files = [(root, file) for root in roots for file in plain_files(context.fs.list_tree(root), table)]

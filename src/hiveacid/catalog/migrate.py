@@ -1,4 +1,6 @@
-"""Migration of tables from one store to another: it moves definitions and write ids, and changes no file.
+"""Migration of tables from one store to another: it moves definitions, write ids and the progress of streams.
+
+No file changes. A metastore has no progress of streams, as it refuses them.
 
 Only one store owns a table at any time. During the move the table is locked exclusively in both stores and marked in
 both. It is created in the new store and only then removed from the old one. Other clients refuse a table with the mark.
@@ -321,6 +323,8 @@ class Migration:
             target.restart_write_ids(definition, (MIGRATION.name, self._mark_in_target))
             target.create_table(definition)
             self._add_partitions_and_write_ids(state)
+            # without it, a restarted query would write its last batch a second time
+            target.restore_streams(name, source.list_streams(name))
         except BaseException:
             with suppress(errors.HiveAcidError):
                 self._drop_created_table(name)

@@ -180,12 +180,13 @@ def drop_table(context: Context, name: TableName, *, if_exists: bool = False) ->
         if if_exists:
             return
         raise errors.NoSuchTableError(f"table {name} does not exist")
-    with exclusive_table(context, name) as (table, _):
+    with exclusive_table(context, name) as (table, txn):
         partitions = partitions_of(context, table) or ()
         require_removable(context, table, partitions)
+        txn.require_open_in_store()  # without the lock, another client may have created the table again meanwhile
         context.catalog.drop_table(name)
         if not table.external:
-            remove_table(context, table, partitions)
+            remove_table(context, table, partitions, txn)
 
 
 def require_removable(context: Context, table: TableDefinition, partitions: Sequence[Partition]) -> None:
@@ -251,7 +252,7 @@ def rename_table(context: Context, name: TableName, new: TableName) -> None:
         raise errors.NoSuchDatabaseError(f"database {new.database} does not exist")
     check_name("table", new.name)
     context.cached_tables.release(name)
-    alter(context, name, lambda table: replace(table, name=new))
+    alter(context, name, lambda table: replace(table, name=new), new)
 
 
 def partition_values(context: Context, table: TableDefinition, spec: Spec) -> tuple[str | None, ...]:
@@ -346,11 +347,12 @@ def drop_partitions(
             require_listable(context, [partition.location for partition in chosen])
         if chosen and table.kind is not TableKind.PLAIN and context.store.maintained_by_hiveacid():
             # no directory records the removal: a separate write id separates the snapshots before and after it
-            record_history_start(context, name, txn.write_id(name))
+            record_history_start(context, name, txn.write_id(name), txn)
+        txn.require_open_in_store()
         context.catalog.drop_partitions(name, chosen)
         if not table.external:
             for partition in chosen:
-                remove_location(context, partition.location, table.kind)
+                remove_location(context, partition.location, table.kind, held=txn)
 
 
 def truncate(

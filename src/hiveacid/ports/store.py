@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import Service
+from hiveacid.core.model import TableName
 from hiveacid.core.transactions.stream_progress import StreamKey, StreamProgress
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.compaction_queue import CompactionQueuePort
@@ -29,6 +31,15 @@ class StreamProgressPort(Protocol):
 
     def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
         """Return the progress of a stream, None if it never registered a writer."""
+
+    def list_streams(self, table: TableName) -> tuple[StreamProgress, ...]:
+        """Return the progress of all streams into a table, by the names of their queries."""
+
+    def restore_streams(self, table: TableName, streams: Sequence[StreamProgress]) -> None:
+        """Replace the progress of all streams into a table by what another store listed (``hiveacid migrate``).
+
+        A store that refuses streams ignores it.
+        """
 
 
 class ServicePort(Protocol):

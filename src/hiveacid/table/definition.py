@@ -82,26 +82,38 @@ def _check_bucketing(table: TableDefinition) -> None:
 
 
 @contextmanager
-def exclusive_name(context: Context, name: TableName) -> Iterator[Transaction]:
-    """Lock a name: statements that create, change or drop a table or view of that name wait."""
+def exclusive_name(context: Context, *names: TableName) -> Iterator[Transaction]:
+    """Lock names in one request: statements that create, change or drop a table or view of such a name wait."""
     with context.transactions.scope(context.settings) as txn:
-        txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name)])
+        txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name) for name in names])
         yield txn
 
 
 @contextmanager
-def exclusive_table(context: Context, name: TableName) -> Iterator[tuple[TableDefinition, Transaction]]:
-    """Lock a table exclusively; yield its definition, read under the lock, and the transaction. Raises NoSuchTableError."""
+def exclusive_table(
+    context: Context, name: TableName, *others: TableName
+) -> Iterator[tuple[TableDefinition, Transaction]]:
+    """Lock a table and ``others`` exclusively; yield its definition, read under the lock, and the transaction.
+
+    Raises NoSuchTableError.
+    """
     context.require(name)  # nobody waits for the lock of a missing table
-    with exclusive_name(context, name) as txn:
+    with exclusive_name(context, name, *others) as txn:
         yield context.require(name), txn
 
 
-def alter(context: Context, name: TableName, edit: Callable[[TableDefinition], TableDefinition]) -> None:
-    """Replace a table's definition by an edited one, after checking it."""
-    with exclusive_table(context, name) as (table, _):
+def alter(
+    context: Context, name: TableName, edit: Callable[[TableDefinition], TableDefinition], *new: TableName
+) -> None:
+    """Replace a table's definition by an edited one, after checking it.
+
+    ``new``: the new name, if the edit changes it. It is locked as well: statements may wait for it already, and the next
+    one must wait for the renaming.
+    """
+    with exclusive_table(context, name, *new) as (table, txn):
         edited = edit(table)
         check_definition(edited)
         if edited.name != name and context.catalog.get_table(edited.name) is not None:
             raise AlreadyExistsError(f"table {edited.name} exists already")
+        txn.require_open_in_store()  # without the lock, another client may have changed the definition meanwhile
         context.catalog.alter_table(name, edited)

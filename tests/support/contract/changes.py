@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks import LockState, LockType
 from hiveacid.errors import AlreadyExistsError, NoSuchDatabaseError, NoSuchTableError, WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Operation
@@ -192,15 +192,18 @@ class CatalogChangesContract:
         assert found[ORDERS].high_watermark == 0
         assert [one.request.table for one in store.show_compactions()] == [new]
 
-    def test_waiting_locks_are_renamed_with_their_table(self, store: Store) -> None:
-        """Who waits for the old name waits for the table."""
+    def test_only_granted_locks_are_renamed_with_their_table(self, store: Store) -> None:
+        """A statement that waits for a name writes into the table that then has the name, and locks that one."""
         _shop(store, table())
-        holder, waiting = store.open_txns(CLIENT, 2)
+        holder, waiting, other = store.open_txns(CLIENT, 3)
         store.lock(holder, [lock_on(LockType.EXCLUSIVE, "orders"), lock_on(LockType.SHARED_READ)])
-        request = store.lock(waiting, [lock_on(LockType.SHARED_READ, "orders", "p=1")]).lock_id
+        request = store.lock(waiting, [lock_on(LockType.SHARED_WRITE, "orders", "p=1")]).lock_id
         store.alter_table(ORDERS, table(STOCK))
-        assert [row.table for row in store.show_locks()] == ["stock", None, "stock"]
-        assert "shop.stock" in (store.check_lock(request).blocked_by or "")
+        assert [row.table for row in store.show_locks()] == ["stock", None, "orders"]
+        store.create_table(table())
+        assert store.check_lock(request).state is LockState.ACQUIRED
+        overwrite = lock_on(LockType.EXCL_WRITE, "orders", "p=1")
+        assert store.lock(other, [overwrite], zero_wait=True).state is LockState.NOT_ACQUIRED
 
     def test_a_name_that_was_used_without_a_table(self, store: Store) -> None:
         """A write id taken on a dropped table does not follow whoever gets the name by renaming."""

@@ -166,6 +166,25 @@ class StreamContract:
             store.commit_txn(txn_id, batch=StreamBatch(STREAM, "check", 1, 0))
         assert store.txn_state(txn_id) == "aborted"
 
+    def test_progress_moves_to_another_store(self, store: Store) -> None:
+        """All of it is listed; what is restored replaces all that the table had, and no other table's."""
+        clicks = store.register_stream(STREAM, "run 1", "check 1")
+        _commit(store, clicks, 4)
+        elsewhere = StreamKey(STOCK, "clicks")
+        store.register_stream(elsewhere, "run 1", "check 1")
+        store.register_stream(StreamKey(ORDERS, "bills"), "run 1", "check 2")
+        listed = store.list_streams(ORDERS)
+        assert [(one.stream.query, one.last_batch_id) for one in listed] == [("bills", -1), ("clicks", 4)]
+        _commit(store, clicks, 5)
+        store.register_stream(StreamKey(ORDERS, "older"), "run 1", "check 3")
+        for _ in range(2):  # an interrupted migration is repeated
+            store.restore_streams(ORDERS, listed)
+            assert store.list_streams(ORDERS) == listed
+        with pytest.raises(StreamReplayedError):
+            _commit(store, clicks, 4)
+        store.restore_streams(ORDERS, ())
+        assert (store.list_streams(ORDERS), _last(store, elsewhere)) == ((), -1)
+
     def test_housekeeping_keeps_progress(self, store: Store) -> None:
         """A stream may rest for long."""
         _commit(store, store.register_stream(STREAM, "run 1", "check 1"), 4)

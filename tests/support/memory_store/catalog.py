@@ -16,6 +16,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.location_overlap import is_same_location, overlap
 from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
+from hiveacid.core.transactions.locks import LockState
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import argument_validation, refusal_errors
 from support.memory_store.state import MemoryBase, synchronized
@@ -251,6 +252,8 @@ class MemoryCatalog(MemoryBase):
             if row.change.table == old:
                 row.change = replace(row.change, table=new)
         for request in state.requests.values():
+            if request.state is not LockState.ACQUIRED:
+                continue  # it looks its table up by the old name once it is granted
             request.components = tuple(
                 replace(one, database=new.database, table=new.name)
                 if (one.database, one.table) == (old.database, old.name)

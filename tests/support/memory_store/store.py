@@ -409,6 +409,18 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         """See :class:`hiveacid.ports.store.StreamProgressPort`."""
         return self._state.streams.get(argument_validation.stream(stream))
 
+    @synchronized
+    def list_streams(self, table: TableName) -> tuple[StreamProgress, ...]:
+        """See :class:`hiveacid.ports.store.StreamProgressPort`."""
+        found = [progress for key, progress in self._state.streams.items() if key.table == table]
+        return tuple(sorted(found, key=lambda progress: progress.stream.query))
+
+    @synchronized
+    def restore_streams(self, table: TableName, streams: Sequence[StreamProgress]) -> None:
+        """See :class:`hiveacid.ports.store.StreamProgressPort`."""
+        others = {key: progress for key, progress in self._state.streams.items() if key.table != table}
+        self._state.streams = others | {progress.stream: progress for progress in streams}
+
     # --- housekeeping -------------------------------------------------------------------------
 
     @synchronized

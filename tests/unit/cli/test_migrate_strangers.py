@@ -1,8 +1,9 @@
-"""Tables that somebody else makes in the target while one moves there: nobody drops them."""
+"""Migrations that are disturbed: by tables that somebody else makes in the target, and by an end half-way."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,12 +12,13 @@ import pytest
 from hiveacid.catalog.migrate import Migration, MigrationStore
 from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
+from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
 from hiveacid.errors import AlreadyExistsError, CatalogError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
-from support.crash.faults import Faults, FaultyStore, Moment
-from support.samples import ORC
+from support.crash.faults import Faults, FaultyStore, Moment, SimulatedCrash, crash
+from support.samples import CLIENT, ORC
 
 NAME = TableName("default", "t")
 
@@ -86,6 +88,23 @@ def test_what_was_begun_is_made_anew(stores: tuple[SqlStore, SqlStore], tmp_path
     assert found is not None
     assert (found.location, MIGRATION.of(found)) == (f"{tmp_path}/wh/t", None)
     assert old.get_table(NAME) is None
+
+
+def test_the_progress_of_streams_moves_even_if_the_first_call_dies(stores: tuple[SqlStore, SqlStore]) -> None:
+    """A query that is restarted on the target writes no batch a second time."""
+    old, new = stores
+    stream = StreamKey(NAME, "clicks")
+    known = old.register_stream(stream, "run 1", "check 1")
+    (txn_id,) = old.open_txns(CLIENT)
+    old.commit_txn(txn_id, batch=StreamBatch(stream, known.checkpoint, known.epoch, 7))
+    faults = Faults()
+    faults.at("store.drop_table", 1, Moment.BEFORE, crash)
+    with pytest.raises(SimulatedCrash):
+        migration(cast("Any", FaultyStore(old, faults)), FaultyStore(new, faults)).move(NAME)
+    for store in stores:
+        store.abort_txns(store.valid_txns().open, "dead")
+    assert migration(old, new).move(NAME) is not None
+    assert new.stream_progress(stream) == replace(known, last_batch_id=7)
 
 
 @pytest.mark.parametrize("mark", ["to a third store", "from new", "new"])

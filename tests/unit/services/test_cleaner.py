@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scene import Scene, T
@@ -13,7 +14,7 @@ from hiveacid.errors import BadDirectoryNameError, StorageError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean, clean_aborted
 from support.samples import CLIENT
 
 
@@ -141,6 +142,36 @@ def test_aborted_writes_are_removed_and_forgotten_when_a_base_is_above_them(scen
     scene.clock.advance(601)
     clean.step()
     assert scene.store.aborted_write_ids(T) == ()
+
+
+@pytest.mark.parametrize("published", ["before", "during"])
+def test_a_writer_that_is_aborted_during_the_cleaning_is_not_forgotten(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, published: str
+) -> None:
+    """Its new partition has no base that hides its rows, and another writer may create that partition later."""
+    scene.table(partitions=("1",))
+    scene.write(T, "p=1", end="abort")
+    overwrite, killed = scene.store.open_txns(CLIENT, 2)
+    assert scene.store.allocate_write_ids([killed], T) == (2,)
+    assert scene.store.allocate_write_ids([overwrite], T) == (3,)
+    scene.put(scene.place(T, "p=1") / "base_0000003", 5)
+    scene.store.commit_txn(overwrite)
+    forget = scene.store.forget_aborted
+
+    def publish() -> None:
+        scene.put(scene.place(T, "p=2") / "delta_0000002_0000002_0000", 5)
+
+    def forget_late(*arguments: Any) -> None:
+        if published == "during":
+            publish()
+        scene.store.abort_txns([killed], "killed")
+        forget(*arguments)
+
+    if published == "before":
+        publish()
+    monkeypatch.setattr(scene.store, "forget_aborted", forget_late)
+    clean_aborted(scene.context, T)
+    assert scene.store.aborted_write_ids(T) == (2,)
 
 
 def test_an_aborted_insert_into_new_partitions(scene: Scene) -> None:

@@ -9,9 +9,15 @@ import pytest
 from scene import Scene, T
 
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
-from hiveacid.core.model import WriteId
+from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
-from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError
+from hiveacid.errors import (
+    CompactionError,
+    CompactionRefusedError,
+    HiveAcidError,
+    StorageError,
+    TransactionAbortedError,
+)
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.storage.snapshot_locations import read_location
@@ -43,6 +49,45 @@ def work(
     return run_job(
         scene.context, job or claimed(scene), "w", writing=CompactionWriter(write, write, counts=False)
     )
+
+
+HIVE3 = {"hiveacid.layout.level": "hive3"}  # directories without the suffix of a transaction
+
+
+def test_a_worker_that_is_aborted_publishes_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that slept past its time-out: its table may be another one by now."""
+    scene.table(**HIVE3)
+    for _ in range(2):
+        scene.write()
+    note = scene.store.note_compaction
+    workers: list[TxnId] = []
+
+    def sleep(job_id: int, details: str) -> None:
+        note(job_id, details)
+        if "publishing" in details:
+            scene.store.abort_txns(workers, "timed out")
+
+    monkeypatch.setattr(scene.store, "note_compaction", sleep)
+    with pytest.raises(TransactionAbortedError):
+        work(scene, lambda job: workers.append(job.txn.txn_id))
+    assert scene.listing() == ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
+
+
+def test_what_another_worker_published_is_not_removed(scene: Scene) -> None:
+    """It took the job over; without a suffix its directories have the same names."""
+    scene.table(**HIVE3)
+    for is_delete in (False, False, True, True):
+        scene.write(is_delete=is_delete)
+    theirs = scene.place(T, None) / "delete_delta_0000001_0000004"
+
+    def publish(job: RewriteTask) -> None:
+        assert theirs.name == job.plan.delete_output
+        if not theirs.exists():
+            scene.put(theirs, 1)
+
+    with pytest.raises(StorageError):
+        work(scene, publish, claimed(scene, "minor"))
+    assert [name for name in scene.listing() if name.endswith("_0000001_0000004")] == [theirs.name]
 
 
 def test_its_own_transaction_counts_as_open(scene: Scene) -> None:

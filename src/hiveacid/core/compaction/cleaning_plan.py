@@ -45,8 +45,8 @@ class CleaningPlan:
     the compaction is done.
     ``history_from``: lowest write id whose snapshot is complete after this turn (None: no history is lost). The
     caller records it before it deletes anything.
-    ``abort_records_removable_up_to``: after the deletions, no row here has an aborted write id up to this one. The store may
-    then drop the records of these aborts.
+    ``abort_records_removable_up_to``: after the deletions, no row here has an aborted or open write id up to this one. The
+    store may then drop the records of these aborts.
     ``foreign``: entries of the location that do not belong to the layout; the cleaner leaves them alone.
     """
 
@@ -172,10 +172,10 @@ def _history_from(state: AcidState, *, row_ids: bool) -> WriteId | None:
 def _abort_records_removable_up_to(
     entries: Iterable[FileEntry], write_ids: ValidWriteIdList, deleted: AbstractSet[str], top: WriteId
 ) -> WriteId:
-    """Return the write id up to which no row of an aborted write id stays on disk (HIVE-24481).
+    """Return the write id up to which no row of an aborted or open write id stays on disk (HIVE-24481).
 
-    Without its record, an aborted id counts as committed, so no directory with its rows may be left. Streamed deltas keep such
-    rows. Without visibility suffix the result of a minor compaction looks like a streamed delta. It therefore holds
+    Without its record, an aborted id counts as committed, so no directory with its rows may be left. An open id may be
+    aborted before the records are dropped. Streamed deltas keep such rows. Without visibility suffix the result of a minor compaction looks like a streamed delta. It therefore holds
     ids back until a major compaction.
     """
     lowest = top
@@ -183,7 +183,7 @@ def _abort_records_removable_up_to(
         name = None if path.startswith(("_", ".")) else parse_directory(path)
         if not isinstance(name, DeltaName) or name.visibility_txn_id:
             continue  # the results of compactions with _v hold no such rows, nor do the bases that are left
-        first = write_ids.first_aborted(name.min_write_id, name.max_write_id)
+        first = write_ids.first_exception(name.min_write_id, name.max_write_id)
         if first is not None:
             lowest = WriteId(min(lowest, first - 1))
     return lowest

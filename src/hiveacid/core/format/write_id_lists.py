@@ -106,10 +106,10 @@ class ValidWriteIdList:
         """Tell whether a write id of ``low`` to ``high`` is open."""
         return _count(self.open, low, high) > 0
 
-    def first_aborted(self, low: int, high: int) -> WriteId | None:
-        """Return the lowest aborted write id of ``low`` to ``high``, None if there is none."""
-        index = bisect_left(self.aborted, low)
-        return self.aborted[index] if _count(self.aborted, low, high) else None
+    def first_exception(self, low: int, high: int) -> WriteId | None:
+        """Return the lowest open or aborted write id of ``low`` to ``high``, None if there is none."""
+        lists = (ids for ids in (self.open, self.aborted) if _count(ids, low, high))
+        return min((ids[bisect_left(ids, low)] for ids in lists), default=None)
 
     def count_valid(self, low: int, high: int) -> int:
         """Return how many write ids of ``low`` to ``high`` (both included) are visible."""

@@ -414,6 +414,13 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         """Raise UnsupportedFeatureError, as :meth:`register_stream`."""
         raise _streams_refused(stream)
 
+    def list_streams(self, table: TableName) -> tuple[StreamProgress, ...]:  # noqa: ARG002 - the port's
+        """Return nothing: streams are refused."""
+        return ()
+
+    def restore_streams(self, table: TableName, streams: Sequence[StreamProgress]) -> None:
+        """Do nothing: streams are refused."""
+
     def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises TransactionStateError where the ids stay."""
         if table.kind is not TableKind.PLAIN:

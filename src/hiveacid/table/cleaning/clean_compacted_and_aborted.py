@@ -136,7 +136,8 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     """Remove directories of aborted writes and compactions, and staging leftovers of transactions that ended.
 
     An aborted write id is forgotten only when every partition has a base above it. A writer that was paused beyond its
-    time-out may publish late; readers then ignore its files because of the base.
+    time-out may publish late; readers then ignore its files because of the base. Partitions of an aborted writer may be
+    missing in the catalog, and have no base. So the write id must also have ended before the first listing.
     """
     min_open = context.store.min_open_txn_id()
     with clean_location.cleaner_lock(context, name) as held:
@@ -147,6 +148,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
     table = context.catalog.get_table(name)
     if table is None or clean_location.is_cleanup_disabled(context, table, None):
         return []
+    ended_up_to = _ended_up_to(context, name)
     partitions = partitions_of(context, table)
     locations = [table.location] if partitions is None else [p.location for p in partitions]
     removed_paths, compacted = _clean_staging(context, table, locations)
@@ -172,9 +174,19 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
                 reach.append(_base_write_id(context, table, root, visible_txns))
         except MissingDirectoryError:
             continue
-    if reach and min(reach) > 0:
-        context.store.forget_aborted(name, None, WriteId(min(reach)))
+    if reach and min(*reach, ended_up_to) > 0:
+        context.store.forget_aborted(name, None, WriteId(min(*reach, ended_up_to)))
     return removed_paths
+
+
+def _ended_up_to(context: Context, name: TableName) -> WriteId:
+    """Return the write id up to which every writer has ended.
+
+    Call it before the first listing. A later writer may publish behind the listings and be aborted after them. Its rows
+    would become visible if its write id were forgotten.
+    """
+    write_ids = context.store.valid_write_ids(context.store.valid_txns(), [name])[name]
+    return write_ids.compactor().high_watermark
 
 
 def _clean_aborted_at(

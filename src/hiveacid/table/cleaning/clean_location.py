@@ -131,7 +131,7 @@ def delete_planned(
     """
     removed_paths = []
     if plan.history_from is not None:
-        record_history_start(context, table.name, plan.history_from)
+        record_history_start(context, table.name, plan.history_from, held)
     for deletion in plan.deletions:
         path = f"{root}/{deletion.path}"
         held.require_open_in_store()
@@ -144,13 +144,15 @@ def delete_planned(
     return removed_paths
 
 
-def record_history_start(context: Context, name: TableName, earliest: WriteId) -> None:
+def record_history_start(context: Context, name: TableName, earliest: WriteId, held: Transaction) -> None:
     """Record the first write id whose snapshot will still be complete, before anything is deleted.
 
-    Hive's cleaner keeps no such record, so readers do not rely on it with a metastore (``core.snapshot.change_feed``). The
-    caller holds a lock for which ALTER TABLE waits. Otherwise two changes of the definition could overwrite each other.
+    Hive's cleaner keeps no such record, so readers do not rely on it with a metastore (``core.snapshot.change_feed``).
+    ``held``: a transaction with a lock for which ALTER TABLE waits. Otherwise two changes of the definition could overwrite
+    each other. Raises TransactionAbortedError once it has timed out.
     """
     table = context.catalog.get_table(name)
     if table is None or id_property(table, HISTORY_FROM) >= earliest:
         return
+    held.require_open_in_store()
     context.catalog.alter_table(name, table.with_properties({HISTORY_FROM.name: str(int(earliest))}))

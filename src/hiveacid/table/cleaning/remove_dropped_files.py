@@ -8,10 +8,11 @@ from contextlib import suppress
 
 from hiveacid.core.format.owned_entries import is_own_staging, split_by_owner
 from hiveacid.core.model import Partition, TableDefinition, TableKind
-from hiveacid.errors import MissingDirectoryError
+from hiveacid.errors import MissingDirectoryError, TransactionAbortedError
 from hiveacid.storage.paths import is_local, real_path
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name
+from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
 _SHOWN = 5
@@ -47,29 +48,39 @@ def require_listable(context: Context, locations: Iterable[str]) -> None:
                 context.fs.list_tree(location)
 
 
-def remove_table(context: Context, table: TableDefinition, partitions: Sequence[Partition]) -> None:
-    """Delete the files of a table and its partitions, but no foreign ones (`remove_location`)."""
+def remove_table(
+    context: Context, table: TableDefinition, partitions: Sequence[Partition], held: Transaction | None = None
+) -> None:
+    """Delete the files of a table and its partitions, but no foreign ones; arguments as in `remove_location`."""
     *locations_outside, _ = locations_to_remove(table, partitions)
     for location in locations_outside:
-        remove_location(context, location, table.kind)
+        remove_location(context, location, table.kind, held=held)
     columns = table.partition_column_names
-    remove_location(context, table.location, table.kind, columns)
+    remove_location(context, table.location, table.kind, columns, held)
 
 
 def remove_location(
-    context: Context, location: str, kind: TableKind, partition_columns: Sequence[str] = ()
+    context: Context,
+    location: str,
+    kind: TableKind,
+    partition_columns: Sequence[str] = (),
+    held: Transaction | None = None,
 ) -> None:
     """Delete the entries of a location that a table owns (`core.format.owned_entries`).
 
     Deletes the directory, too, unless foreign entries remain, which are logged as a warning. If the location is a
-    symbolic link, only the link is deleted. Raises StorageError.
+    symbolic link, only the link is deleted. ``held``: the transaction that holds the lock of a DROP. Once it has timed
+    out, nothing is deleted: another client may have created the table or partition again. Raises StorageError.
     """
     if _is_link(location):
-        context.fs.delete_tree(location)
+        if _is_locked(held, location):
+            context.fs.delete_tree(location)
         return
     try:
         division = split_by_owner(context.fs.list_tree(location), kind, partition_columns)
     except MissingDirectoryError:
+        return
+    if not _is_locked(held, location):
         return
     if not division.foreign:
         context.fs.delete_tree(location)
@@ -82,6 +93,21 @@ def remove_location(
         ", ".join(division.foreign[:_SHOWN]),
         remainder,
     )
+
+
+def _is_locked(held: Transaction | None, location: str) -> bool:
+    """Tell whether the lock of a DROP, if there is one, still holds; otherwise log the location that is left."""
+    try:
+        if held is not None:
+            held.require_open_in_store()
+    except TransactionAbortedError:
+        logger.warning(
+            "kept %s: the lock of the DROP expired after the catalog was changed (hive.txn.timeout, or ABORT "
+            "TRANSACTIONS), and another table or partition may use the directory; remove it yourself if none does",
+            location,
+        )
+        return False
+    return True
 
 
 def delete_plain_files(context: Context, location: str) -> None:

@@ -268,9 +268,9 @@ def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> Compaction
 def _record_history_start(context: Context, name: TableName, earliest: WriteId) -> None:
     """Record the start of a table's history under the cleaner's lock, so that neither overwrites the other's record."""
     for _ in range(_TURNS):
-        with cleaner_lock(context, name) as alone:
-            if alone:
-                record_history_start(context, name, earliest)
+        with cleaner_lock(context, name) as held:
+            if held:
+                record_history_start(context, name, earliest, held)
                 return
         context.clock.sleep(_PAUSE)
     raise errors.CompactionError(f"a cleaner has been at work in {name} for a long time: compact it again")

@@ -229,14 +229,15 @@ def _put_in_place(job: RewriteTask, scratch: str, names: Sequence[str]) -> None:
     def undo() -> None:
         # without suffix a complete result may have readers by now, and it is correct even without the commit
         if job.level is LayoutLevel.HIVE4 or len(moved_names) < len(names):
-            _remove(job, names)
+            _remove(job, moved_names)  # the others may be another worker's, which took the job over
 
     if job.level is LayoutLevel.HIVE3 and len(names) > 1:
         for name in names:
             fs.write_bytes(f"{scratch}/{name}/{PAIR_FILE}", str(int(job.txn.txn_id)).encode())
-    job.txn.heartbeats.check(job.txn.txn_id)
     job.txn.on_abort(undo)
     for name in names:
+        # without its lock, the table may have been dropped and created again, and would show these rows
+        job.txn.require_open_in_store()
         fs.move_directory(f"{scratch}/{name}", f"{root}/{name}")
         moved_names.append(name)
 

@@ -105,6 +105,13 @@ def test_aborted_rows_in_a_streamed_delta_are_remembered() -> None:
     assert compacted.abort_records_removable_up_to == 9
 
 
+def test_rows_of_an_open_writer_are_remembered() -> None:
+    """It may be aborted before the records of the aborted are dropped."""
+    found = plan("delta_2_2_0", "delta_3_3_0", write_ids="9:3:3:2", aborted_only=True)
+    assert deleted(found) == ["delta_2_2_0"]
+    assert found.abort_records_removable_up_to == 2
+
+
 def test_aborted_rows_in_a_streamed_delta_that_ends_above_the_watermark_are_remembered() -> None:
     found = plan("delta_4_7", "delta_1_1_0", write_ids="7:6:6,7:4", top=5)
     assert deleted(found) == []

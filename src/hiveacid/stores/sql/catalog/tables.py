@@ -16,6 +16,7 @@ from hiveacid.core.model import (
     ViewDefinition,
 )
 from hiveacid.core.schema.location_overlap import is_same_location, overlap
+from hiveacid.core.transactions.locks import LockState
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.sql.catalog.definitions import (
@@ -34,6 +35,7 @@ from hiveacid.stores.sql.schema import (
     compactions,
     databases,
     lock_components,
+    lock_requests,
     next_write_ids,
     partitions,
     streams,
@@ -129,7 +131,7 @@ class SqlCatalog(SqlBase):
         return self._list_names(tables, database)
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
-        """Replace a definition; a new name is written to all rows with the old name."""
+        """Replace a definition; a new name is written to the rows with the old name (`_rename`)."""
         argument_validation.table_name(name)
         argument_validation.table(table)
         new = table.name
@@ -292,10 +294,23 @@ def _purge(connection: Connection, name: TableName) -> None:
 
 
 def _rename(connection: Connection, old: TableName, new: TableName) -> None:
-    for table in (*_ABOUT_TABLES, lock_components):
+    """Write the new name to all rows with the old name, except waiting lock requests.
+
+    A waiting statement looks its table up by the old name once it is granted. It then needs a lock on that name.
+    """
+    for table in _ABOUT_TABLES:
         connection.execute(
             update(table).where(is_of_table(table)).values(table_columns(new)), table_parameters(old)
         )
+    connection.execute(
+        update(lock_components)
+        .where(is_of_table(lock_components), lock_components.c.request_id.in_(_GRANTED))
+        .values(table_columns(new)),
+        table_parameters(old),
+    )
+
+
+_GRANTED = select(lock_requests.c.id).where(lock_requests.c.state == LockState.ACQUIRED.value)
 
 
 def _by_digest(new_partitions: Iterable[Partition]) -> dict[str, Partition]:

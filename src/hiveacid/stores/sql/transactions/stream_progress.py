@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
+from hiveacid.core.model import TableName
 from hiveacid.core.transactions.stream_progress import (
     StreamBatch,
     StreamKey,
@@ -23,6 +25,9 @@ from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_pa
 
 _OF_STREAM = (is_of_table(streams), streams.c.digest == bindparam("of"))
 _SELECT = select(streams).where(*_OF_STREAM)
+_OF_TABLE = select(streams).where(is_of_table(streams))
+_DELETE_OF_TABLE = delete(streams).where(is_of_table(streams))
+_INSERT = insert(streams)
 _SELECT_FOR_UPDATE = _SELECT.with_for_update()
 _UPDATE = update(streams).where(*_OF_STREAM)
 
@@ -44,13 +49,7 @@ class Streams(SqlBase):
             known = _read_progress(connection, stream, hold=True)
             progress = register_writer(known, stream, writer, checkpoint, restart=restart)
             if known is None:
-                row = {
-                    **table_columns(stream.table),
-                    "digest": parameters["of"],
-                    "query": stream.query,
-                    **_values(progress),
-                }
-                connection.execute(insert(streams), row)
+                connection.execute(_INSERT, _row(stream.table, progress))
             elif progress != known:
                 connection.execute(_UPDATE.values(_values(progress)), parameters)
             return progress
@@ -61,6 +60,27 @@ class Streams(SqlBase):
         """Return the progress of a stream."""
         argument_validation.stream(stream)
         return self._database.read(lambda connection: _read_progress(connection, stream))
+
+    def list_streams(self, table: TableName) -> tuple[StreamProgress, ...]:
+        """Return the progress of all streams into a table."""
+        argument_validation.table_name(table)
+        rows = self._database.read(
+            lambda connection: connection.execute(_OF_TABLE, table_parameters(table)).all()
+        )
+        found = [_progress(StreamKey(table, row.query), row) for row in rows]
+        return tuple(sorted(found, key=lambda progress: progress.stream.query))
+
+    def restore_streams(self, table: TableName, streams: Sequence[StreamProgress]) -> None:
+        """Replace the progress of all streams into a table."""
+        argument_validation.table_name(table)
+        rows = [_row(table, progress) for progress in streams]
+
+        def work(connection: Connection) -> None:
+            connection.execute(_DELETE_OF_TABLE, table_parameters(table))
+            if rows:
+                connection.execute(_INSERT, rows)
+
+        self._database.write(work, repeatable=True)
 
 
 def batch_refusal(
@@ -77,10 +97,22 @@ def record_batch(connection: Connection, batch: StreamBatch) -> None:
 
 def _read_progress(connection: Connection, stream: StreamKey, *, hold: bool = False) -> StreamProgress | None:
     row = connection.execute(_SELECT_FOR_UPDATE if hold else _SELECT, _parameters(stream)).one_or_none()
-    if row is None:
-        return None
+    return None if row is None else _progress(stream, row)
+
+
+def _progress(stream: StreamKey, row: Row[Any]) -> StreamProgress:
     writers = tuple((name, epoch) for name, epoch in json.loads(row.writers))
     return StreamProgress(stream, row.checkpoint, row.epoch, row.batch_id, writers)
+
+
+def _row(table: TableName, progress: StreamProgress) -> dict[str, object]:
+    key = progress.stream
+    return {
+        **table_columns(table),
+        "digest": _parameters(key)["of"],
+        "query": key.query,
+        **_values(progress),
+    }
 
 
 def _values(progress: StreamProgress) -> dict[str, object]:
