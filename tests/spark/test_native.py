@@ -284,6 +284,17 @@ def test_threads_and_their_transactions(native: NativeSession) -> None:
     assert rows(native.sql("SELECT * FROM t")) == [(n,) for n in (1, 2, 3, 4, 5, 6, 100)]
 
 
+def test_statements_inside_statements_do_not_escape_a_transaction(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    native.sql("START TRANSACTION")
+    with pytest.raises(UnsupportedFeatureError, match="outside the transaction"):
+        native.sql("EXECUTE IMMEDIATE 'INSERT INTO t VALUES (1)'")
+    native.sql("ROLLBACK")
+    assert rows(native.sql("SELECT * FROM t")) == []
+    native.sql("EXECUTE IMMEDIATE 'INSERT INTO t VALUES (1)'")
+    assert rows(native.sql("SELECT * FROM t")) == [(1,)]
+
+
 def test_one_current_database(native: NativeSession) -> None:
     """Spark's own: whoever changes it, by whatever door, changes it for all."""
     acid, sql = native.acid, native.sql

@@ -498,15 +498,3 @@ def test_one_thread_at_a_time(wh: Warehouse) -> None:
             stream.write(batch_of(1))
         stream.write(batch_of(1))
         stream.commit()
-
-
-def test_two_streams_create_a_partition_at_the_same_time(wh: Warehouse) -> None:
-    """The partition is new to the second one, too, but the rows in it are those of the first, not leftovers."""
-    wh.create(f"CREATE TABLE p (id INT, name STRING) PARTITIONED BY (p INT) {ACID}")
-    with wh.connect("p") as first, wh.connect("p") as second:
-        for number, stream in enumerate((first, second)):
-            stream.begin_transaction()
-            stream.write([{"id": number, "p": 1}])
-        first.commit()
-        second.commit()
-    assert sorted(row[0] for row in wh.rows("p")) == [0, 1]

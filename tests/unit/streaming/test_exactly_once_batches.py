@@ -148,3 +148,15 @@ def test_an_overwritten_partition_is_written_again(wh: Warehouse) -> None:
     assert stream.deliver(1, lambda: rows(1)) == 30
     kept = [one for one in some(0) if one["p"] != 1]
     assert found(wh) == sorted(row["id"] for row in (*kept, *some(1)))
+
+
+def test_two_streams_create_a_partition_at_the_same_time(wh: Warehouse) -> None:
+    """The partition is new to the second one, too, but the rows in it are those of the first, not leftovers."""
+    wh.create(f"CREATE TABLE p (id INT, name STRING) PARTITIONED BY (p INT) {ACID}")
+    with wh.connect("p") as first, wh.connect("p") as second:
+        for number, stream in enumerate((first, second)):
+            stream.begin_transaction()
+            stream.write([{"id": number, "p": 1}])
+        first.commit()
+        second.commit()
+    assert sorted(row[0] for row in wh.rows("p")) == [0, 1]

@@ -20,7 +20,7 @@ _SEPARATOR = "\x01"
 DEFAULT = "NULL /* DEFAULT */"
 """DEFAULT of Hive's UPDATE and MERGE as Spark SQL: NULL, unless a constraint gives another value."""
 BEFORE_EXPRESSION = "("
-"""What `parenthesised` puts before an expression; errors of Spark count it."""
+"""Prefix that `parenthesised` adds; positions in errors of Spark count it."""
 Expression = str | SparkColumn
 """SQL text, or a Column."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from hiveacid.core.model import TableName
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.transactions import Client
 from hiveacid.spark.parser.catalyst import scala_items
+from hiveacid.spark.parser.lexer import Token, is_script
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import inject_parser
@@ -106,6 +107,11 @@ class NativeSession(SparkSession):
             with self.acid.binder() as binder:
                 VirtualColumns(source).refuse_star()
                 return self._run_in_spark(binder.bind(source).text, args)
+        if self.acid.joined is not None and _has_inner_statements(source.tokens):
+            raise UnsupportedFeatureError(
+                "EXECUTE IMMEDIATE and scripts run outside the transaction, and ROLLBACK would not undo what they change: "
+                "write the statements themselves, or COMMIT first"
+            )
         answer = self._run_in_spark(text, args)
         if isinstance(ownership.statement, queries.ShowTables):
             return add_hiveacid_tables(self.acid, ownership.statement, answer)
@@ -279,3 +285,8 @@ def _make_parser(gateway: Gateway, spark: SparkSession, session: Any, parser: An
     native_parser = NativeParser(gateway, SparkSession(spark.sparkContext, session), parser)
     gateway.remember(native_parser)
     return native_parser
+
+
+def _has_inner_statements(tokens: Sequence[Token]) -> bool:
+    """Tell whether Spark runs statements inside this one: a script, or EXECUTE IMMEDIATE."""
+    return is_script(tokens) or [token.keyword for token in tokens[:2]] == ["EXECUTE", "IMMEDIATE"]
