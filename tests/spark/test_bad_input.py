@@ -55,6 +55,14 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
 WRONG = {
     # unknown things
     "INSERT INTO nope VALUES (1)": (e.NoSuchTableError, "nope"),
+    "FROM (SELECT a FROM plain WHERE rand() < 2) x INSERT INTO inserts (a, p) SELECT a, 1 INSERT INTO t (a, p) SELECT a, 1": (
+        e.UnsupportedFeatureError,
+        "other rows",
+    ),
+    "FROM (SELECT a FROM plain TABLESAMPLE (50 PERCENT)) x INSERT INTO inserts (a, p) SELECT a, 1 INSERT INTO t (a, p) SELECT a, 1": (
+        e.UnsupportedFeatureError,
+        "REPEATABLE",
+    ),
     "INSERT INTO t TABLE nope": (e.NoSuchTableError, "nope"),
     "INSERT INTO nowhere.t VALUES (1)": (e.NoSuchDatabaseError, "nowhere"),
     "UPDATE nope SET a = 1": (e.NoSuchTableError, "nope"),

@@ -78,9 +78,14 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
 
 
 def _require_one_source(statement: MultiInsert) -> None:
-    """Refuse a source with random functions, because each INSERT reads it again and would get other rows."""
+    """Refuse a source with random functions or samples, because each INSERT reads it again and would get other rows."""
     for text in (statement.ctes, statement.source):
         tokens = text.tokens if text is not None else []
+        words = {token.keyword for token in tokens}
+        if "TABLESAMPLE" in words and "REPEATABLE" not in words:
+            raise UnsupportedFeatureError(
+                "TABLESAMPLE in the source of a multi-insert gives other rows for each INSERT: add REPEATABLE (seed)"
+            )
         for token, behind in pairwise(tokens):
             if token.keyword in _UNSTEADY and behind.keyword == "(":
                 raise UnsupportedFeatureError(
