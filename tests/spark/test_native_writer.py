@@ -176,7 +176,7 @@ def test_what_does_not_fit_is_refused(native: NativeSession, table: str) -> None
         (UnsupportedFeatureError, "leave out partitionBy", lambda: source.write.partitionBy("p").insertInto(table)),
         (UnsupportedFeatureError, "overwrite", lambda: source.write.option("partitionOverwriteMode", "static").insertInto(table, overwrite=True)),
         (UnsupportedFeatureError, "no effect", lambda: source.write.option("orc.compress", "SNAPPY").saveAsTable(table, mode="append")),
-        (UnsupportedFeatureError, "would change the columns", lambda: source.drop("v").writeTo(table).createOrReplace()),
+        (SchemaMismatchError, "needs these columns", lambda: source.drop("p").writeTo(table).createOrReplace()),
         (UnsupportedFeatureError, "is not a column", lambda: source.writeTo("new").tableProperty("transactional", "true").partitionedBy(F.expr("p + 1")).create()),
         (UnsupportedFeatureError, "cannot have the format csv", lambda: source.writeTo("new").using("csv").tableProperty("transactional", "true").create()),
         (UnsupportedFeatureError, "LOCATION", lambda: source.write.option("transactional", "true").option("path", "/x").saveAsTable("new")),
@@ -187,24 +187,42 @@ def test_what_does_not_fit_is_refused(native: NativeSession, table: str) -> None
     assert len(rows(native.table(table))) == 3
 
 
-def test_the_statements_that_replace_a_table_by_one_with_other_columns(
-    native: NativeSession, table: str
+def test_a_table_is_replaced_by_one_with_other_columns(
+    native: NativeSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of the refusal; the new rows come from the old table."""
+    """In one step; partitions, properties and kind stay. On a metastore the refusal names the statements that do it."""
+    native.sql("ALTER TABLE t SET TBLPROPERTIES ('note'='kept')")
     old = native.table(table)
-    wider = old.where("id > 1").withColumn("more", F.lit(7)).select("more", "v", "id")
-    with pytest.raises(UnsupportedFeatureError) as refused:
+    wider = old.where("id > 1").withColumn("more", F.lit(7)).select("more", "v", "id", "p")
+    with monkeypatch.context() as metastore:
+        metastore.setattr(native.acid.context.store, "maintained_by_hiveacid", lambda: False)
+        with pytest.raises(UnsupportedFeatureError, match=r"DROP TABLE default.t, ALTER TABLE n RENAME TO default.t"):
+            wider.writeTo(table).createOrReplace()
+    with pytest.raises(SchemaMismatchError, match="needs these columns"):
+        wider.drop("p").writeTo(table).createOrReplace()
+    native.sql("START TRANSACTION")
+    with pytest.raises(TransactionStateError):
         wider.writeTo(table).createOrReplace()
-    with pytest.raises(ParseError) as refused_in_sql:
+    native.sql("ROLLBACK")
+    with pytest.raises(Exception, match="late"):
+        old.withColumn("more", F.expr("CAST(raise_error('late') AS INT)")).writeTo(table).createOrReplace()
+    assert native.table(table).columns == ["id", "v", "p"]
+    before = native.acid.table(table).definition
+    wider.writeTo(table).createOrReplace()
+    assert [(row.more, row.v, row.id) for row in native.table(table).orderBy("id").collect()] == [
+        (7, "b", 2),
+        (7, "c", 3),
+    ]
+    now = native.acid.table(table).definition
+    assert (now.kind, now.partition_columns, now.property("note")) == (before.kind, before.partition_columns, "kept")
+    assert [row[1] for row in native.sql("SHOW TABLES").collect()] == ["t"]
+    assert not list(Path(before.location).glob("*")), "the old files are gone"
+    native.sql("DELETE FROM t WHERE id = 2")
+    narrower = native.table(table).select("id", "p").withColumn("id", F.col("id").cast("string"))
+    narrower.writeTo(table).replace()
+    assert rows(native.table(table).select("id")) == [("3",)]
+    with pytest.raises(ParseError):
         native.sql("CREATE OR REPLACE TABLE t AS SELECT 1 AS id")
-    statements = ["DROP TABLE default.t", "ALTER TABLE n RENAME TO default.t"]
-    for statement in statements:
-        assert statement in str(refused.value)
-        assert statement.replace("default.", "") in str(refused_in_sql.value)
-    wider.writeTo("n").tableProperty("transactional", "true").create()
-    for statement in statements:
-        native.sql(statement)
-    assert rows(native.table(table)) == [(7, "b", 2), (7, "c", 3)]
     native.sql("DROP TABLE t")
 
 

@@ -189,6 +189,23 @@ def drop_table(context: Context, name: TableName, *, if_exists: bool = False) ->
             remove_table(context, table, partitions, txn)
 
 
+def replace_table(context: Context, name: TableName, content: TableName) -> None:
+    """Give the table ``content`` the name of another one, which is dropped with its files, in one step of the store.
+
+    Raises UnsupportedFeatureError on a metastore, which has no such step, and for an external table.
+    """
+    context.cached_tables.release(name)
+    with exclusive_table(context, name, content) as (table, txn):
+        if table.external:
+            raise errors.UnsupportedFeatureError(f"{name} is external: its columns cannot be replaced")
+        partitions = partitions_of(context, table) or ()
+        require_removable(context, table, partitions)
+        txn.require_open_in_store()
+        renamed = replace(context.require(content), name=name)
+        context.catalog.alter_table(content, renamed, replacing=True)
+        remove_table(context, table, partitions, txn)
+
+
 def require_removable(context: Context, table: TableDefinition, partitions: Sequence[Partition]) -> None:
     """Raise StorageError if DROP TABLE could not list what it deletes; an external table keeps its files."""
     if not table.external:

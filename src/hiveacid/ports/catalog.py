@@ -83,8 +83,12 @@ class Catalog(Protocol):
     def drop_view(self, name: TableName) -> None:
         """Drop a view. Raises NoSuchTableError if there is no view of that name."""
 
-    def alter_table(self, name: TableName, table: TableDefinition) -> None:
-        """Replace a definition; a new name renames it everywhere, transaction state included."""
+    def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
+        """Replace a definition; a new name renames it everywhere, transaction state included.
+
+        ``replacing``: a table that has the new name is dropped in the same step. A metastore has no such step, and raises
+        UnsupportedFeatureError.
+        """
 
     def add_partitions(
         self,

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableName, ViewDefinition
+from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableName, ViewDefinition, WriteId
 from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
 from hiveacid.ports.catalog import CatalogChanges
+from hiveacid.ports.write_ids import current_write_ids_of
 from support.samples import CLIENT, ORDERS, STOCK, Store, database, table
 
 ODD = "d'b\"; drop table x; -- ü😀%_\\"
@@ -219,6 +220,26 @@ class CatalogRules:
             store.list_partitions(ORDERS)
         store.drop_table(STOCK)
         store.drop_database("shop")
+
+    def test_a_table_takes_the_place_of_another(self, store: Store) -> None:
+        """In one step: partitions and write ids are those of the new one."""
+        store.create_database(database())
+        for existing in (ORDERS, STOCK):
+            store.create_table(table(existing))
+        store.add_partitions(ORDERS, [Partition(("2026-01-01", "oslo"), "file:/p1")])
+        one = Partition(("2026-01-02", "oslo"), "file:/p2")
+        store.add_partitions(STOCK, [one])
+        store.seed_write_ids(ORDERS, WriteId(7), ())
+        store.seed_write_ids(STOCK, WriteId(3), ())
+        new = replace(table(ORDERS), location=table(STOCK).location)
+        store.alter_table(STOCK, new, replacing=True)
+        assert store.get_table(ORDERS) == new
+        assert store.get_table(STOCK) is None
+        assert store.list_partitions(ORDERS) == (one,)
+        assert current_write_ids_of(store, ORDERS).high_watermark == 3
+        other = table(TableName("shop", "other"))
+        store.alter_table(ORDERS, other, replacing=True)
+        assert store.get_table(other.name) == other
 
     def test_partitions(self, store: Store) -> None:
         """Added once, sorted by values, dropped by values; none and empty are the default partition."""

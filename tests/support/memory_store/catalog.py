@@ -121,11 +121,13 @@ class MemoryCatalog(MemoryBase):
             raise refusal_errors.no_view(name)
 
     @synchronized
-    def alter_table(self, name: TableName, table: TableDefinition) -> None:
+    def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError, AlreadyExistsError."""
         argument_validation.table(table)
         self._require_table(name)
         if table.name != name:
+            if replacing and table.name in self._state.tables:
+                self.drop_table(table.name)
             self._require_room(table.name)
             self._purge(table.name)
             self._rename(name, table.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from contextlib import suppress
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -20,7 +22,7 @@ from hiveacid.core.schema.storage_formats import ORC, storage_format
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.errors import NoSuchColumnError, StatementError
+from hiveacid.errors import HiveAcidError, NoSuchColumnError, StatementError
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.sql.binding.view_text import hive_columns_of
@@ -125,6 +127,37 @@ def create_from(execution: ExecutionContext, statement: CreateTable, frame: Data
     return _write_new(
         execution, new_table_definition(execution, _with_query_columns(statement, columns)), renamed
     )
+
+
+def replace_with(
+    execution: ExecutionContext,
+    table: TableDefinition,
+    statement: CreateTable,
+    frame: DataFrame,
+) -> WriteReport:
+    """Replace a table by the rows and columns of a frame. Partitions, buckets, format and properties stay.
+
+    The rows are written into a table of another name, which then takes the place of the old one. A failure before that
+    leaves the old table as it was.
+    """
+    context = execution.context
+    columns = hive_columns_of(frame)
+    statement = _with_query_columns(statement, columns)
+    content = replace(
+        table,
+        name=TableName(table.name.database, f"{table.name.name}__replacing_{uuid.uuid4().hex[:8]}"),
+        columns=statement.columns,
+        partition_columns=statement.partition_columns,
+        location="",
+    ).without_properties(*RESERVED_PROPERTIES, LAST_DDL_TIME.name)
+    report = _write_new(execution, content, frame.toDF(*[column.name for column in columns]))
+    try:
+        tables.replace_table(context, table.name, content.name)
+    except BaseException:
+        with suppress(HiveAcidError):
+            tables.drop_table(context, content.name, if_exists=True)
+        raise
+    return report
 
 
 def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTable:

@@ -18,7 +18,7 @@ from hiveacid.sql.binding.statement_owner import makes_own_table
 from hiveacid.sql.binding.table_binder import find_hiveacid_table, is_view_of_session
 from hiveacid.sql.binding.view_text import find_hiveacid_view, hive_columns_of
 from hiveacid.sql.execute.context import ExecutionContext
-from hiveacid.sql.execute.create import create_from
+from hiveacid.sql.execute.create import create_from, replace_with
 from hiveacid.sql.native.shared_gateway import NativeConnection, ensure_database
 from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.sql.statements.values import TableRef, table_ref
@@ -151,33 +151,40 @@ class Target:
         ensure_database(self.connection, self.ref)
 
         def run(execution: ExecutionContext) -> WriteReport:
-            if execution.joined is not None:
-                raise errors.TransactionStateError(
-                    f"{method} cannot be part of a transaction: COMMIT or ROLLBACK first"
-                )
+            _require_no_transaction(execution, method)
             return create_from(execution, spec.statement(self.ref), frame)
 
         return self.run(method, run)
 
     def replace(self, method: str, frame: DataFrame, spec: TableSpec) -> WriteReport:
-        """Replace all rows of the existing table, which must have the columns that a new one would have."""
+        """Replace all rows of the existing table, and its columns if those of the frame are others."""
         table = self.require_table()
         spec.require_matches(method, table)
         names = table.partition_column_names  # kept if the writer sets none
         statement = dataclasses.replace(spec, partition_columns=names).statement(self.ref)
-        statement = statement.with_columns(hive_columns_of(frame))
-        if (_types(statement.columns), _types(statement.partition_columns)) != (
+        if not set(names) <= set(map(str.lower, frame.columns)):
+            raise errors.SchemaMismatchError(
+                f"{method}: {table.name} is partitioned by {', '.join(names)}: the DataFrame needs these columns"
+            )
+        new = statement.with_columns(hive_columns_of(frame))
+        if (_types(new.columns), _types(new.partition_columns)) == (
             _types(table.columns),
             _types(table.partition_columns),
         ):
+            options = InsertOptions(by_name=True, overwrite=True, whole=True, named=method)
+            return self.insert(method, frame, options)
+        if not self.connection.context.store.maintained_by_hiveacid():
             raise errors.UnsupportedFeatureError(
-                f"{method} would change the columns or partitions of {table.name}, which one commit cannot: use "
+                f"{method} would change the columns or partitions of {table.name}, which a metastore cannot do in one step: use "
                 f"df.writeTo('n')...create(), DROP TABLE {table.name}, ALTER TABLE n RENAME TO {table.name}; to keep its columns and "
                 "replace its rows use df.write.mode('overwrite').saveAsTable"
             )
-        return self.insert(
-            method, frame, InsertOptions(by_name=True, overwrite=True, whole=True, named=method)
-        )
+
+        def run(execution: ExecutionContext) -> WriteReport:
+            _require_no_transaction(execution, method)
+            return replace_with(execution, table, statement, frame)
+
+        return self.run(method, run)
 
     def run(self, method: str, write: Callable[[ExecutionContext], WriteReport]) -> WriteReport:
         """Run a write as one statement of the session. ``method``: its text in the table's history."""
@@ -207,6 +214,13 @@ class WriterSession(Protocol):
 
     def resolved_by_spark(self, name: str) -> AbstractContextManager[None]:
         """Make Spark read a name as that of a database or a view."""
+
+
+def _require_no_transaction(execution: ExecutionContext, method: str) -> None:
+    if execution.joined is not None:
+        raise errors.TransactionStateError(
+            f"{method} cannot be part of a transaction: COMMIT or ROLLBACK first"
+        )
 
 
 def _types(columns: Sequence[Column]) -> list[tuple[str, str]]:

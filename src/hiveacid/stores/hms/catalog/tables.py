@@ -239,8 +239,10 @@ class MetastoreCatalog:
             )
         return raw
 
-    def alter_table(self, name: TableName, table: TableDefinition) -> None:
+    def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
         """Replace a definition; new columns are added to the partitions, too. Files are not moved."""
+        if replacing:
+            raise UnsupportedFeatureError(f"a metastore cannot replace the table {table.name} in one step")
         plain_table(name)
         argument_validation.table(table)
         plain_table(table.name)

@@ -130,7 +130,7 @@ class SqlCatalog(SqlBase):
         """Return the names, sorted."""
         return self._list_names(tables, database)
 
-    def alter_table(self, name: TableName, table: TableDefinition) -> None:
+    def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
         """Replace a definition; a new name is written to the rows with the old name (`_rename`)."""
         argument_validation.table_name(name)
         argument_validation.table(table)
@@ -139,6 +139,8 @@ class SqlCatalog(SqlBase):
         def work(connection: Connection) -> None:
             old_row = _require_table(connection, name)
             if new != name:
+                if replacing:
+                    connection.execute(delete(tables).where(*_is_named(tables, new)))
                 _require_free_name(self._database, connection, new)
                 _purge(connection, new)
                 _rename(connection, name, new)
