@@ -28,6 +28,7 @@ from hiveacid.sql.binding.table_binder import find_hiveacid_relation
 from hiveacid.sql.binding.virtual_columns_in_queries import VirtualColumns
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.native.catalog import NativeCatalog
+from hiveacid.sql.native.catalog_changes import ChangingCatalog
 from hiveacid.sql.native.dataframes import replace_writers
 from hiveacid.sql.native.parser_inside_spark import NativeParser
 from hiveacid.sql.native.shared_gateway import (
@@ -174,7 +175,8 @@ class NativeSession(SparkSession):
     @property
     def catalog(self) -> Catalog:
         """Spark's catalog, which also knows hiveacid tables."""
-        return NativeCatalog(self)
+        # older versions have none of the methods, and hasattr must tell so
+        return (ChangingCatalog if hasattr(Catalog, "dropDatabase") else NativeCatalog)(self)
 
     def newSession(self) -> NativeSession:  # noqa: N802 - Spark's name
         """Return a session with its own views, settings and current database, on the same tables."""
