@@ -19,6 +19,7 @@ from hiveacid.errors import CatalogError
 from hiveacid.spark.parser.catalyst import parser_of
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import (
+    ANOTHER_CATALOG,
     create_database,
     current_database,
     has_database,
@@ -210,9 +211,15 @@ def mirror_databases(session: AcidSession) -> None:
 
 
 def decide_ownership(session: NativeConnection, source: Slice) -> Ownership:
-    """Tell whose statement a text is, in Spark's current database; see `ownership.decide_owner`."""
+    """Tell whose statement a text is, in Spark's current database; see `statement_owner.decide_owner`.
+
+    A statement on databases is only Spark's while another catalog is the current one.
+    """
     session.follow()
-    return decide_owner(session.context, source)
+    ownership = decide_owner(session.context, source)
+    if ownership.owner is Owner.BOTH and session.context.database == ANOTHER_CATALOG:
+        return Ownership(Owner.SPARK)
+    return ownership
 
 
 def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ownership) -> None:
