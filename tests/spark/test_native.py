@@ -350,6 +350,11 @@ def test_databases_belong_to_another_current_catalog(native: NativeSession) -> N
         native.sql("USE sales")
         with pytest.raises(AnalysisException, match="JDBC"):  # Derby knows no CASCADE
             native.sql("DROP DATABASE sales CASCADE")
+        native.sql("CREATE DATABASE spark_catalog.here")
+        assert catalog.get_database("here") is not None
+        assert ("sales", "t", False) in rows(native.sql("SHOW TABLES IN `spark_catalog`.sales"))
+        native.sql("DROP SCHEMA spark_catalog.here")
+        assert catalog.get_database("here") is None
     finally:
         native.sql("SET CATALOG spark_catalog")
     assert catalog.get_database("elsewhere") is None

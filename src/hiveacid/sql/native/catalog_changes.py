@@ -70,7 +70,7 @@ class ChangingCatalog(NativeCatalog):
             self._native.sql(f"TRUNCATE TABLE {ours}")
 
     def analyzeTable(self, tableName: str, noScan: bool = False) -> None:  # noqa: FBT001, FBT002, N802, N803
-        """Compute statistics of a table of Spark's. Raises UnsupportedFeatureError for hiveacid's, which need none."""
+        """Compute statistics of a Spark table. Raises UnsupportedFeatureError for hiveacid tables, which need none."""
         ours = self._find_changed(tableName)
         if ours is None:
             super().analyzeTable(tableName, noScan)
@@ -101,7 +101,7 @@ class ChangingCatalog(NativeCatalog):
         return {row[0]: row[1] for row in self._native.sql(f"SHOW TBLPROPERTIES {_full(ours)}").collect()}
 
     def getCreateTableString(self, tableName: str, asSerde: bool = False) -> str:  # noqa: FBT001, FBT002, N802, N803
-        """Return the statement that creates a table or view: Hive's for those of hiveacid."""
+        """Return the statement that creates a table or view, a hiveacid table's in Hive's dialect."""
         ours = self._find(tableName)
         if ours is None:
             return super().getCreateTableString(tableName, asSerde)
