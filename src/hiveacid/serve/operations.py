@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,12 +22,13 @@ _CANCELLED = "the statement was cancelled"
 
 @dataclass(eq=False)
 class ClientOperation:
-    """One operation. ``work`` returns its result, None if it has none."""
+    """One operation. ``work`` returns its result, None if it has none. ``settings``: entered while it runs."""
 
     thread: StatementThread
     work: Callable[[], Result | None]
     kind: int
     expects_result: bool = True
+    settings: AbstractContextManager[None] = field(default_factory=nullcontext)
     guid: bytes = field(default_factory=lambda: os.urandom(16))
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
     modified_rows: int | None = None
@@ -56,13 +58,15 @@ class ClientOperation:
         return self._running
 
     def _run(self) -> None:
-        result = self.work()
-        if result is not None:
+        with self.settings:
+            result = self.work()
+            if result is None:
+                return
             cursor = ResultCursor(result)
             cursor.fill()  # errors of the query appear now, and small results are complete
-            if [column.name for column in result.columns] == WRITTEN_NAMES:
-                self.modified_rows = cursor.first_number()
-            self._cursor = cursor
+        if [column.name for column in result.columns] == WRITTEN_NAMES:
+            self.modified_rows = cursor.first_number()
+        self._cursor = cursor
 
     def done_within(self, seconds: float) -> bool:
         """Wait until the operation has ended; False if it has not after ``seconds``."""
