@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from hiveacid.errors import StatementCancelledError
@@ -37,6 +38,7 @@ class ClientOperation:
     _fetching: Running[Any] | None = None
     _timer: threading.Timer | None = None
     _told_of_result: bool = False
+    _cancelling: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def handle(self) -> Any:
         """Return the handle for the client; ``hasResultSet`` of a running statement follows from its text."""
@@ -137,14 +139,14 @@ class ClientOperation:
         return self._fetching
 
     def cancel(self) -> None:
-        """Cancel in the background."""
-        threading.Thread(target=self._cancel_until_done, name="hiveacid-cancel", daemon=True).start()
-
-    def _cancel_until_done(self) -> None:
-        """Cancel the operation, and a fetch of its rows; return when both have ended."""
-        for running in (self._running, self._fetching):
-            if running is not None and not running.future.done():
-                self.thread.cancel_until_done(running)
+        """Cancel the operation, and a fetch of its rows, in the background: each in one thread, which lasts until it ends."""
+        with self._cancelling:
+            for running in (self._running, self._fetching):
+                if running is None or running.future.done() or running.cancelled.is_set():
+                    continue
+                end = partial(self.thread.cancel_until_done, running)
+                threading.Thread(target=end, name="hiveacid-cancel", daemon=True).start()
+                running.cancelled.set()  # a further call may come before the thread's first attempt
 
     def close(self) -> None:
         """Release the result."""

@@ -39,6 +39,7 @@ _PREFIXES = ("set:hiveconf:", "set:metaconf:", "set:system:", "set:hivevar:")
 _POOLS = 64  # of Spark's scheduler, which keeps each for ever
 _SETTING = re.compile(r"[A-Za-z][\w.\-]{0,255}")
 _POLL = 0.25  # seconds between two looks at the client's connection while a call runs
+_SHORTEST_END = 5.0  # seconds in which sessions are rolled back when the server stops, even without grace
 _SWEEP_INTERVAL = 30.0  # seconds; a sweep makes the JVM collect its garbage
 
 
@@ -298,6 +299,7 @@ class Sessions:
             sessions = tuple(self._sessions.values())  # clients have closed some meanwhile
             self._sessions.clear()
         threads = [self._end(session) for session in sessions]
+        deadline = time.monotonic() + max(_SHORTEST_END, grace)  # one for all sessions
         for thread in threads:
             if thread.ident is not None:
-                thread.join(timeout=max(5.0, grace))
+                thread.join(timeout=max(0.0, deadline - time.monotonic()))
