@@ -111,32 +111,6 @@ def test_each_session_has_its_own_database_settings_and_transaction(
         assert bob.run("SELECT id, v FROM t") == [(1, "a")]
 
 
-def test_a_statement_may_have_settings_of_its_own(server: Server) -> None:
-    def run(client: Hs2Client, text: str, **overlay: str) -> Any:
-        names = {name.replace("__", ":").replace("_", "."): value for name, value in overlay.items()}
-        answer = client.call("ExecuteStatement", statement=text, confOverlay=names)
-        return client.rows(answer.operationHandle)
-
-    with Hs2Client(server.port) as client:
-        client.run("SET my.setting=kept")
-        shown = "SET hive.exec.orc.default.compress"
-        before = client.run(shown)
-        assert run(client, "SET my.setting", my_setting="other") == [("my.setting", "other")]
-        assert run(client, shown, set__hiveconf__hive_exec_orc_default_compress="SNAPPY")[0][-1].endswith(
-            "=SNAPPY"
-        )
-        assert run(client, "SELECT current_timezone()", spark_sql_session_timeZone="Asia/Tokyo") == [
-            ("Asia/Tokyo",)
-        ]
-        for wrong in ({"new_setting": "1", "hive_txn_timeout": "soon"}, {"my_setting": "x", "a b": "1"}):
-            with pytest.raises(CallError, match=r"setting|timeout"):
-                run(client, "SELECT 1", **wrong)
-        assert client.run("SET my.setting") == [("my.setting", "kept")]
-        assert client.run("SET new.setting")[0][1] != "1"
-        assert client.run(shown) == before
-        assert client.run("SELECT current_timezone()") != [("Asia/Tokyo",)]
-
-
 def test_a_failed_statement_fails_its_transaction_and_carries_hives_code(server: Server) -> None:
     with Hs2Client(server.port) as client:
         client.run(TABLE)
