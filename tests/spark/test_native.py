@@ -340,16 +340,21 @@ def test_one_current_database(native: NativeSession) -> None:
             sql(f"DROP DATABASE IF EXISTS {name} CASCADE")
 
 
-def test_names_belong_to_another_current_catalog(native: NativeSession) -> None:
-    """A statement must not hit the table of the same name in hiveacid's default database."""
-    native.sql(f"CREATE TABLE t (id INT) {ACID}")
-    native.sql("INSERT INTO t VALUES (1)")
+def use_derby(native: NativeSession) -> None:
+    """Make a catalog of another kind the current one."""
     jdbc = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
     settings = {"": jdbc, ".url": "jdbc:derby:memory:other;create=true"}
     settings[".driver"] = "org.apache.derby.jdbc.EmbeddedDriver"
     for key, value in settings.items():
         native.conf.set(f"spark.sql.catalog.derby{key}", value)
     native.sql("SET CATALOG derby")
+
+
+def test_names_belong_to_another_current_catalog(native: NativeSession) -> None:
+    """A statement must not hit the table of the same name in hiveacid's default database."""
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    native.sql("INSERT INTO t VALUES (1)")
+    use_derby(native)
     try:
         for statement in ("SELECT * FROM t", "DELETE FROM t", "DROP TABLE t", "INSERT INTO t VALUES (2)"):
             with pytest.raises(AnalysisException):
@@ -358,6 +363,33 @@ def test_names_belong_to_another_current_catalog(native: NativeSession) -> None:
     finally:
         native.sql("SET CATALOG spark_catalog")
     assert rows(native.sql("SELECT * FROM t")) == [(1,)]
+
+
+def test_databases_belong_to_another_current_catalog(native: NativeSession) -> None:
+    native.sql("CREATE DATABASE sales")
+    native.sql(f"CREATE TABLE sales.t (id INT) {ACID}")
+    native.acid.sql("CREATE DATABASE unseen")
+    catalog = native.acid.context.catalog
+    use_derby(native)
+    try:
+        native.sql("CREATE DATABASE IF NOT EXISTS sales")
+        native.sql("CREATE DATABASE IF NOT EXISTS elsewhere")
+        native.catalog.listDatabases()
+        assert "unseen" not in {row[0].lower() for row in native.sql("SHOW DATABASES").collect()}
+        assert rows(native.sql("SHOW TABLES IN sales")) == []
+        native.sql("USE sales")
+        with pytest.raises(AnalysisException, match="JDBC"):  # Derby knows no CASCADE
+            native.sql("DROP DATABASE sales CASCADE")
+        native.sql("CREATE DATABASE spark_catalog.here")
+        assert catalog.get_database("here") is not None
+        assert ("sales", "t", False) in rows(native.sql("SHOW TABLES IN `spark_catalog`.sales"))
+        native.sql("DROP SCHEMA spark_catalog.here")
+        assert catalog.get_database("here") is None
+    finally:
+        native.sql("SET CATALOG spark_catalog")
+    assert catalog.get_database("elsewhere") is None
+    assert catalog.list_tables("sales") == ("t",)
+    assert rows(native.sql("SHOW TABLES IN sales").where("NOT isTemporary")) == [("sales", "t", False)]
 
 
 def test_what_a_connection_holds_ends_with_it(native: NativeSession) -> None:

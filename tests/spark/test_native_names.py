@@ -130,6 +130,29 @@ def test_databases_made_and_dropped_on_one_side(native: NativeSession) -> None:
     assert rows(sql("SELECT * FROM two.w")) == []
 
 
+def test_databases_have_all_of_sparks_names(native: NativeSession) -> None:
+    """What the grammar does not know would go to Spark alone, which would report success."""
+    sql, catalog = native.sql, native.acid.context.catalog
+    for kind in ("DATABASE", "SCHEMA", "NAMESPACE"):
+        for name in ("one", "spark_catalog.one", "`SPARK_CATALOG`.`One`"):
+            sql(f"CREATE {kind} {name} COMMENT 'c' WITH PROPERTIES ('k'='v')")
+            made = catalog.get_database("one")
+            assert made is not None
+            assert (made.comment, dict(made.properties)) == ("c", {"k": "v"})
+            sql(f"CREATE TABLE one.t (id INT) {ACID}")
+            sql(f"DROP {kind} IF EXISTS {name} CASCADE")
+            assert catalog.get_database("one") is None
+            assert not native.catalog.databaseExists("one")
+    for number, show in enumerate(("NAMESPACES", "DATABASES IN spark_catalog", "SCHEMAS FROM spark_catalog")):
+        native.acid.sql(f"CREATE NAMESPACE seen{number}")
+        assert (f"seen{number}",) in rows(sql(f"SHOW {show}"))
+    for number, use in enumerate(("NAMESPACE two0", "SCHEMA two1", "spark_catalog.two2", "namespace")):
+        native.acid.sql(f"CREATE NAMESPACE {use.split()[-1]}")
+        sql(f"USE {use}")
+        assert native.catalog.currentDatabase() == (f"two{number}" if "two" in use else "namespace")
+    native.acid.sql("USE spark_catalog.default")
+
+
 def test_a_database_that_spark_cannot_name_leaves_the_session_usable(native: NativeSession) -> None:
     name = "`größe 1`"
     with pytest.raises(CatalogError, match="ASCII"):

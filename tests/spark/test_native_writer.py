@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.catalog import Catalog
 
 from hiveacid.core.schema.constraints import Constraint, ConstraintKind
 from hiveacid.errors import (
@@ -382,6 +383,52 @@ def test_catalog(native: NativeSession, table: str) -> None:
     finally:
         catalog.setCurrentDatabase("default")
         native.sql("DROP DATABASE shop CASCADE")
+
+
+@pytest.mark.skipif(not hasattr(Catalog, "dropDatabase"), reason="Spark 4.2 and later have the methods")
+def test_the_catalogs_changes_are_those_of_sql(native: NativeSession, table: str) -> None:
+    catalog: Any = native.catalog
+    acid_catalog = native.acid.context.catalog
+    catalog.createDatabase("shop", properties={"comment": "it's", "k": "v"})
+    shop = acid_catalog.get_database("shop")
+    assert shop is not None
+    assert (shop.comment, dict(shop.properties)["k"]) == ("it's", "v")
+    catalog.createDatabase("spark_catalog.shop", ifNotExists=True)
+    native.sql(f"CREATE TABLE shop.b (id INT) {ACID}")
+    native.sql("CREATE VIEW shop.seen AS SELECT * FROM shop.b")
+    assert [(one.name, one.tableType) for one in catalog.listViews("shop") if not one.isTemporary] == [
+        ("seen", "VIEW")
+    ]
+    assert [one.partition for one in catalog.listPartitions(table)] == ["p=1", "p=2"]
+    assert catalog.getTableProperties(table)["transactional"] == "true"
+    assert catalog.getCreateTableString(table).startswith("CREATE TABLE `default`.`t`(\n")
+    with pytest.raises(UnsupportedFeatureError, match="not needed"):
+        catalog.analyzeTable(table)
+    catalog.truncateTable(table)
+    assert rows(native.table(table)) == []
+    frame_of(native, (1, "a", 1)).createTempView(table)  # stays, although it hides the table
+    catalog.dropTable(table, ifExists=True)
+    assert acid_catalog.list_tables("default") == ()
+    assert catalog.dropTempView(table)
+    with pytest.raises(AnalysisException):
+        catalog.dropTable(table)
+    catalog.dropView("shop.seen")
+    assert acid_catalog.list_views("shop") == ()
+    with pytest.raises(HiveAcidError):
+        catalog.dropDatabase("shop")
+    with pytest.raises(AnalysisException):
+        catalog.dropDatabase("`shop` CASCADE")
+    catalog.dropDatabase("shop", cascade=True)
+    assert acid_catalog.get_database("shop") is None
+    assert not catalog.databaseExists("shop")
+    # those of Spark's own tables stay Spark's
+    frame_of(native, (1, "a", 1)).write.saveAsTable("own", format="parquet")
+    native.sql("CREATE VIEW own_view AS SELECT * FROM own")
+    assert "own_view" in {one.name for one in catalog.listViews()}
+    catalog.truncateTable("own")
+    catalog.dropView("own_view")
+    catalog.dropTable("own", purge=True)
+    assert not catalog.tableExists("own")
 
 
 def test_a_cached_view_keeps_its_snapshot(native: NativeSession, table: str) -> None:

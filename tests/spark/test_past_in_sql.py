@@ -13,10 +13,18 @@ from click.testing import CliRunner
 
 import hiveacid
 from hiveacid.cli.main import main
-from hiveacid.errors import HiveAcidError, NotEnoughHistoryError, StatementError, UnsupportedFeatureError
+from hiveacid.errors import (
+    ConfigError,
+    HiveAcidError,
+    NotEnoughHistoryError,
+    StatementError,
+    UnsupportedFeatureError,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from hiveacid.sql.native.session import NativeSession
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 Sql = Callable[..., "DataFrame"]
@@ -186,3 +194,36 @@ def test_names_and_places(sql: Sql) -> None:
         with pytest.raises(kind, match=said):
             sql(text).collect()
     sql("DROP TABLE t.history")
+
+
+def test_a_reader_takes_the_point_of_time_travel_and_no_other_option(native: NativeSession) -> None:
+    sql = native.sql
+    sql(f"CREATE TABLE t (id INT) {ACID}")
+    for id_ in (1, 2):
+        sql(f"INSERT INTO t VALUES ({id_})")
+    sql("CREATE VIEW seen AS SELECT * FROM t")
+    sql("SET spark.sql.session.timeZone=Asia/Tokyo")
+    try:
+        moment = sql("SELECT string(committed_at) FROM t.history WHERE write_id = 1").first()[0]
+        assert rows(native.read.option("timestampAsOf", moment).table("t")) == [(1,)]
+    finally:
+        sql("RESET spark.sql.session.timeZone")
+    for value in (1, "1"):
+        assert rows(native.read.option("versionAsOf", value).table("default.t")) == [(1,)]
+        assert rows(native.read.options(VERSIONASOF=value, format=None).table("t")) == [(1,)]
+    assert rows(native.read.format("orc").option("versionAsOf", None).table("t")) == [(1,), (2,)]
+    with pytest.raises(ConfigError, match="not a write id"):
+        native.read.option("versionAsOf", "yesterday").table("t")
+    with pytest.raises(ConfigError, match="a write_id or a timestamp"):
+        native.read.options(versionAsOf=1, timestampAsOf="2026-01-01").table("t")
+    for reader in (native.read.option("readChangeFeed", "true"), native.read.schema("id BIGINT")):
+        for name in ("t", "seen", "t.history"):
+            with pytest.raises(UnsupportedFeatureError, match="no effect"):
+                reader.table(name)
+    for name in ("seen", "t.history"):
+        with pytest.raises(UnsupportedFeatureError, match=r"no past|no earlier states"):
+            native.read.option("versionAsOf", 1).table(name)
+    with pytest.raises(UnsupportedFeatureError, match="no past"):
+        native.acid.table("seen").as_of(1).to_df()
+    sql("CREATE TABLE own USING json AS SELECT 1 AS id")
+    assert rows(native.read.option("mergeSchema", "true").table("own")) == [(1,)]

@@ -71,11 +71,11 @@ def test_types_arrive_as_drivers_expect_them(server: Server) -> None:
         (row,) = client.run(
             "SELECT true, 1Y, 2S, 3, 4L, CAST(1.1 AS FLOAT), 2.5D, 'tea', X'00FF', DATE'2020-02-29', "
             "TIMESTAMP'1969-12-31 23:59:59.5', CAST(-1.50 AS DECIMAL(9,2)), array(1, NULL), map('k', 1), "
-            "named_struct('a', NULL, 'b', 'x'), NULL, CAST(NULL AS INT)"
+            "named_struct('a', NULL, 'b', 'x'), NULL, CAST(NULL AS INT), array(timestamp_ntz'2020-01-01 10:11:12.123456')"
         )
         assert row == (
             *(True, 1, 2, 3, 4, 1.1, 2.5, "tea", b"\x00\xff", "2020-02-29", "1969-12-31 23:59:59.5", "-1.50"),
-            *("[1,null]", '{"k":1}', '{"a":null,"b":"x"}', None, None),
+            *("[1,null]", '{"k":1}', '{"a":null,"b":"x"}', None, None, '["2020-01-01 10:11:12.123456"]'),
         )
         handle = client.call("ExecuteStatement", statement="SELECT 1 AS a, 1.5BD AS a").operationHandle
         schema = client.call("GetResultSetMetadata", operationHandle=handle).schema

@@ -170,6 +170,15 @@ def main(home: Path) -> None:
     refused("table", lambda: spark.table("default.h"))
     refused("table of a view", lambda: spark.table("seen"))
     refused("read.table", lambda: spark.read.table("h"))
+    if hasattr(spark.catalog, "dropDatabase"):
+        for call in (
+            lambda catalog: catalog.dropTable("h", ifExists=True),
+            lambda catalog: catalog.dropView("seen"),
+            lambda catalog: catalog.truncateTable("default.h"),
+            lambda catalog: catalog.analyzeTable("h"),
+            lambda catalog: catalog.dropDatabase("doomed", cascade=True),
+        ):
+            refused("spark.catalog", lambda call=call: call(spark.catalog))
     assert list((home / "spark" / "h").glob("*")) == []
     # what is not transactional is Spark's, and what is ours is not in its catalog
     spark.sql("INSERT INTO IDENTIFIER('p') VALUES (7, 'p')")

@@ -142,7 +142,8 @@ def _converted(name: str, column: ResultColumn) -> Column:
     from pyspark.sql import functions as F  # noqa: PLC0415 - --help must not import pyspark
 
     if column.conversion == "json":
-        options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS"}
+        options = {"ignoreNullFields": "false"}
+        options |= dict.fromkeys(("timestampFormat", "timestampNTZFormat"), "yyyy-MM-dd HH:mm:ss.SSSSSS")
         return F.to_json(F.col(name), options).alias(name)
     if column.conversion == "text":
         return F.col(name).cast("string").alias(name)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from hiveacid.errors import StatementCancelledError
@@ -21,12 +23,13 @@ _CANCELLED = "the statement was cancelled"
 
 @dataclass(eq=False)
 class ClientOperation:
-    """One operation. ``work`` returns its result, None if it has none."""
+    """One operation. ``work`` returns its result, None if it has none. ``settings``: entered while it runs."""
 
     thread: StatementThread
     work: Callable[[], Result | None]
     kind: int
     expects_result: bool = True
+    settings: AbstractContextManager[None] = field(default_factory=nullcontext)
     guid: bytes = field(default_factory=lambda: os.urandom(16))
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
     modified_rows: int | None = None
@@ -35,6 +38,7 @@ class ClientOperation:
     _fetching: Running[Any] | None = None
     _timer: threading.Timer | None = None
     _told_of_result: bool = False
+    _cancelling: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def handle(self) -> Any:
         """Return the handle for the client; ``hasResultSet`` of a running statement follows from its text."""
@@ -56,13 +60,15 @@ class ClientOperation:
         return self._running
 
     def _run(self) -> None:
-        result = self.work()
-        if result is not None:
+        with self.settings:
+            result = self.work()
+            if result is None:
+                return
             cursor = ResultCursor(result)
             cursor.fill()  # errors of the query appear now, and small results are complete
-            if [column.name for column in result.columns] == WRITTEN_NAMES:
-                self.modified_rows = cursor.first_number()
-            self._cursor = cursor
+        if [column.name for column in result.columns] == WRITTEN_NAMES:
+            self.modified_rows = cursor.first_number()
+        self._cursor = cursor
 
     def done_within(self, seconds: float) -> bool:
         """Wait until the operation has ended; False if it has not after ``seconds``."""
@@ -133,14 +139,14 @@ class ClientOperation:
         return self._fetching
 
     def cancel(self) -> None:
-        """Cancel in the background."""
-        threading.Thread(target=self._cancel_until_done, name="hiveacid-cancel", daemon=True).start()
-
-    def _cancel_until_done(self) -> None:
-        """Cancel the operation, and a fetch of its rows; return when both have ended."""
-        for running in (self._running, self._fetching):
-            if running is not None and not running.future.done():
-                self.thread.cancel_until_done(running)
+        """Cancel the operation, and a fetch of its rows, in the background: each in one thread, which lasts until it ends."""
+        with self._cancelling:
+            for running in (self._running, self._fetching):
+                if running is None or running.future.done() or running.cancelled.is_set():
+                    continue
+                end = partial(self.thread.cancel_until_done, running)
+                threading.Thread(target=end, name="hiveacid-cancel", daemon=True).start()
+                running.cancelled.set()  # a further call may come before the thread's first attempt
 
     def close(self) -> None:
         """Release the result."""

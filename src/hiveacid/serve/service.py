@@ -164,6 +164,7 @@ class Service:
             return SparkResult(frame) if frame.columns else None
 
         operation = self._register(session, work, hs2_structs.EXECUTE_STATEMENT)
+        operation.settings = session.overlaid(request.confOverlay or {})
         operation.expects_result = not _VERBS_WITHOUT_RESULT.match(text)
         running = operation.start(float(request.queryTimeout or 0))
         if not request.runAsync:

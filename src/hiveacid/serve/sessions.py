@@ -9,7 +9,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ _PREFIXES = ("set:hiveconf:", "set:metaconf:", "set:system:", "set:hivevar:")
 _POOLS = 64  # of Spark's scheduler, which keeps each for ever
 _SETTING = re.compile(r"[A-Za-z][\w.\-]{0,255}")
 _POLL = 0.25  # seconds between two looks at the client's connection while a call runs
+_SHORTEST_END = 5.0  # seconds in which sessions are rolled back when the server stops, even without grace
 _SWEEP_INTERVAL = 30.0  # seconds; a sweep makes the JVM collect its garbage
 
 
@@ -78,24 +80,38 @@ class ClientSession:
 
     def configure(self, configuration: Mapping[str, str]) -> None:
         """Apply database and settings of the client's URL. Raises the errors of USE and SET."""
-        if len(configuration) > _MAX_SETTINGS:
-            raise ConfigError(
-                f"a session can be opened with at most {_MAX_SETTINGS} settings, not {len(configuration)}"
-            )
+        _require_few(configuration)
         pool = f"client-{self.guid[0] % _POOLS}"  # jobs of one pool run one after the other
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
         self.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
         for name, value in configuration.items():
             if name == "use:database":
                 self.spark.sql(f"USE {quote_name(value)}")
-                continue
-            key = next((name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)), name)
-            if not _SETTING.fullmatch(key):
-                raise ConfigError(f"{key[:80]!r} is not the name of a setting")
-            if key in REGISTRY or key.startswith("hiveacid."):
-                self.spark.acid.set(key, value)
             else:
-                self.spark.conf.set(key, value)
+                self._set(name, value)
+
+    @contextmanager
+    def overlaid(self, overlay: Mapping[str, str]) -> Iterator[None]:
+        """Apply settings to the statement that runs inside (``confOverlay``). Raises the errors of SET."""
+        _require_few(overlay)
+        with ExitStack() as restoring:
+            for name, value in overlay.items():
+                restoring.callback(self._set(name, value))
+            yield
+
+    def _set(self, name: str, value: str) -> Callable[[], None]:
+        """Change a setting and return the function that restores it. Raises the errors of SET."""
+        key = next((name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)), name)
+        if not _SETTING.fullmatch(key):
+            raise ConfigError(f"{key[:80]!r} is not the name of a setting")
+        if key in REGISTRY or key.startswith("hiveacid."):
+            acid, settings = self.spark.acid, self.spark.acid.settings
+            acid.set(key, value)
+            return lambda: acid.set(key, settings.text(key))
+        conf = self.spark.conf
+        before = conf.get(key, None)
+        conf.set(key, value)
+        return lambda: conf.unset(key) if before is None else conf.set(key, before)
 
     def end(self) -> None:
         """Cancel running statements, roll back the transaction, and release all results."""
@@ -106,6 +122,13 @@ class ClientSession:
         for operation in tuple(self.operations.values()):
             operation.close()
         self.spark.cached_tables.clear()
+
+
+def _require_few(settings: Mapping[str, str]) -> None:
+    if len(settings) > _MAX_SETTINGS:
+        raise ConfigError(
+            f"a session or statement can have at most {_MAX_SETTINGS} settings, not {len(settings)}"
+        )
 
 
 def wait_for(running: Running[Any], caller: Caller) -> None:
@@ -276,6 +299,7 @@ class Sessions:
             sessions = tuple(self._sessions.values())  # clients have closed some meanwhile
             self._sessions.clear()
         threads = [self._end(session) for session in sessions]
+        deadline = time.monotonic() + max(_SHORTEST_END, grace)  # one for all sessions
         for thread in threads:
             if thread.ident is not None:
-                thread.join(timeout=max(5.0, grace))
+                thread.join(timeout=max(0.0, deadline - time.monotonic()))

@@ -17,6 +17,9 @@ from hiveacid.spark.session.callback_server import LastReturned, use_secret_ids
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
 
+ANOTHER_CATALOG = "(another catalog)"
+"""Name of the current database while the current catalog is not Spark's own. No database has this name."""
+
 
 def session_settings(facts: SparkFacts) -> Any:
     """Return all of Spark's settings in the session as a Java object, equal to another one with the same settings."""
@@ -68,10 +71,10 @@ def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None
 
 
 def current_database(facts: SparkFacts) -> str:
-    """Return the session's current database; a name that no database has while another catalog is the current one."""
+    """Return the session's current database; `ANOTHER_CATALOG` if the current catalog is not Spark's own."""
     state = session_of(facts).sessionState()
     if state.catalogManager().currentCatalog().name() != "spark_catalog":
-        return "(another catalog)"
+        return ANOTHER_CATALOG
     return str(state.catalog().getCurrentDatabase()).lower()
 
 
@@ -137,11 +140,10 @@ def spark_catalog_table(facts: SparkFacts, database: str, table: str) -> SparkCa
 
 
 def create_database(facts: SparkFacts, name: str) -> None:
-    """Create a database in Spark's own catalog unless it exists."""
+    """Create a database in Spark's own catalog, whatever the current one is, unless it exists."""
     if not has_database(facts, name):
-        frame_of_plan(
-            facts, facts.parser.parsePlan(f"CREATE DATABASE IF NOT EXISTS {quote_name(name)}")
-        ).collect()
+        text = f"CREATE DATABASE IF NOT EXISTS spark_catalog.{quote_name(name)}"
+        frame_of_plan(facts, facts.parser.parsePlan(text)).collect()
 
 
 def frame_of_plan(facts: SparkFacts, plan: Any) -> DataFrame:

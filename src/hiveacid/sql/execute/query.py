@@ -122,6 +122,10 @@ class AcidView(AcidTable):
         """Return the rows of the view's query at the current snapshot; inside a transaction, at its snapshot."""
         if self.binder is None:
             raise UnsupportedFeatureError("a view is read by the connection that knows it: acid.table(name)")
+        if self.snapshot_at is not None:
+            raise UnsupportedFeatureError(
+                f"{self.name} is a view, which has no past of its own: as_of belongs to the tables in its query"
+            )
         name = f"{quote_name(self.name.database)}.{quote_name(self.name.name)}"
         with self.binder() as binder:
             return bound_frame(binder, Slice(f"SELECT * FROM {name}"))

@@ -54,8 +54,9 @@ def rollback(cursor: Cursor) -> administration.Rollback:
 
 def use(cursor: Cursor) -> administration.UseDatabase:
     """Parse behind USE."""
-    cursor.take_one("DATABASE", "SCHEMA")
-    return administration.UseDatabase(cursor.name("a database name"))
+    if cursor.ahead(1).is_name:  # else it is the database's own name
+        cursor.take_one("DATABASE", "SCHEMA", "NAMESPACE")
+    return administration.UseDatabase(cursor.database())
 
 
 def set_option(cursor: Cursor) -> administration.SetOption:

@@ -15,7 +15,7 @@ from hiveacid.sql.statements import administration, definitions
 from hiveacid.sql.statements.values import PartitionSpec, Properties, Statement, TableRef
 
 COMPACTIONS = frozenset({"minor", "major", "rebalance"})
-_DATABASE = ("DATABASE", "SCHEMA")
+_DATABASE = ("DATABASE", "SCHEMA", "NAMESPACE")
 _NEW_TABLE = "is not supported yet: CREATE TABLE ... AS SELECT a new table"
 _VIEW_WORDS = frozenset({"VIEW", "TEMPORARY", "TEMP", "GLOBAL"})
 
@@ -40,14 +40,14 @@ def create(cursor: Cursor) -> Statement:
 
 def _create_database(cursor: Cursor) -> definitions.CreateDatabase:
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    statement = definitions.CreateDatabase(cursor.name("a database name"), if_not_exists)
+    statement = definitions.CreateDatabase(cursor.database(), if_not_exists)
     while not cursor.at_end:
         if cursor.take("COMMENT"):
             statement = replace(statement, comment=cursor.string("a comment in quotes"))
         elif cursor.take("LOCATION"):
             statement = replace(statement, location=cursor.string("a path in quotes"))
         else:
-            if not cursor.take("WITH", "DBPROPERTIES"):
+            if not (cursor.take("WITH", "DBPROPERTIES") or cursor.take("WITH", "PROPERTIES")):
                 cursor.fail("COMMENT, LOCATION or WITH DBPROPERTIES")
             statement = replace(statement, properties=cursor.properties())
     return statement
@@ -61,7 +61,7 @@ def drop(cursor: Cursor) -> Statement:
         return definitions.DropTable(cursor.table(), if_exists, cursor.take("PURGE"))
     if kind == "VIEW":
         return definitions.DropView(cursor.table("the view's name"), if_exists)
-    name = cursor.name("a database name")
+    name = cursor.database()
     return definitions.DropDatabase(name, if_exists, cursor.take_one("RESTRICT", "CASCADE") == "CASCADE")
 
 
@@ -77,7 +77,7 @@ def alter(cursor: Cursor) -> Statement:
     if kind == "VIEW":
         return _alter_view(cursor)
     if kind != "TABLE":
-        cursor.name("a database name")
+        cursor.database()
         return unsupported(
             cursor, "ALTER DATABASE is not supported yet: give DBPROPERTIES to CREATE DATABASE"
         )

@@ -146,6 +146,12 @@ class Cursor:
             return self.advance().text[1:-1].replace('""', '"').lower()
         return self.name(subject)
 
+    def database(self) -> str:
+        """Take the name of a database, which ``spark_catalog.`` may precede."""
+        if self.next.is_name and self.next.name.lower() == values.SPARK_CATALOG and self.ahead(1).text == ".":
+            self._at += 2
+        return self.name("a database name")
+
     def table(self, subject: str = "a table name") -> values.TableRef:
         """Take ``table`` or ``database.table``; ``spark_catalog.`` may precede both."""
         first = self.next

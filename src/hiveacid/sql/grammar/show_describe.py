@@ -8,7 +8,7 @@ from dataclasses import replace
 from hiveacid.spark.parser.lexer import TokenKind
 from hiveacid.sql.grammar.cursor import RESERVED, Cursor
 from hiveacid.sql.statements import queries
-from hiveacid.sql.statements.values import Statement
+from hiveacid.sql.statements.values import SPARK_CATALOG, Statement
 
 _FILTERS = frozenset({"POOL", "TYPE", "STATUS", "ORDER", "LIMIT"})
 _FILTER_CLAUSES = "POOL, TYPE, STATUS, ORDER BY, LIMIT"
@@ -17,8 +17,7 @@ _FILTER_CLAUSES = "POOL, TYPE, STATUS, ORDER BY, LIMIT"
 def show(cursor: Cursor) -> Statement:
     """Parse behind SHOW."""
     kinds: dict[str, Callable[[Cursor], Statement]] = {
-        "DATABASES": lambda inner: queries.ShowDatabases(_pattern(inner)),
-        "SCHEMAS": lambda inner: queries.ShowDatabases(_pattern(inner)),
+        **dict.fromkeys(("DATABASES", "SCHEMAS", "NAMESPACES"), _databases),
         "TABLES": lambda inner: queries.ShowTables(*_database_and_pattern(inner)),
         "TABLE": _table_extended,
         "VIEWS": lambda inner: queries.ShowViews(*_database_and_pattern(inner)),
@@ -38,6 +37,12 @@ def show(cursor: Cursor) -> Statement:
     return kind(cursor)
 
 
+def _databases(cursor: Cursor) -> queries.ShowDatabases:
+    if cursor.take_one("IN", "FROM") and cursor.name(SPARK_CATALOG) != SPARK_CATALOG:
+        cursor.fail(SPARK_CATALOG, cursor.last)
+    return queries.ShowDatabases(_pattern(cursor))
+
+
 def _pattern(cursor: Cursor) -> str | None:
     """Take ``[LIKE] 'pattern'``; a bare name is a pattern too."""
     like = cursor.take("LIKE")
@@ -49,7 +54,7 @@ def _pattern(cursor: Cursor) -> str | None:
 
 
 def _database_and_pattern(cursor: Cursor) -> tuple[str | None, str | None]:
-    database = cursor.name("a database name") if cursor.take_one("IN", "FROM") else None
+    database = cursor.database() if cursor.take_one("IN", "FROM") else None
     return database, _pattern(cursor)
 
 
@@ -80,13 +85,13 @@ def _columns(cursor: Cursor) -> queries.ShowColumns:
     if cursor.take_one("IN", "FROM"):
         if table.database is not None:
             cursor.refuse("the database is named twice")
-        table = replace(table, database=cursor.name("a database name"))
+        table = replace(table, database=cursor.database())
     return queries.ShowColumns(table, _pattern(cursor))
 
 
 def _locks(cursor: Cursor) -> queries.ShowLocks:
     if cursor.take_one("DATABASE", "SCHEMA"):
-        return queries.ShowLocks(database=cursor.name("a database name"), extended=cursor.take("EXTENDED"))
+        return queries.ShowLocks(database=cursor.database(), extended=cursor.take("EXTENDED"))
     if cursor.at_end or cursor.sees("EXTENDED"):
         return queries.ShowLocks(extended=cursor.take("EXTENDED"))
     return queries.ShowLocks(cursor.table(), cursor.partition(), extended=cursor.take("EXTENDED"))
@@ -98,7 +103,7 @@ def _compactions(cursor: Cursor) -> queries.ShowCompactions:
         cursor.take("=")
         return replace(statement, compaction_id=cursor.integer("the number of a compaction"))
     if cursor.take_one("DATABASE", "SCHEMA"):
-        statement = replace(statement, database=cursor.name("a database name"))
+        statement = replace(statement, database=cursor.database())
     elif not cursor.at_end and not cursor.sees_any(_FILTERS):
         if not cursor.next.is_name or cursor.sees_any(RESERVED):
             cursor.fail(
@@ -129,7 +134,7 @@ def describe(cursor: Cursor) -> Statement:
     """Parse behind DESCRIBE or DESC."""
     if cursor.ahead(1).kind is not TokenKind.END and cursor.take_one("DATABASE", "SCHEMA"):
         extended = cursor.ahead(1).kind is not TokenKind.END and cursor.take("EXTENDED")
-        return queries.DescribeDatabase(cursor.name("a database name"), extended)
+        return queries.DescribeDatabase(cursor.database(), extended)
     if cursor.sees("HISTORY") and cursor.ahead(1).is_name:
         cursor.expect("HISTORY")
         table = cursor.table()

@@ -1,16 +1,21 @@
-"""``spark.catalog`` of a native session: Spark's own, which also knows the tables of the hiveacid catalog."""
+"""``spark.catalog`` of a native session: Spark's own, which also knows the tables of the hiveacid catalog.
+
+`catalog_changes` has the methods that only Spark 4.2 and later offer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+from pyspark.sql import DataFrame
 from pyspark.sql.catalog import Catalog, Column, Database, Function, Table
 from pyspark.storagelevel import StorageLevel
 
 from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
+from hiveacid.ports.catalog import Catalog as AcidCatalog
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.native.shared_gateway import NativeConnection, mirror_databases
@@ -19,6 +24,7 @@ from hiveacid.table.acid_table import cache_table
 from hiveacid.table.read.cached_tables import CachedTables
 
 T = TypeVar("T")
+RowsOf: TypeAlias = Callable[[AcidCatalog, str, str | None], list[tuple[str, ...]]]
 
 
 class CatalogSession(Protocol):
@@ -28,8 +34,14 @@ class CatalogSession(Protocol):
     def acid(self) -> NativeConnection:
         """The connection of this thread."""
 
+    def sql(self, sqlQuery: str) -> DataFrame:  # noqa: N803 - Spark's name
+        """Run a statement."""
+
     def find_hiveacid_table(self, name: str) -> TableName | None:
         """Return the hiveacid table or view that a name refers to."""
+
+    def require_readable(self, name: str) -> None:
+        """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog."""
 
     def resolved_by_spark(self, name: str) -> AbstractContextManager[None]:
         """Let Spark resolve a name (of a database, view or function), even if a hiveacid table has it."""
@@ -54,15 +66,8 @@ class NativeCatalog(Catalog):
 
     def listTables(self, dbName: str | None = None, pattern: str | None = None) -> list[Table]:  # noqa: N802, N803
         """Return the tables and views of a database, and all temporary views."""
-        database = self._database(dbName)
         theirs = self._of_database(dbName, lambda: super(NativeCatalog, self).listTables(dbName, pattern))
-        catalog = self._native.acid.context.catalog
-        if catalog.get_database(database) is None:
-            return theirs
-        names = [row[0] for row in show_rows.table_rows(catalog, database, pattern)]
-        visible = [table for table in theirs if table.isTemporary or table.name.lower() not in names]
-        ours = [self._table(TableName(database, name)) for name in names]
-        return sorted((*visible, *ours), key=lambda table: (table.isTemporary, table.name))
+        return self._with_hiveacid(theirs, show_rows.table_rows, dbName, pattern)
 
     def listColumns(self, tableName: str, dbName: str | None = None) -> list[Column]:  # noqa: N802, N803
         """Return the columns of a table or view, partition columns last."""
@@ -169,6 +174,18 @@ class NativeCatalog(Catalog):
         mirror_databases(self._native.acid)
         with self._native.resolved_by_spark(name):
             return ask()
+
+    def _with_hiveacid(
+        self, theirs: list[Table], rows_of: RowsOf, database: str | None, pattern: str | None
+    ) -> list[Table]:
+        """Add tables or views of the hiveacid catalog (``rows_of``) to those of Spark, which they hide."""
+        catalog, database = self._native.acid.context.catalog, self._database(database)
+        if catalog.get_database(database) is None:
+            return theirs
+        names = [row[0] for row in rows_of(catalog, database, pattern)]
+        visible = [table for table in theirs if table.isTemporary or table.name.lower() not in names]
+        ours = [self._table(TableName(database, name)) for name in names]
+        return sorted((*visible, *ours), key=lambda table: (table.isTemporary, table.name))
 
     def _relation(self, name: TableName) -> TableDefinition | ViewDefinition:
         context = self._native.acid.context

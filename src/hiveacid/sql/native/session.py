@@ -29,6 +29,7 @@ from hiveacid.sql.binding.table_binder import find_hiveacid_relation
 from hiveacid.sql.binding.virtual_columns_in_queries import VirtualColumns
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.native.catalog import NativeCatalog
+from hiveacid.sql.native.catalog_changes import ChangingCatalog
 from hiveacid.sql.native.dataframes import replace_writers
 from hiveacid.sql.native.parser_inside_spark import NativeParser
 from hiveacid.sql.native.shared_gateway import (
@@ -180,7 +181,8 @@ class NativeSession(SparkSession):
     @property
     def catalog(self) -> Catalog:
         """Spark's catalog, which also knows hiveacid tables."""
-        return NativeCatalog(self)
+        # older versions have none of the methods, and hasattr must tell so
+        return (ChangingCatalog if hasattr(Catalog, "dropDatabase") else NativeCatalog)(self)
 
     def newSession(self) -> NativeSession:  # noqa: N802 - Spark's name
         """Return a session with its own views, settings and current database, on the same tables."""
@@ -234,16 +236,42 @@ class _Reader(DataFrameReader):
     def __init__(self, spark: NativeSession) -> None:
         super().__init__(spark)
         self._native = spark
+        self._options: dict[str, Any] = {}
+
+    def schema(self, schema: Any) -> DataFrameReader:
+        self._options[".schema"] = schema
+        return super().schema(schema)
+
+    def option(self, key: str, value: Any) -> DataFrameReader:
+        self._options[key.lower()] = value
+        return super().option(key, value)
+
+    def options(self, **options: Any) -> DataFrameReader:
+        self._options |= {key.lower(): value for key, value in options.items()}
+        return super().options(**options)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
         spark = self._native
-        if (
-            spark.find_hiveacid_table(tableName) is not None
-            or spark.find_metadata_table(tableName) is not None
-        ):
+        ours = spark.find_hiveacid_table(tableName)
+        if ours is None and spark.find_metadata_table(tableName) is None:
+            spark.require_readable(tableName)
+            return super().table(tableName)
+        options = {key: value for key, value in self._options.items() if value is not None}
+        write_id, timestamp = (options.pop(key, None) for key in ("versionasof", "timestampasof"))
+        if options:
+            raise UnsupportedFeatureError(
+                f"read.table: {', '.join(options)} has no effect on {tableName}: leave it out. An earlier state is read by "
+                "versionAsOf or timestampAsOf, changes by table_changes(...), other columns by .select(...)"
+            )
+        if write_id is timestamp is None:
             return spark.table(tableName)
-        spark.require_readable(tableName)
-        return super().table(tableName)
+        if ours is None:
+            raise UnsupportedFeatureError(
+                f"read.table: {tableName} has no earlier states: leave out versionAsOf and timestampAsOf"
+            )
+        if str(write_id).isdecimal():
+            write_id = int(write_id)
+        return spark.acid.table(ours).as_of(write_id, timestamp=timestamp).to_df()
 
 
 def open_native_session(

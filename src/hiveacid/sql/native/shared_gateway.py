@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +20,7 @@ from hiveacid.errors import CatalogError
 from hiveacid.spark.parser.catalyst import parser_of
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import (
+    ANOTHER_CATALOG,
     create_database,
     current_database,
     has_database,
@@ -33,7 +35,7 @@ from hiveacid.sql.execute.show import extended_rows
 from hiveacid.sql.execute.small_results import small_frame
 from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import administration, definitions, queries
-from hiveacid.sql.statements.values import Slice, TableRef
+from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, TableRef
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.read.cached_tables import CachedTables
 from hiveacid.transactions.transaction import Transaction
@@ -210,9 +212,21 @@ def mirror_databases(session: AcidSession) -> None:
 
 
 def decide_ownership(session: NativeConnection, source: Slice) -> Ownership:
-    """Tell whose statement a text is, in Spark's current database; see `ownership.decide_owner`."""
+    """Tell whose statement a text is, in Spark's current database; see `statement_owner.decide_owner`.
+
+    While another catalog is the current one, a statement on databases is only Spark's, unless it names ``spark_catalog``.
+    """
     session.follow()
-    return decide_owner(session.context, source)
+    ownership = decide_owner(session.context, source)
+    is_elsewhere = ownership.owner is Owner.BOTH and session.context.database == ANOTHER_CATALOG
+    return Ownership(Owner.SPARK) if is_elsewhere and not _names_spark_catalog(source) else ownership
+
+
+def _names_spark_catalog(source: Slice) -> bool:
+    return any(
+        name.is_name and name.name.lower() == SPARK_CATALOG and dot.text == "."
+        for name, dot in pairwise(source.tokens)
+    )
 
 
 def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ownership) -> None:

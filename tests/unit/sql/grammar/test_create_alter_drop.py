@@ -48,6 +48,7 @@ P = item("p", "'x'", "x")
         ("DROP DATABASE d", DropDatabase("d")),
         ("DROP SCHEMA IF EXISTS d RESTRICT", DropDatabase("d", if_exists=True)),
         ("DROP DATABASE IF EXISTS `d d` CASCADE", DropDatabase("d d", if_exists=True, cascade=True)),
+        ("DROP NAMESPACE spark_catalog.`d d` CASCADE", DropDatabase("d d", cascade=True)),
         ("DROP TABLE t", DropTable(T)),
         ("DROP TABLE IF EXISTS d.t PURGE", DropTable(DT, if_exists=True, purge=True)),
         ("DROP VIEW IF EXISTS t", DropView(T, if_exists=True)),

@@ -45,7 +45,9 @@ P = PartitionItem("p", Slice("'x'"), Literal("x", "string"))
     [
         ("SHOW DATABASES", ShowDatabases()),
         ("SHOW SCHEMAS LIKE 'a*'", ShowDatabases("a*")),
+        ("SHOW NAMESPACES IN spark_catalog LIKE 'a*'", ShowDatabases("a*")),
         ("SHOW TABLES", ShowTables()),
+        ("SHOW TABLES IN spark_catalog.d", ShowTables("d")),
         ("SHOW TABLES IN d", ShowTables("d")),
         ("SHOW TABLES FROM `d d` LIKE 'a*|b'", ShowTables("d d", "a*|b")),
         ("SHOW TABLES 'a*'", ShowTables(None, "a*")),
