@@ -115,6 +115,24 @@ def _load_and_roll_back(acid: AcidSession, file: Path) -> None:
         raise InterruptedError
 
 
+def test_a_file_delivered_while_its_predecessor_is_loaded_stays(
+    acid: AcidSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A producer renames its next file over the old name between the link and the commit."""
+    acid.sql(f"CREATE TABLE ld (a INT, b STRING) STORED AS ORC {ACID}")
+    write(tmp_path / "feed", (1, "old"))
+    write(tmp_path / "other", (2, "other"))
+    write(tmp_path / "next", (3, "new"))
+    with acid.transaction() as txn:
+        txn.sql(f"LOAD DATA INPATH '{tmp_path}/[fo]*' INTO TABLE ld")
+        (tmp_path / "next").replace(tmp_path / "feed")
+    assert names(tmp_path) == ["feed"]
+    assert f"kept {tmp_path}/feed: it was replaced" in caplog.text
+    acid.sql(f"LOAD DATA INPATH '{tmp_path}' INTO TABLE ld")
+    assert rows(acid, "SELECT a FROM ld") == [(1,), (2,), (3,)]
+    assert names(tmp_path) == []
+
+
 def test_load_elsewhere(acid: AcidSession, tmp_path: Path) -> None:
     source = several(tmp_path / "s")
     acid.sql(f"CREATE TABLE lm (a INT, b STRING) STORED AS ORC {INSERT_ONLY}")

@@ -7,6 +7,9 @@ from typing import Protocol
 
 from hiveacid.core.snapshot.directory_listing import FileEntry
 
+FileVersion = tuple[int, ...]
+"""Numbers that differ between two files, and between two contents of one file, as far as the storage tells."""
+
 
 class FileSystem(Protocol):
     """Storage of tables: listing, reading, writing, publishing and deleting. Paths are absolute paths or URIs."""
@@ -57,8 +60,14 @@ class FileSystem(Protocol):
     def copy_file(self, source: str, target: str, length: int | None = None) -> None:
         """Copy a file, or its first ``length`` bytes, durably (parents are made; an existing target is an error)."""
 
-    def link_file(self, source: str, target: str) -> None:
-        """Give a file a second name; storage without links copies it. Callers never change either file afterwards."""
+    def link_file(self, source: str, target: str) -> FileVersion:
+        """Give a file a second name; storage without links copies it. Callers never change either file afterwards.
+
+        Returns the version of the file that was linked or copied (`file_version`).
+        """
+
+    def file_version(self, path: str) -> FileVersion | None:
+        """Return the version of a file, which changes when the file is replaced or rewritten; None if there is none."""
 
     def move_directory(self, source: str, target: str) -> None:
         """Move a directory to its final name, all at once (parents are made; an existing target is an error).
