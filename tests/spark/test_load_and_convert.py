@@ -238,6 +238,19 @@ def test_what_cannot_be_loaded_is_refused_before_anything_happens(acid: AcidSess
     assert len(layout(acid, "lr")) == 1
 
 
+def test_files_of_a_partition_outside_its_table_are_not_moved_away(acid: AcidSession, tmp_path: Path) -> None:
+    acid.sql(f"CREATE TABLE lx (a INT, b STRING) PARTITIONED BY (p INT) STORED AS ORC {INSERT_ONLY}")
+    acid.sql(f"ALTER TABLE lx ADD PARTITION (p=1) LOCATION '{tmp_path}/part'")
+    acid.sql("INSERT INTO lx PARTITION (p=1) VALUES (1, 'x')")
+    acid.sql(f"CREATE TABLE ly (a INT, b STRING) STORED AS ORC {INSERT_ONLY}")
+    (tmp_path / "link").symlink_to(tmp_path / "part")
+    for folder in ("part", "link"):
+        with pytest.raises(InvalidPathError, match=r"belongs to the table default\.lx"):
+            acid.sql(f"LOAD DATA INPATH '{tmp_path}/{folder}/delta_0000001_0000001_0000' INTO TABLE ly")
+    acid.sql(f"LOAD DATA LOCAL INPATH '{tmp_path}/part/delta_0000001_0000001_0000' INTO TABLE ly")
+    assert rows(acid, "SELECT a FROM lx") == rows(acid, "SELECT a FROM ly") == [(1,)]
+
+
 def test_a_plain_table_becomes_full_acid(acid: AcidSession) -> None:
     """D16, and C4: a major compaction takes the original files in."""
     acid.sql("CREATE TABLE ca (a INT, b STRING) STORED AS ORC")

@@ -40,7 +40,7 @@ from hiveacid.storage.paths import absolute, real_path, spark_path
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files
 from hiveacid.table.context import Context, all_tables
-from hiveacid.table.partitions import static_values
+from hiveacid.table.partitions import locations_outside, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
 from hiveacid.table.write import insert
 from hiveacid.table.write.constraints import constrain_insert, limits_rows
@@ -142,11 +142,12 @@ def _require_columns(
 
 def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
     """Refuse files that belong to a transactional table, and directories from which files cannot be removed."""
+    paths = [real_path(file.path) for file in files]
     for other in all_tables(context):
         if other.kind is TableKind.PLAIN:
             continue
-        location = real_path(other.location)
-        if any(lies_in(real_path(file.path), location) for file in files):
+        locations = map(real_path, (other.location, *locations_outside(context, other)))
+        if any(lies_in(path, location) for location in locations for path in paths):
             raise errors.InvalidPathError(
                 f"{files[0].path} belongs to the table {other.name}: INSERT … SELECT from it"
             )
