@@ -162,6 +162,16 @@ def test_files_are_moved_copied_and_linked_but_never_over_one_another(room: Room
     assert [path for path, is_dir, _ in names(room) if not is_dir] == files
 
 
+def test_a_directory_is_new_for_the_first_who_claims_it(room: Room) -> None:
+    fs, path = room.fs, f"{room.root}/t/p=1/delta_1_1"
+    assert fs.claim_directory(path)
+    if isinstance(fs, LocalFileSystem):
+        assert not fs.claim_directory(path)
+    fs.write_bytes(f"{path}/f", b"1")
+    assert not fs.claim_directory(path)
+    assert fs.claim_directory(f"{room.root}/t/p=1/delta_1")
+
+
 def test_a_file_has_another_version_once_it_is_replaced_or_changed(room: Room) -> None:
     fs, root = room.fs, room.root
     fs.write_bytes(f"{root}/d/a", b"old")

@@ -35,6 +35,12 @@ class FileSystem(Protocol):
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents."""
 
+    def claim_directory(self, path: str) -> bool:
+        """Tell whether a directory is new, so that its files are the caller's. Other storage than local disks only looks.
+
+        On local disks it is created in one step, so that of two callers only one gets True.
+        """
+
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Read a range of a file (negative ``start``: from its end)."""
 

@@ -98,6 +98,13 @@ class ArrowFileSystem:
         with _storage_errors("create the directory", path):
             self.fs.create_dir(self.inner(path), recursive=True)
 
+    def claim_directory(self, path: str) -> bool:
+        """Tell whether nothing is in a directory; the first file makes it."""
+        try:
+            return not self.list_directory(path)
+        except MissingDirectoryError:
+            return True
+
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Read a range of a file, fewer bytes if it ends earlier (negative ``start``: counted from its end)."""
         with _storage_errors("read", path), self.fs.open_input_file(self.inner(path)) as file:

@@ -63,6 +63,10 @@ class AnyFileSystem:
         """See `ports.FileSystem`."""
         self.at(path).make_directory(path)
 
+    def claim_directory(self, path: str) -> bool:
+        """See `ports.FileSystem`."""
+        return self.at(path).claim_directory(path)
+
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """See `ports.FileSystem`."""
         return self.at(path).read_bytes(path, start, length)

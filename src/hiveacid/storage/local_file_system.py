@@ -126,14 +126,22 @@ class LocalFileSystem:
                 path
             )  # only once: /proc reports FileNotFoundError also for directories that cannot be made
 
-    def _make_single(self, path: str) -> None:
+    def _make_single(self, path: str) -> bool:
         try:
             os.mkdir(path)
         except FileExistsError:
             if not os.path.isdir(path):
                 raise
-        else:
-            self._sync_directory(os.path.dirname(path))
+            return False
+        self._sync_directory(os.path.dirname(path))
+        return True
+
+    def claim_directory(self, path: str) -> bool:
+        """Create a directory and its parents; return False if the directory is there already."""
+        target = local_path(path)
+        with _storage_errors("create the directory", path):
+            self._make(os.path.dirname(target))
+            return self._make_single(target)
 
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Read a range of a file, fewer bytes if it ends earlier (negative ``start``: counted from its end)."""
