@@ -162,6 +162,26 @@ def test_files_are_moved_copied_and_linked_but_never_over_one_another(room: Room
     assert [path for path, is_dir, _ in names(room) if not is_dir] == files
 
 
+def test_a_directory_is_new_for_the_first_who_claims_it(room: Room) -> None:
+    fs, path = room.fs, f"{room.root}/t/p=1/delta_1_1"
+    assert fs.claim_directory(path)
+    if isinstance(fs, LocalFileSystem):
+        assert not fs.claim_directory(path)
+    fs.write_bytes(f"{path}/f", b"1")
+    assert not fs.claim_directory(path)
+    assert fs.claim_directory(f"{room.root}/t/p=1/delta_1")
+
+
+def test_a_file_has_another_version_once_it_is_replaced_or_changed(room: Room) -> None:
+    fs, root = room.fs, room.root
+    fs.write_bytes(f"{root}/d/a", b"old")
+    version = fs.link_file(f"{root}/d/a", f"{root}/d/b")
+    assert fs.file_version(f"{root}/d/a") == version
+    fs.write_bytes(f"{root}/d/a", b"longer")
+    assert fs.file_version(f"{root}/d/a") not in (version, None)
+    assert fs.file_version(f"{root}/d") is fs.file_version(f"{root}/d/nowhere") is None
+
+
 def test_directories_are_renamed_where_that_is_one_step(room: Room) -> None:
     fs, root = room.fs, room.root
     fs.write_bytes(f"{root}/s/d/f", b"1")
@@ -251,7 +271,8 @@ def test_files_go_from_one_file_system_to_the_other(s3: S3Server, tmp_path: Path
     fs.copy_file(f"{tmp_path}/f", f"{root}/a/part", 4)
     with pytest.raises(StorageError):
         fs.copy_file(f"{tmp_path}/f", f"{root}/a/f")
-    fs.link_file(f"{root}/a/f", f"{tmp_path}/linked")
+    version = fs.link_file(f"{root}/a/f", f"{tmp_path}/linked")
+    assert fs.file_version(f"{root}/a/f") == version
     fs.move_file(f"{root}/a/f", f"{tmp_path}/moved")
     assert [(one.path, one.size) for one in fs.list_tree(f"{root}/a")] == [("part", 4)]
     assert (tmp_path / "linked").read_bytes() == (tmp_path / "moved").read_bytes() == b"from here"

@@ -115,6 +115,24 @@ def _load_and_roll_back(acid: AcidSession, file: Path) -> None:
         raise InterruptedError
 
 
+def test_a_file_delivered_while_its_predecessor_is_loaded_stays(
+    acid: AcidSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A producer renames its next file over the old name between the link and the commit."""
+    acid.sql(f"CREATE TABLE ld (a INT, b STRING) STORED AS ORC {ACID}")
+    write(tmp_path / "feed", (1, "old"))
+    write(tmp_path / "other", (2, "other"))
+    write(tmp_path / "next", (3, "new"))
+    with acid.transaction() as txn:
+        txn.sql(f"LOAD DATA INPATH '{tmp_path}/[fo]*' INTO TABLE ld")
+        (tmp_path / "next").replace(tmp_path / "feed")
+    assert names(tmp_path) == ["feed"]
+    assert f"kept {tmp_path}/feed: it was replaced" in caplog.text
+    acid.sql(f"LOAD DATA INPATH '{tmp_path}' INTO TABLE ld")
+    assert rows(acid, "SELECT a FROM ld") == [(1,), (2,), (3,)]
+    assert names(tmp_path) == []
+
+
 def test_load_elsewhere(acid: AcidSession, tmp_path: Path) -> None:
     source = several(tmp_path / "s")
     acid.sql(f"CREATE TABLE lm (a INT, b STRING) STORED AS ORC {INSERT_ONLY}")
@@ -218,6 +236,19 @@ def test_what_cannot_be_loaded_is_refused_before_anything_happens(acid: AcidSess
         acid.sql(f"LOAD DATA INPATH '{inside}' INTO TABLE lr")
     assert rows(acid, "SELECT * FROM lr") == rows(acid, "SELECT * FROM li") == [(1, "x")]
     assert len(layout(acid, "lr")) == 1
+
+
+def test_files_of_a_partition_outside_its_table_are_not_moved_away(acid: AcidSession, tmp_path: Path) -> None:
+    acid.sql(f"CREATE TABLE lx (a INT, b STRING) PARTITIONED BY (p INT) STORED AS ORC {INSERT_ONLY}")
+    acid.sql(f"ALTER TABLE lx ADD PARTITION (p=1) LOCATION '{tmp_path}/part'")
+    acid.sql("INSERT INTO lx PARTITION (p=1) VALUES (1, 'x')")
+    acid.sql(f"CREATE TABLE ly (a INT, b STRING) STORED AS ORC {INSERT_ONLY}")
+    (tmp_path / "link").symlink_to(tmp_path / "part")
+    for folder in ("part", "link"):
+        with pytest.raises(InvalidPathError, match=r"belongs to the table default\.lx"):
+            acid.sql(f"LOAD DATA INPATH '{tmp_path}/{folder}/delta_0000001_0000001_0000' INTO TABLE ly")
+    acid.sql(f"LOAD DATA LOCAL INPATH '{tmp_path}/part/delta_0000001_0000001_0000' INTO TABLE ly")
+    assert rows(acid, "SELECT a FROM lx") == rows(acid, "SELECT a FROM ly") == [(1,)]
 
 
 def test_a_plain_table_becomes_full_acid(acid: AcidSession) -> None:

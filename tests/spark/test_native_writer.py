@@ -197,7 +197,9 @@ def test_a_table_is_replaced_by_one_with_other_columns(
     wider = old.where("id > 1").withColumn("more", F.lit(7)).select("more", "v", "id", "p")
     with monkeypatch.context() as metastore:
         metastore.setattr(native.acid.context.store, "maintained_by_hiveacid", lambda: False)
-        with pytest.raises(UnsupportedFeatureError, match=r"DROP TABLE default.t, ALTER TABLE n RENAME TO default.t"):
+        with pytest.raises(
+            UnsupportedFeatureError, match=r"DROP TABLE default.t, ALTER TABLE n RENAME TO default.t"
+        ):
             wider.writeTo(table).createOrReplace()
     with pytest.raises(SchemaMismatchError, match="needs these columns"):
         wider.drop("p").writeTo(table).createOrReplace()
@@ -215,7 +217,11 @@ def test_a_table_is_replaced_by_one_with_other_columns(
         (7, "c", 3),
     ]
     now = native.acid.table(table).definition
-    assert (now.kind, now.partition_columns, now.property("note")) == (before.kind, before.partition_columns, "kept")
+    assert (now.kind, now.partition_columns, now.property("note")) == (
+        before.kind,
+        before.partition_columns,
+        "kept",
+    )
     assert [row[1] for row in native.sql("SHOW TABLES").collect()] == ["t"]
     assert not list(Path(before.location).glob("*")), "the old files are gone"
     native.sql("DELETE FROM t WHERE id = 2")

@@ -165,6 +165,19 @@ def test_locations_of_partitions_are_refused(acid: AcidSession, tmp_path: Path) 
     assert ids(acid) == [1]
 
 
+@pytest.mark.parametrize("properties", [ACID, "STORED AS ORC"])
+def test_a_partition_is_not_at_the_directory_of_its_table(acid: AcidSession, properties: str) -> None:
+    """DROP PARTITION would delete the rows of all partitions."""
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {properties}")
+    location = acid.table("t").definition.location
+    link = Path(location) / "link"
+    link.symlink_to(location)
+    for place in (location, f"{location}/", f"file://{location}", str(link)):
+        with pytest.raises(CatalogError, match=r"the directory of default\.t itself.*leave out LOCATION"):
+            acid.sql(f"ALTER TABLE t ADD PARTITION (p=1) LOCATION '{place}'")
+    assert acid.sql("SHOW PARTITIONS t").collect() == []
+
+
 def test_external_as_a_property_keeps_the_files(acid: AcidSession, tmp_path: Path) -> None:
     """As in Hive, where it is the usual way to save files from DROP TABLE."""
     for number, properties in enumerate(("'EXTERNAL'='true'", "'a'='b'")):

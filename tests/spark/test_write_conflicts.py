@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hiveacid
-from hiveacid.errors import WriteConflictError
+from hiveacid.errors import StorageError, TransactionAbortedError, WriteConflictError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import staging_txn_id
 from hiveacid.table.write.replace_where import replace_rows
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
+
+ORC_AT = "STORED AS ORC LOCATION '{}' TBLPROPERTIES ('transactional'='true')"
 
 
 class Interrupted(LocalFileSystem):
@@ -153,3 +156,76 @@ def test_a_table_that_is_renamed_while_it_is_read(
         with pytest.raises(WriteConflictError, match="run it again"):
             warehouse.table("t").to_arrow() if arrow else acid.sql("SELECT id FROM t")
     assert acid.sql("SELECT id FROM z").count() == 3
+
+
+class Overtaken(LocalFileSystem):
+    """A file system that runs ``action`` before it makes the directory ``location`` for the first time."""
+
+    def __init__(self, location: str, action: Callable[[], object]) -> None:
+        super().__init__()
+        self._location, self._action = location, action
+        self._done = False
+
+    def make_directory(self, path: str) -> None:
+        if path == self._location and not self._done:
+            self._done = True
+            self._action()
+        super().make_directory(path)
+
+
+@pytest.fixture
+def pair(spark: SparkSession, tmp_path: Path) -> Iterator[tuple[AcidSession, AcidSession]]:
+    """Two connections to one warehouse."""
+    acid, other = (hiveacid.connect(spark, warehouse=str(tmp_path / "wh")) for _ in range(2))
+    yield acid, other
+    acid.close()
+    other.close()
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "open"])
+def test_a_failed_create_table_as_select_leaves_what_another_wrote_there(
+    pair: tuple[AcidSession, AcidSession], tmp_path: Path, *, committed: bool
+) -> None:
+    """Both check the LOCATION while it is free, and both have write id 1."""
+    acid, other = pair
+    place = str(tmp_path / "shared")
+    published, failed = Event(), Event()
+    statement = f"CREATE TABLE b {ORC_AT.format(place)} AS SELECT 2 AS id"
+    writer = Thread(target=other.sql, args=(statement,))
+    other.context.fs = Interrupted(lambda: (published.set(), committed or failed.wait(300)))
+
+    def overtake() -> None:
+        writer.start()
+        assert published.wait(300)
+        if committed:
+            writer.join(300)
+
+    acid.context.fs = Overtaken(place, overtake)
+    with pytest.raises(StorageError) as raised:
+        acid.sql(f"CREATE TABLE a {ORC_AT.format(place)} AS SELECT 1 AS id")
+    failed.set()
+    writer.join(300)
+    assert [row["id"] for row in other.sql("SELECT * FROM b").collect()] == [2]
+    assert "give each new table a LOCATION of its own" in str(raised.value)
+
+
+def test_an_abort_leaves_the_files_of_a_table_made_at_the_location_of_a_dropped_one(
+    pair: tuple[AcidSession, AcidSession], tmp_path: Path
+) -> None:
+    """Its directories have the same names, because its write ids begin at 1 as well."""
+    acid, other = pair
+    place = ORC_AT.format(tmp_path / "shared")
+    acid.sql(f"CREATE TABLE a (id INT) {place}")
+
+    def insert_too_late() -> None:
+        with acid.transaction() as txn:
+            txn.sql("INSERT INTO a VALUES (1)")
+            for row in other.sql("SHOW TRANSACTIONS").collect():
+                other.sql(f"ABORT TRANSACTIONS {row[0]}")
+            other.sql("DROP TABLE a")
+            other.sql(f"CREATE TABLE b (id INT) {place}")
+            other.sql("INSERT INTO b VALUES (2)")
+
+    with pytest.raises(TransactionAbortedError):
+        insert_too_late()
+    assert [row["id"] for row in other.sql("SELECT * FROM b").collect()] == [2]

@@ -9,6 +9,7 @@ from hiveacid.core.schema.location_overlap import lies_in, overlap
 from hiveacid.errors import CatalogError
 from hiveacid.storage.paths import real_path
 from hiveacid.table.context import STORE_DIRECTORY, Context, all_tables
+from hiveacid.table.partitions import locations_outside
 
 
 def check_location(location: str, context: Context, own: TableName | None = None) -> None:
@@ -28,18 +29,12 @@ def check_location(location: str, context: Context, own: TableName | None = None
 def check_partition_location(location: str, context: Context, own: TableName) -> None:
     """Raise CatalogError for a partition's location outside its table ``own`` that another table, or its partition, has."""
     check_location(location, context)
-    if not context.store.maintained_by_hiveacid():
-        return  # a metastore would have to send the partitions of all tables
     directory = real_path(location)
     for table in all_tables(context):
-        if table.name == own or not table.partition_columns:
+        if table.name == own:
             continue
-        for partition in context.catalog.list_partitions(table.name):
-            outside = not lies_in(partition.location, table.location)
-            if outside and overlap(real_path(partition.location), directory):
-                raise CatalogError(
-                    f"the location {location} is not free: a partition of {table.name} is there"
-                )
+        if any(overlap(real_path(place), directory) for place in locations_outside(context, table)):
+            raise CatalogError(f"the location {location} is not free: a partition of {table.name} is there")
 
 
 def check_database_location(location: str, context: Context) -> None:

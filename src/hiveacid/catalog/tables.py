@@ -41,7 +41,7 @@ from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
-from hiveacid.storage.paths import absolute
+from hiveacid.storage.paths import absolute, real_path
 from hiveacid.table.cleaning.clean_location import record_history_start
 from hiveacid.table.cleaning.remove_dropped_files import (
     first_foreign_entry,
@@ -328,6 +328,11 @@ def _check_partition_location(
     """Raise CatalogError for a location that belongs to another partition, to another table, or is not empty."""
     if not lies_in(directory, table.location):
         check_partition_location(directory, context, table.name)
+    elif lies_in(real_path(table.location), real_path(directory)):
+        raise errors.CatalogError(
+            f"{directory} is the directory of {table.name} itself: DROP PARTITION would delete the rows of other partitions; "
+            "choose another directory, or leave out LOCATION"
+        )
     else:
         path = directory.removeprefix(table.location).strip("/")
         if "=" in path.partition("/")[0] and not _is_path_of(context, table, values, path):

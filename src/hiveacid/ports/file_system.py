@@ -7,6 +7,9 @@ from typing import Protocol
 
 from hiveacid.core.snapshot.directory_listing import FileEntry
 
+FileVersion = tuple[int, ...]
+"""Numbers that differ between two files, and between two contents of one file, as far as the storage tells."""
+
 
 class FileSystem(Protocol):
     """Storage of tables: listing, reading, writing, publishing and deleting. Paths are absolute paths or URIs."""
@@ -31,6 +34,12 @@ class FileSystem(Protocol):
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents."""
+
+    def claim_directory(self, path: str) -> bool:
+        """Tell whether a directory is new, so that its files are the caller's. Other storage than local disks only looks.
+
+        On local disks it is created in one step, so that of two callers only one gets True.
+        """
 
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Read a range of a file (negative ``start``: from its end)."""
@@ -57,8 +66,14 @@ class FileSystem(Protocol):
     def copy_file(self, source: str, target: str, length: int | None = None) -> None:
         """Copy a file, or its first ``length`` bytes, durably (parents are made; an existing target is an error)."""
 
-    def link_file(self, source: str, target: str) -> None:
-        """Give a file a second name; storage without links copies it. Callers never change either file afterwards."""
+    def link_file(self, source: str, target: str) -> FileVersion:
+        """Give a file a second name; storage without links copies it. Callers never change either file afterwards.
+
+        Returns the version of the file that was linked or copied (`file_version`).
+        """
+
+    def file_version(self, path: str) -> FileVersion | None:
+        """Return the version of a file, which changes when the file is replaced or rewritten; None if there is none."""
 
     def move_directory(self, source: str, target: str) -> None:
         """Move a directory to its final name, all at once (parents are made; an existing target is an error).

@@ -17,7 +17,7 @@ from typing import Any
 
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
-from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.file_system import FileSystem, FileVersion
 
 BLOCK = 16 << 20
 """Bytes read at a time where a file is copied through this process."""
@@ -97,6 +97,13 @@ class ArrowFileSystem:
         """Create a directory and its parents; an existing one is not an error."""
         with _storage_errors("create the directory", path):
             self.fs.create_dir(self.inner(path), recursive=True)
+
+    def claim_directory(self, path: str) -> bool:
+        """Tell whether nothing is in a directory; the first file makes it."""
+        try:
+            return not self.list_directory(path)
+        except MissingDirectoryError:
+            return True
 
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Read a range of a file, fewer bytes if it ends earlier (negative ``start``: counted from its end)."""
@@ -185,9 +192,19 @@ class ArrowFileSystem:
         with _storage_errors(f"copy {source} to", target):
             self.fs.copy_file(self.inner(source), self.inner(target))
 
-    def link_file(self, source: str, target: str) -> None:
+    def link_file(self, source: str, target: str) -> FileVersion:
         """Copy a file: these file systems have no links."""
+        version = self.file_version(source) or ()  # before the copy, so that a later change differs from it
         self.copy_file(source, target)
+        return version
+
+    def file_version(self, path: str) -> FileVersion | None:
+        """Return size and time of change of a file; None if there is no file."""
+        from pyarrow.fs import FileType  # noqa: PLC0415 - Arrow only when it is needed
+
+        with _storage_errors("look at", path):
+            info = self.fs.get_file_info(self.inner(path))
+        return (int(info.size), info.mtime_ns or 0) if info.type == FileType.File else None
 
     def move_directory(self, source: str, target: str) -> None:
         """Rename a directory; its parents are made. An existing target is a StorageError."""

@@ -10,7 +10,7 @@ from itertools import chain
 
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import StorageError
-from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.file_system import FileSystem, FileVersion
 from hiveacid.storage.arrow_file_system import blocks
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.open_arrow_file_system import from_environment, open_arrow
@@ -63,6 +63,10 @@ class AnyFileSystem:
         """See `ports.FileSystem`."""
         self.at(path).make_directory(path)
 
+    def claim_directory(self, path: str) -> bool:
+        """See `ports.FileSystem`."""
+        return self.at(path).claim_directory(path)
+
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """See `ports.FileSystem`."""
         return self.at(path).read_bytes(path, start, length)
@@ -107,13 +111,18 @@ class AnyFileSystem:
         size = length if length is not None else size_of(other, source)
         fs.write_pieces(target, blocks(other, source, 0, size))
 
-    def link_file(self, source: str, target: str) -> None:
+    def link_file(self, source: str, target: str) -> FileVersion:
         """See `ports.FileSystem`."""
         fs = self.at(target)
         if self.at(source) is fs:
-            fs.link_file(source, target)
-        else:
-            self.copy_file(source, target)
+            return fs.link_file(source, target)
+        version = self.file_version(source) or ()
+        self.copy_file(source, target)
+        return version
+
+    def file_version(self, path: str) -> FileVersion | None:
+        """See `ports.FileSystem`."""
+        return self.at(path).file_version(path)
 
     def move_directory(self, source: str, target: str) -> None:
         """See `ports.FileSystem`; both paths are in one file system."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError
+from hiveacid.ports.file_system import FileVersion
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/[^/]|/$))?", re.IGNORECASE)
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
@@ -125,14 +126,22 @@ class LocalFileSystem:
                 path
             )  # only once: /proc reports FileNotFoundError also for directories that cannot be made
 
-    def _make_single(self, path: str) -> None:
+    def _make_single(self, path: str) -> bool:
         try:
             os.mkdir(path)
         except FileExistsError:
             if not os.path.isdir(path):
                 raise
-        else:
-            self._sync_directory(os.path.dirname(path))
+            return False
+        self._sync_directory(os.path.dirname(path))
+        return True
+
+    def claim_directory(self, path: str) -> bool:
+        """Create a directory and its parents; return False if the directory is there already."""
+        target = local_path(path)
+        with _storage_errors("create the directory", path):
+            self._make(os.path.dirname(target))
+            return self._make_single(target)
 
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Read a range of a file, fewer bytes if it ends earlier (negative ``start``: counted from its end)."""
@@ -235,18 +244,20 @@ class LocalFileSystem:
                 raise
         os.unlink(old)
 
-    def _copy(self, old: str, new: str, length: int | None = None) -> None:
-        """Copy bytes under a hidden name, and rename the complete copy."""
+    def _copy(self, old: str, new: str, length: int | None = None) -> FileVersion:
+        """Copy bytes under a hidden name, and rename the complete copy. Returns the version of the copied file."""
         if os.path.lexists(new):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
         with self._hidden_beside(new) as scratch:
             with open(old, "rb", opener=_open_regular) as source, open(scratch, "xb") as target:
-                left = os.fstat(source.fileno()).st_size if length is None else length
+                status = os.fstat(source.fileno())
+                left = status.st_size if length is None else length
                 while left > 0 and (block := source.read(min(left, _BLOCK))):
                     left -= target.write(block)
                 target.flush()
                 self._sync(target.fileno())
             os.rename(scratch, new)
+        return _version(status)
 
     def copy_file(self, source: str, target: str, length: int | None = None) -> None:
         """Copy a file, or its first ``length`` bytes; missing parent directories are created.
@@ -259,18 +270,29 @@ class LocalFileSystem:
             self._copy(old, new, length)
             self._sync_directory(os.path.dirname(new))
 
-    def link_file(self, source: str, target: str) -> None:
+    def link_file(self, source: str, target: str) -> FileVersion:
         """Give a file a second name, or copy it to another disk; missing parent directories are created."""
         old, new = local_path(source), local_path(target)
         with _storage_errors(f"link {source} to", target):
             self._make(os.path.dirname(new))
             try:
                 os.link(os.path.realpath(old), new)
+                version = _version(os.stat(new))  # not of the old name, which may name another file by now
             except OSError as error:
                 if error.errno != errno.EXDEV and error.errno not in _NO_LINKS:
                     raise
-                self._copy(old, new)
+                version = self._copy(old, new)
             self._sync_directory(os.path.dirname(new))
+            return version
+
+    def file_version(self, path: str) -> FileVersion | None:
+        """Return device, inode, size and time of change of a file; of a symbolic link those of its target."""
+        with _storage_errors("look at", path):
+            try:
+                status = os.stat(local_path(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return _version(status) if stat.S_ISREG(status.st_mode) else None
 
     def delete_tree(self, path: str) -> None:
         """Delete a file or directory with its contents; of a symbolic link only the link."""
@@ -396,6 +418,10 @@ def _leads_upwards(link: str) -> bool:
     """Tell whether a link points to a directory above itself, so that following it would never end."""
     real = os.path.realpath(link)
     return (os.path.realpath(os.path.dirname(link)) + "/").startswith(real + "/")
+
+
+def _version(status: os.stat_result) -> FileVersion:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _milliseconds(status: os.stat_result) -> int:

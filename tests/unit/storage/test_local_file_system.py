@@ -196,6 +196,21 @@ def hard_links_refused(code: int) -> object:
 
 
 @pytest.mark.parametrize("code", [None, errno.EPERM, errno.EXDEV])
+def test_a_link_tells_the_version_of_the_file_that_it_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
+) -> None:
+    if code:
+        monkeypatch.setattr(local_file_system.os, "link", hard_links_refused(code))
+    (tmp_path / "a").write_bytes(b"a")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    version = FS.link_file(f"{tmp_path}/link", f"{tmp_path}/b")
+    assert FS.file_version(f"{tmp_path}/link") == FS.file_version(f"{tmp_path}/a") == version
+    (tmp_path / "c").write_bytes(b"c")
+    (tmp_path / "c").replace(tmp_path / "a")
+    assert FS.file_version(f"{tmp_path}/link") not in (version, None)
+
+
+@pytest.mark.parametrize("code", [None, errno.EPERM, errno.EXDEV])
 def test_a_move_never_replaces_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
 ) -> None:

@@ -17,12 +17,11 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL_PROPERTIES,
 )
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableKind, TableName
-from hiveacid.core.schema.location_overlap import overlap
 from hiveacid.core.schema.storage_formats import ORC, storage_format
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.errors import HiveAcidError, NoSuchColumnError, StatementError
+from hiveacid.errors import HiveAcidError, MissingDirectoryError, NoSuchColumnError, StatementError
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.sql.binding.view_text import hive_columns_of
@@ -31,8 +30,8 @@ from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
 from hiveacid.storage.paths import absolute
-from hiveacid.table.cleaning.remove_dropped_files import remove_table
-from hiveacid.table.context import Context, all_tables
+from hiveacid.table.cleaning.remove_dropped_files import remove_table, without_owner
+from hiveacid.table.context import Context
 from hiveacid.table.write.insert import InsertOptions, write_rows
 from hiveacid.table.write.report import WriteReport
 
@@ -185,15 +184,19 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
         lock = replace(lock_of_new(context, table.name), operation=operation)
         txn.lock([lock], zero_wait=lock.type is LockType.EXCLUSIVE)
         created = tables.prepare_table(context, table)
-        if not context.fs.exists(created.location):
-            txn.on_abort(lambda: _remove_unowned(context, created))
+        is_new = not context.fs.exists(created.location)
         txn.add_written([], tables=[created])
-        context.fs.make_directory(created.location)
-        options = InsertOptions(named="CREATE TABLE AS SELECT")
-        frame = frame.select(*[quote_name(c.name) for c in (*created.columns, *created.partition_columns)])
-        return write_rows(
-            context, created, fit_columns(created, frame, {}, None, by_name=False), {}, options, txn
-        )
+        try:
+            context.fs.make_directory(created.location)
+            options = InsertOptions(named="CREATE TABLE AS SELECT")
+            frame = frame.select(
+                *[quote_name(c.name) for c in (*created.columns, *created.partition_columns)]
+            )
+            rows = fit_columns(created, frame, {}, None, by_name=False)
+            return write_rows(context, created, rows, {}, options, txn)
+        finally:
+            if is_new:  # last, so that the abort has deleted the statement's own files before
+                txn.on_abort(lambda: _remove_unowned(context, created))
 
 
 def lock_of_new(context: Context, name: TableName) -> LockComponent:
@@ -223,6 +226,16 @@ def adopted_definition(context: Context, statement: CreateTable, location: str |
 
 
 def _remove_unowned(context: Context, made: TableDefinition) -> None:
-    """Delete the directory of a table whose creation failed, unless the location of another table overlaps it by now."""
-    if not any(overlap(table.location, made.location) for table in all_tables(context)):
+    """Delete the directory of a table whose creation failed, unless the location of another table overlaps it by now.
+
+    The files of a transactional table are deleted before. Others are those of a statement that creates another table at
+    this location and has not committed yet.
+    """
+    if not without_owner(context, [made.location]):
+        return
+    if made.kind is TableKind.PLAIN:
         remove_table(context, made, ())
+        return
+    with suppress(MissingDirectoryError):
+        if all(entry.is_dir for entry in context.fs.list_tree(made.location)):
+            context.fs.delete_tree(made.location)

@@ -8,9 +8,10 @@ from contextlib import suppress
 
 from hiveacid.core.format.owned_entries import is_own_staging, split_by_owner
 from hiveacid.core.model import Partition, TableDefinition, TableKind
+from hiveacid.core.schema.location_overlap import overlap
 from hiveacid.errors import MissingDirectoryError, TransactionAbortedError
 from hiveacid.storage.paths import is_local, real_path
-from hiveacid.table.context import Context
+from hiveacid.table.context import Context, all_tables
 from hiveacid.table.partitions import partition_name
 from hiveacid.transactions.transaction import Transaction
 
@@ -34,6 +35,12 @@ def locations_to_remove(table: TableDefinition, partitions: Sequence[Partition])
         if partition.location != f"{table.location}/{partition_name(table, partition.values)}"
     ]
     return (*locations_outside, table.location)
+
+
+def without_owner(context: Context, paths: Iterable[str]) -> list[str]:
+    """Return the paths that overlap the location of no table in the catalog."""
+    taken = [real_path(table.location) for table in all_tables(context)]
+    return [path for path in paths if not any(overlap(real_path(path), location) for location in taken)]
 
 
 def require_listable(context: Context, locations: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ files stay.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.orc.footer_summary import FileSummary, summarize
 from hiveacid.orc.tail import read_tail
+from hiveacid.ports.file_system import FileVersion
 from hiveacid.ports.transactions import Start
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.read.scan_groups import escape_globs
@@ -38,13 +40,15 @@ from hiveacid.storage.paths import absolute, real_path, spark_path
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files
 from hiveacid.table.context import Context, all_tables
-from hiveacid.table.partitions import static_values
+from hiveacid.table.partitions import locations_outside, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
 from hiveacid.table.write import insert
 from hiveacid.table.write.constraints import constrain_insert, limits_rows
 from hiveacid.table.write.output_directories import existing_names, known_partitions, take_free_name
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
+
+logger = logging.getLogger(__name__)
 
 # First bytes of files; hiveacid does not load the formats without a kind.
 _MAGIC_BYTES = {
@@ -138,11 +142,12 @@ def _require_columns(
 
 def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
     """Refuse files that belong to a transactional table, and directories from which files cannot be removed."""
+    paths = [real_path(file.path) for file in files]
     for other in all_tables(context):
         if other.kind is TableKind.PLAIN:
             continue
-        location = real_path(other.location)
-        if any(lies_in(real_path(file.path), location) for file in files):
+        locations = map(real_path, (other.location, *locations_outside(context, other)))
+        if any(lies_in(path, location) for location in locations for path in paths):
             raise errors.InvalidPathError(
                 f"{files[0].path} belongs to the table {other.name}: INSERT … SELECT from it"
             )
@@ -222,10 +227,12 @@ def _load_files(
         delete_plain_files(context, directory)
     names = set() if transactional else existing_names(context, directory)
     placed = list(_targets(table, files, directory, names))
-    for file, target in placed:
-        (context.fs.copy_file if options.local else context.fs.link_file)(file.path, target)
-    if not options.local:
-        txn.on_commit(lambda: _remove(context, files))
+    if options.local:
+        for file, target in placed:
+            context.fs.copy_file(file.path, target)
+    else:
+        linked = {file.path: context.fs.link_file(file.path, target) for file, target in placed}
+        txn.on_commit(lambda: _remove(context, linked))
     rows = _count(context, table, summaries, [(target, file.size) for file, target in placed])
     published = PublishedFiles(
         {(StagedKind.INSERTED, ()): rows},
@@ -260,9 +267,17 @@ def _targets(
             yield file, f"{directory}/{take_free_name(file.name, names)}"
 
 
-def _remove(context: Context, files: Sequence[SourceFile]) -> None:
-    for file in files:
-        context.fs.delete_tree(file.path)
+def _remove(context: Context, linked: Mapping[str, FileVersion]) -> None:
+    """Delete the loaded sources, but not a file that a producer has delivered under the same name meanwhile."""
+    for path, version in linked.items():
+        now = context.fs.file_version(path)
+        if now == version:
+            context.fs.delete_tree(path)
+        elif now is not None:
+            logger.warning(
+                "kept %s: it was replaced or changed after LOAD DATA had taken it; load a new file by another LOAD DATA",
+                path,
+            )
 
 
 def _count(

@@ -12,12 +12,13 @@ from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, format_
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.transactions.commit_records import NewFiles
-from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
 from hiveacid.spark.write.publish import PublishedFiles, StagedFile
 from hiveacid.spark.write.sort_and_stage import StagedKind
 from hiveacid.storage.staging import delete_staging, new_staging_directory
+from hiveacid.table.cleaning.remove_dropped_files import without_owner
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
 from hiveacid.table.write.conflict_checks import require_no_leftovers, require_not_overtaken
@@ -68,6 +69,7 @@ class OutputDirectories:
     overwrite: bool = False
     used_locations: dict[PartitionValues, str] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
+    _claims: dict[str, threading.Lock] = field(default_factory=dict)  # several threads publish
 
     def location(self, values: PartitionValues) -> str:
         """Return the location of a partition (the table itself for ``()``), new ones below the table."""
@@ -83,7 +85,8 @@ class OutputDirectories:
     def directory(self, kind: StagedKind, values: PartitionValues) -> str:
         """Return the directory for rows of a kind in a partition.
 
-        Raises UnsupportedFeatureError if the same transaction has overwritten the partition.
+        Raises UnsupportedFeatureError if the same transaction has overwritten the partition, StorageError if another
+        statement has made the directory.
         """
         self.txn.require_not_overwritten(self.table.name, [values])
         if self.overwrite:
@@ -92,8 +95,22 @@ class OutputDirectories:
             statement = self.statement_ids[kind]
             name = DeltaName(kind.is_delete, self.write_id, self.write_id, statement, TxnId(0)).format()
         directory = f"{self.location(values)}/{name}"
-        self.directories.add(directory)
+        with self._claims.setdefault(directory, threading.Lock()):
+            if directory not in self.directories:
+                self._claim(directory)
         return directory
+
+    def _claim(self, directory: str) -> None:
+        """Make sure that another statement's files are neither beside those of this one, nor deleted by its abort.
+
+        Two CREATE TABLE AS SELECT with one location have the same names of directories.
+        """
+        if not self.context.fs.claim_directory(directory):
+            raise StorageError(
+                f"cannot write {self.table.name}: another statement has made {directory}; give each new table a LOCATION "
+                "of its own, and run the statement again"
+            )
+        self.directories.add(directory)
 
     def require_not_overtaken(self) -> None:
         """Check all locations that were used (`require_not_overtaken`; `require_no_leftovers` for new partitions)."""
@@ -108,12 +125,14 @@ class OutputDirectories:
         """Delete the files that an aborted statement published; no reader sees them, but they take space.
 
         If the table was dropped and created again since, nothing is deleted. Write ids of the new table begin at 1
-        again, so its directories may have the same names.
+        again, so its directories may have the same names. The same holds for another table at its location, if the
+        table is not, or no longer, in the catalog.
         """
         now = self.context.catalog.get_table(self.table.name)
         if now is not None and now.created_at != self.table.created_at:
             return
-        for directory in self.directories:
+        directories = self.directories if now is not None else without_owner(self.context, self.directories)
+        for directory in directories:
             self.context.fs.delete_tree(directory)
 
     def new_partitions(self) -> list[NewPartition]:
