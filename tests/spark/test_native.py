@@ -6,7 +6,6 @@ import gc
 import logging
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from decimal import Decimal
 from io import StringIO
@@ -124,24 +123,6 @@ def test_parameters(native: NativeSession) -> None:
         native.sql("UPDATE t SET id = :x", args={"y": 1})
     with pytest.raises(StatementError, match=r"has 2 parameters \(\?\), but got 1 values"):
         native.sql("UPDATE t SET id = ? WHERE id = ?", args=[1])
-
-
-def test_variables_are_those_of_the_session_in_every_thread(native: NativeSession) -> None:
-    """A thread has no active session in the JVM: the variable was empty, and the condition true of every row."""
-    native.sql(f"CREATE TABLE t (d STRING) {ACID}")
-    native.sql("INSERT INTO t VALUES ('2020'), ('2024')")
-    other = native.newSession()
-    native.sql("SET cutoff=1999")
-    other.sql("SET cutoff=2022")
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(other.sql, "DELETE FROM t WHERE d >= '${cutoff}'").result()
-        assert pool.submit(rows, native.sql("SELECT '${cutoff}', d FROM t")).result() == [("1999", "2020")]
-    assert rows(other.sql("SELECT '${cutoff}'")) == [("2022",)]
-    native.conf.set("spark.sql.variable.substitute", "false")
-    try:
-        assert rows(native.sql("SELECT '${cutoff}', d FROM t")) == [("${cutoff}", "2020")]
-    finally:
-        native.conf.unset("spark.sql.variable.substitute")
 
 
 def test_variables_and_escapes(native: NativeSession) -> None:
@@ -282,17 +263,6 @@ def test_threads_and_their_transactions(native: NativeSession) -> None:
     assert rows(native.sql("SELECT * FROM t")) == [(100,)]
     native.sql("COMMIT")
     assert rows(native.sql("SELECT * FROM t")) == [(n,) for n in (1, 2, 3, 4, 5, 6, 100)]
-
-
-def test_statements_inside_statements_do_not_escape_a_transaction(native: NativeSession) -> None:
-    native.sql(f"CREATE TABLE t (id INT) {ACID}")
-    native.sql("START TRANSACTION")
-    with pytest.raises(UnsupportedFeatureError, match="outside the transaction"):
-        native.sql("EXECUTE IMMEDIATE 'INSERT INTO t VALUES (1)'")
-    native.sql("ROLLBACK")
-    assert rows(native.sql("SELECT * FROM t")) == []
-    native.sql("EXECUTE IMMEDIATE 'INSERT INTO t VALUES (1)'")
-    assert rows(native.sql("SELECT * FROM t")) == [(1,)]
 
 
 def test_one_current_database(native: NativeSession) -> None:

@@ -1,7 +1,8 @@
-"""Whose table a name means in a native session: in Spark's views, in parentheses, beside columns, in databases of both."""
+"""Whose table a name means in a native session: in Spark's views, in parentheses, in variables, in databases of both."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -172,3 +173,32 @@ def test_a_database_that_spark_cannot_name_leaves_the_session_usable(native: Nat
         assert rows(native.acid.sql(f"SELECT * FROM {name}.t")) == [(1,)]
     finally:
         native.acid.sql(f"DROP DATABASE {name} CASCADE")
+
+
+def test_statements_inside_statements_do_not_escape_a_transaction(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    native.sql("START TRANSACTION")
+    with pytest.raises(UnsupportedFeatureError, match="outside the transaction"):
+        native.sql("EXECUTE IMMEDIATE 'INSERT INTO t VALUES (1)'")
+    native.sql("ROLLBACK")
+    assert rows(native.sql("SELECT * FROM t")) == []
+    native.sql("EXECUTE IMMEDIATE 'INSERT INTO t VALUES (1)'")
+    assert rows(native.sql("SELECT * FROM t")) == [(1,)]
+
+
+def test_variables_are_those_of_the_session_in_every_thread(native: NativeSession) -> None:
+    """A thread has no active session in the JVM: the variable was empty, and the condition true of every row."""
+    native.sql(f"CREATE TABLE t (d STRING) {ACID}")
+    native.sql("INSERT INTO t VALUES ('2020'), ('2024')")
+    other = native.newSession()
+    native.sql("SET cutoff=1999")
+    other.sql("SET cutoff=2022")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(other.sql, "DELETE FROM t WHERE d >= '${cutoff}'").result()
+        assert pool.submit(rows, native.sql("SELECT '${cutoff}', d FROM t")).result() == [("1999", "2020")]
+    assert rows(other.sql("SELECT '${cutoff}'")) == [("2022",)]
+    native.conf.set("spark.sql.variable.substitute", "false")
+    try:
+        assert rows(native.sql("SELECT '${cutoff}', d FROM t")) == [("${cutoff}", "2020")]
+    finally:
+        native.conf.unset("spark.sql.variable.substitute")
