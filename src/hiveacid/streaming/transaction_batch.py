@@ -21,7 +21,13 @@ from hiveacid.core.model import Partition, TableKind, WriteId
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation, require_no_check
 from hiveacid.core.transactions.commit_records import NewFiles, OperationSummary
 from hiveacid.core.transactions.locks import LockComponent
-from hiveacid.errors import ConstraintViolationError, StorageError, StoreError, WriteConflictError
+from hiveacid.errors import (
+    CatalogError,
+    ConstraintViolationError,
+    StorageError,
+    StoreError,
+    WriteConflictError,
+)
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.catalog import Catalog, NewPartition
 from hiveacid.ports.file_system import FileSystem
@@ -190,7 +196,11 @@ class TransactionBatch:
                 )
             if values not in (self._partition_locations or {}) and values and not self.overwrite:
                 committed = self.txn.committed_write_ids(self.target.table.name)
-                require_no_leftovers(self.context.fs, location, committed, self.write_id)
+                try:
+                    require_no_leftovers(self.context.fs, location, committed, self.write_id)
+                except CatalogError:  # or another writer has created the partition by now
+                    if values not in self.target.locations(self.context.catalog):
+                        raise
         before = self._bytes_written()
         flushed = dict.fromkeys(self._written_locations, 0)
         for (values, _), file in self._files.items():

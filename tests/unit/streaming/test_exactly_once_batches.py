@@ -15,6 +15,7 @@ from hiveacid.errors import (
     BadRecordError,
     StreamCheckpointError,
     StreamFencedError,
+    TransactionAbortedError,
     TransactionStateError,
     WriteConflictError,
 )
@@ -160,3 +161,37 @@ def test_two_streams_create_a_partition_at_the_same_time(wh: Warehouse) -> None:
         first.commit()
         second.commit()
     assert sorted(row[0] for row in wh.rows("p")) == [0, 1]
+
+
+def test_rows_of_an_aborted_transaction_keep_nobody_from_a_new_partition(wh: Warehouse) -> None:
+    """Their directory has the ids of the whole batch, of which another is committed in another partition."""
+    wh.create(f"CREATE TABLE p (id INT, name STRING) PARTITIONED BY (p INT) {ACID}")
+    with wh.connect("p", batch_size=4) as stream:
+        stream.begin_transaction()
+        stream.write([{"id": 1, "p": 1}])
+        stream.commit()
+        stream.begin_transaction()
+        stream.write([{"id": 2, "p": 2}])
+        wh.store.abort_txns([stream.transactions[1][0]], "timed out")
+        with pytest.raises(TransactionAbortedError):
+            stream.commit()
+        assert list(wh.root.glob("p/p=2/delta_0000001_0000004/bucket_*")), "the rows have been flushed"
+        stream.begin_transaction()
+        stream.write([{"id": 3, "p": 2}])
+        stream.commit()
+    assert sorted(row[0] for row in wh.rows("p")) == [1, 3]
+
+
+def test_a_partition_that_a_stream_creates_meanwhile_holds_no_leftovers(wh: Warehouse) -> None:
+    """The stream's directory has an older id, too, which is committed in another partition."""
+    wh.create(f"CREATE TABLE p (id INT, name STRING) PARTITIONED BY (p INT) {ACID}")
+    with wh.connect("p", batch_size=4) as first, wh.connect("p") as second:
+        for number in (1, 2):
+            first.begin_transaction()
+            if number == 2:
+                second.begin_transaction()
+                second.write([{"id": 9, "p": 2}])
+            first.write([{"id": number, "p": number}])
+            first.commit()
+        second.commit()
+    assert sorted(row[0] for row in wh.rows("p")) == [1, 2, 9]

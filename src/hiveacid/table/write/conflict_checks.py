@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hiveacid.core.format.names import BaseName, DeltaName, is_hidden, parse_directory
+from hiveacid.core.format.names import (
+    FLUSH_LENGTH_SUFFIX,
+    BaseName,
+    DeltaName,
+    is_hidden,
+    parse_directory,
+)
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName, WriteId
-from hiveacid.errors import CatalogError, MissingDirectoryError, WriteConflictError
+from hiveacid.core.snapshot.directory_listing import last_flush_length
+from hiveacid.errors import CatalogError, FormatError, MissingDirectoryError, WriteConflictError
+from hiveacid.orc.tail import CURRENT_WRITE_ID, read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.write_ids import current_write_ids_of
@@ -115,16 +123,47 @@ def require_no_leftovers(
         name = parse_directory(entry.path) if entry.is_dir else None
         if name is not None and own is not None and name.span[0] <= own <= name.span[1]:
             continue
-        is_visible = name is None or committed.visible_share(*name.span) is not RangeShare.NONE
-        if is_visible and not (entry.is_dir and _is_empty(fs, f"{location}/{entry.path}")):
+        if _holds_visible_rows(fs, f"{location}/{entry.path}", name, committed, is_dir=entry.is_dir):
             raise CatalogError(
                 f"{location} holds rows already ({entry.path}), though the table has no such partition. Perhaps it was "
                 "dropped, and its files could not be deleted. A new partition would show them: move that directory away"
             )
 
 
-def _is_empty(fs: FileSystem, directory: str) -> bool:
-    return all(entry.path.startswith(("_", ".")) for entry in fs.list_directory(directory))
+def _holds_visible_rows(
+    fs: FileSystem, path: str, name: BaseName | DeltaName | None, committed: ValidWriteIdList, *, is_dir: bool
+) -> bool:
+    """Tell whether readers would see rows of an entry of a new partition's directory; ``name``: None if it is no ACID one."""
+    share = RangeShare.ALL if name is None else committed.visible_share(*name.span)
+    if share is RangeShare.NONE or not is_dir:
+        return share is not RangeShare.NONE
+    files = {file.path: file for file in fs.list_directory(path) if not file.path.startswith(("_", "."))}
+    if share is RangeShare.ALL or name is None or name.visibility_txn_id:
+        return bool(files)
+    # A stream's directory has the ids of many transactions, of which some wrote to other partitions only.
+    return any(
+        _has_valid_stripe(
+            fs, f"{path}/{file.path}", file.size, committed, side=f"{file.path}{FLUSH_LENGTH_SUFFIX}" in files
+        )
+        for file in files.values()
+        if not file.path.endswith(FLUSH_LENGTH_SUFFIX)
+    )
+
+
+def _has_valid_stripe(
+    fs: FileSystem, path: str, size: int, committed: ValidWriteIdList, *, side: bool
+) -> bool:
+    """Tell whether a stripe of a stream's file is of a committed write id; each stripe has the rows of one id.
+
+    True for a file that cannot be read. ``side``: a side file tells the length up to which it has been flushed.
+    """
+    try:
+        length = last_flush_length(fs.read_bytes(path + FLUSH_LENGTH_SUFFIX)) if side else size
+        stripes = read_tail(fs, path, min(size, length)).stripes if length else ()
+        ids = [len(stripe.statistics) and stripe.statistics[CURRENT_WRITE_ID].integers for stripe in stripes]
+    except FormatError:
+        return True
+    return any(not found or committed.visible_share(*found) is not RangeShare.NONE for found in ids)
 
 
 def is_overwritten(

@@ -12,7 +12,7 @@ from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, format_
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.transactions.commit_records import NewFiles
-from hiveacid.errors import StorageError, UnsupportedFeatureError
+from hiveacid.errors import CatalogError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
 from hiveacid.spark.write.publish import PublishedFiles, StagedFile
@@ -117,9 +117,17 @@ class OutputDirectories:
         for values, location in self.used_locations.items():
             if values and values not in self.known_partitions and not self.overwrite:
                 committed = self.txn.committed_write_ids(self.table.name)
-                require_no_leftovers(self.context.fs, location, committed, self.write_id)
+                try:
+                    require_no_leftovers(self.context.fs, location, committed, self.write_id)
+                except CatalogError:
+                    if not self._exists_by_now(values):
+                        raise
         used = list(self.used_locations.values()) if self.table.partition_columns else [self.table.location]
         require_not_overtaken(self.context, self.table, self.txn, self.write_id, used)
+
+    def _exists_by_now(self, values: PartitionValues) -> bool:
+        """Tell whether another writer has created a partition, perhaps in a stream's directory with older ids."""
+        return any(partition.values == values for partition in partitions_of(self.context, self.table) or ())
 
     def remove(self) -> None:
         """Delete the files that an aborted statement published; no reader sees them, but they take space.
