@@ -377,3 +377,63 @@ def test_a_word_too_many_is_no_alias(acid: AcidSession) -> None:
             change()
     acid.sql("DELETE FROM t WHERE tenant = 5 AND id = 1 -- and no more")
     assert ids(acid) == [2]
+
+
+@pytest.mark.parametrize("kind", [ACID, "STORED AS ORC", "STORED AS TEXTFILE"])
+def test_a_cached_frame_does_not_answer_for_other_files_of_the_same_names(
+    acid: AcidSession, kind: str
+) -> None:
+    acid.sql(f"CREATE TABLE c (id INT) {kind}")
+    acid.sql("INSERT INTO c VALUES (1)")
+    cached = acid.table("c").to_df().cache()
+    try:
+        assert cached.count() == 1
+        if kind is ACID:
+            acid.sql("DROP TABLE c")
+            acid.sql(f"CREATE TABLE c (id INT) {kind}")
+            acid.sql("INSERT INTO c VALUES (2)")
+        else:
+            acid.sql("INSERT OVERWRITE TABLE c VALUES (2)")
+        assert ids(acid, "c") == [2]
+        acid.sql("INSERT OVERWRITE TABLE c SELECT id * 10 FROM c")
+        assert [row.id for row in cached.collect()] == [1]
+    finally:
+        cached.unpersist()
+    assert ids(acid, "c") == [20]
+
+
+def test_deletes_stay_in_their_partition(acid: AcidSession) -> None:
+    """A job makes the partition's name from its value again, which must be the same name."""
+    spark = acid.context.facts.spark
+    acid.sql("SET hiveacid.small.changes.max.bytes=0")
+    ansi, zone = (spark.conf.get(f"spark.sql.{name}") for name in ("ansi.enabled", "session.timeZone"))
+    try:
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        acid.sql(f"CREATE TABLE d (id INT) PARTITIONED BY (p DECIMAL(20,8)) {ACID}")
+        acid.sql("INSERT INTO d PARTITION (p=0) VALUES (1), (2)")
+        acid.sql("INSERT INTO d VALUES (3, 0.00000001), (4, NULL), (5, -0.00000012), (6, 0.000001), (7, -12.5)")
+        acid.sql("DELETE FROM d WHERE id IN (1, 3, 4, 5, 6, 7)")
+        assert ids(acid, "d") == [2]
+        names = {row[0].removeprefix("p=") for row in acid.sql("SHOW PARTITIONS d").collect()}
+        values = {"0.00000000", "0.00000001", "-0.00000012", "0.00000100", "-12.50000000"}
+        assert names == {*values, "__HIVE_DEFAULT_PARTITION__"}
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        acid.sql(f"CREATE TABLE s (id INT, v STRING) PARTITIONED BY (p TIMESTAMP) {ACID}")
+        acid.sql("INSERT INTO s PARTITION (p='2024-03-31 02:30:00') VALUES (1, 'a')")
+        spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+        for statement in (
+            "DELETE FROM s WHERE id = 1",
+            "UPDATE s SET v = 'b'",
+            "MERGE INTO s USING (SELECT 1 AS id) n ON s.id = n.id WHEN MATCHED THEN UPDATE SET v = 'c'",
+        ):
+            with pytest.raises(
+                UnsupportedFeatureError,
+                match="2024-03-31 02:30:00, a time that the time zone Europe/Berlin skips",
+            ):
+                acid.sql(statement)
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        acid.sql("UPDATE s SET v = 'b'")
+        assert [tuple(row) for row in acid.sql("SELECT id, v FROM s").collect()] == [(1, "b")]
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", ansi)
+        spark.conf.set("spark.sql.session.timeZone", zone)

@@ -10,6 +10,8 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hiveacid.core.format.names import is_hidden
 from hiveacid.core.model import DEFAULT_PARTITION, Partition, TableDefinition
@@ -113,15 +115,37 @@ def is_canonical(value: str, hive: str) -> bool:
     if kind == "decimal":
         scale = int(arguments.rstrip(")").partition(",")[2] or 0)
         fraction = rf"\.\d{{{scale}}}" if scale else ""
-        return re.fullmatch(rf"-?(0|[1-9]\d*){fraction}", value) is not None
+        is_zero = not value.strip("-0.")
+        return re.fullmatch(rf"{'' if is_zero else '-?'}(0|[1-9]\d*){fraction}", value) is not None
     if kind == "char":
         return value == value.rstrip(" ")
     if kind in _FLOATING:
         return value == _java_text(value, _FLOATING[kind])
     if kind == LOCAL_TIMESTAMP:
         return False  # its text depends on the session's time zone
+    if kind in _BITS:
+        return (
+            re.fullmatch(_WHOLE, value) is not None and -(1 << _BITS[kind]) <= int(value) < 1 << _BITS[kind]
+        )
     pattern = _CANONICAL.get(kind)
-    return pattern is None or re.fullmatch(pattern, value) is not None
+    return pattern is None or (re.fullmatch(pattern, value) is not None and _exists(value, kind))
+
+
+def _exists(value: str, kind: str) -> bool:
+    """Tell whether a date or time is one of the calendar."""
+    try:
+        return kind == "boolean" or datetime.fromisoformat(value) is not None
+    except ValueError:
+        return False
+
+
+def is_skipped(value: str, zone: str) -> bool:
+    """Tell whether a time zone skips a wall-clock time, as at the start of summer time."""
+    try:
+        known, time = ZoneInfo(zone), datetime.fromisoformat(value)
+    except (ValueError, ZoneInfoNotFoundError):  # such as +02:00, which skips none
+        return False
+    return time.replace(tzinfo=known).astimezone(UTC).astimezone(known).replace(tzinfo=None) != time
 
 
 def _java_text(value: str, layout: str) -> str | None:
@@ -162,12 +186,9 @@ def _packed(text: str, layout: str) -> bytes | None:
 
 _FLOATING = {"float": ">f", "double": ">d"}
 _WHOLE = r"0|-?[1-9]\d*"
+_BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 _CANONICAL = {
-    "tinyint": _WHOLE,
-    "smallint": _WHOLE,
-    "int": _WHOLE,
-    "bigint": _WHOLE,
     "boolean": "true|false",
     "date": r"\d{4}-\d\d-\d\d",
-    "timestamp": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d*[1-9])?",
+    "timestamp": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{0,5}[1-9])?",
 }

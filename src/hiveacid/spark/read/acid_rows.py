@@ -105,7 +105,12 @@ def read_acid_files(
         if values or by_position
         else T.StructType()
     )
-    options = {**STRICT_READ, **PROLEPTIC_CALENDAR, **schema_evolution.reader_options(mapping)}
+    options = {
+        **STRICT_READ,
+        **PROLEPTIC_CALENDAR,
+        **schema_evolution.reader_options(mapping),
+        **group.identity,
+    }
     if values:
         options |= source.arguments(mapping)
     frame = load_orc(source, root_type(row), options, group)

@@ -127,7 +127,13 @@ def _read_group(
 ) -> DataFrame:
     """Return the rows with the columns that their numbers come from, and with ``file_facts`` or the tail of the file's path."""
     table = source.table
-    frame = flat.read(facts, table, scan_groups.escape_globs(group.files), STRICT_READ, group.options.mapping)
+    frame = flat.read(
+        facts,
+        table,
+        scan_groups.escape_globs(group.files),
+        STRICT_READ | group.identity,
+        group.options.mapping,
+    )
     partition = partition_lookup(facts, table, group, frame)
     partition_key = [named(partition.name, PARTITION_KEY.name)] if with_partition_key else []
     if with_partition_key and facts.classic:

@@ -240,7 +240,9 @@ def flat_table_frames(
     frames = []
     options = STRICT_READ if table.kind is TableKind.PLAIN else STRICT_READ | PROLEPTIC_CALENDAR
     for group in group_files(table, locations, flat_table_files(source)):
-        frame = flat.read(source.facts, table, escape_globs(group.files), options, group.options.mapping)
+        frame = flat.read(
+            source.facts, table, escape_globs(group.files), options | group.identity, group.options.mapping
+        )
         values = [quote_name(c.name) for c in table.columns]
         partition = partition_lookup(source.facts, table, group, frame)
         frames.append(selected(frame, [*values, *partition.columns, *more(group)]))

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import NamedTuple
 
 from hiveacid.core.format.record_keys import KeyBox
@@ -68,6 +69,15 @@ class FileGroup:
     location: Location | None
     decode: bool = False
     sizes: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Reader option that differs if the files of two scans do.
+
+        Spark takes scans of the same paths for the same rows, and answers them from a DataFrame that is cached. A table that
+        was dropped and created again, or a plain one that was overwritten, has files of the same names.
+        """
+        return {"hiveacid.files": blake2b(repr(self.sizes).encode(), digest_size=16).hexdigest()}
 
 
 def group_files(table: TableDefinition, locations: Sequence[Location], files_of: FilesOf) -> list[FileGroup]:

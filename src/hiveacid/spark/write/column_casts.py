@@ -26,6 +26,7 @@ from hiveacid.spark.formats.expressions import (
     parenthesised,
     renamed,
     selected,
+    value_text,
 )
 from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -50,13 +51,13 @@ def partition_values_as_text(
     single_row = facts.spark.sql("SELECT 1")
     literals = single_row.select(*[F.lit(value).alias(name) for name, value in values.items()])
     types = {field.name: field.dataType for field in literals.schema.fields}
-    texts = [
-        as_column(store_cast(F.lit(value), types[name], parse_type(columns[name].type), name))
-        .cast("string")
-        .alias(name)
-        for name, value in values.items()
-    ]
-    row = single_row.select(*texts).first()
+    typed = single_row.select(
+        *[
+            as_column(store_cast(F.lit(value), types[name], parse_type(columns[name].type), name)).alias(name)
+            for name, value in values.items()
+        ]
+    )
+    row = typed.selectExpr(*[f"{value_text(columns[name])} AS {quote_name(name)}" for name in values]).first()
     assert row is not None  # noqa: S101 - one row in, one row out
     return {name: _text(row[name], columns[name].type) for name in values}
 

@@ -29,7 +29,14 @@ from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
-from hiveacid.spark.formats.expressions import Expression, cast, named, selected, sorted_in_partitions
+from hiveacid.spark.formats.expressions import (
+    Expression,
+    cast,
+    named,
+    selected,
+    sorted_in_partitions,
+    value_text,
+)
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.formats.time_zones import to_file
 from hiveacid.spark.formats.types import column_type
@@ -134,8 +141,7 @@ def partition_key(index: int) -> str:
 
 def partition_text(column: Column) -> str:
     """Return a partition column as Hive writes it in directory names (NULL and '' are the default partition)."""
-    name = quote_name(column.name)
-    text = f"rtrim({name})" if column.type.startswith("char(") else f"CAST({name} AS STRING)"
+    text = value_text(column)
     return f"if(coalesce({text}, '') = '', '{DEFAULT_PARTITION}', {text})"
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, format_original_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
-from hiveacid.core.schema.partitions import is_canonical
+from hiveacid.core.schema.partitions import is_canonical, is_skipped
 from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import CatalogError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.catalog import NewPartition
@@ -56,6 +56,26 @@ def known_partitions(
     return partitions
 
 
+def require_changeable(
+    context: Context, table: TableDefinition, partitions: Iterable[PartitionValues]
+) -> None:
+    """Refuse to change a table one of whose partitions is a time that the session's time zone skips.
+
+    Spark reads such a time as one an hour later, and a statement would write its rows and delete events there. Raises
+    UnsupportedFeatureError.
+    """
+    numbers = [number for number, column in enumerate(table.partition_columns) if column.type == "timestamp"]
+    zone = context.facts.session_time_zone if numbers else ""
+    for values in partitions if numbers else ():
+        for number in numbers:
+            value = values[number]
+            if value is not None and is_skipped(value, zone):
+                raise UnsupportedFeatureError(
+                    f"{table.name} has a partition at {value}, a time that the time zone {zone} skips: SET TIME ZONE 'UTC' for "
+                    "UPDATE, DELETE and MERGE"
+                )
+
+
 @dataclass
 class OutputDirectories:
     """Directories of one statement, by row kind and partition; it also collects new partitions."""
@@ -86,8 +106,13 @@ class OutputDirectories:
         """Return the directory for rows of a kind in a partition.
 
         Raises UnsupportedFeatureError if the same transaction has overwritten the partition, StorageError if another
-        statement has made the directory.
+        statement has made the directory, or for delete events of a partition that does not exist.
         """
+        if kind.is_delete and values and values not in self.known_partitions:
+            raise StorageError(
+                f"rows of {self.table.name} were deleted from the partition {partition_name(self.table, values)}, which it "
+                "does not have: this session makes another text of the partition's value; nothing was changed"
+            )
         self.txn.require_not_overwritten(self.table.name, [values])
         if self.overwrite:
             name = BaseName(self.write_id, TxnId(0)).format()

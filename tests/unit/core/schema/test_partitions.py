@@ -6,6 +6,7 @@ from hiveacid.core.schema.partitions import (
     escape,
     format_partition,
     is_canonical,
+    is_skipped,
     parse_partition,
     parse_partition_values,
     unescape,
@@ -106,6 +107,13 @@ def test_texts_that_spark_writes_are_canonical(hive: str, value: str) -> None:
         ("decimal(10,2)", "1.5"),
         ("int", "01"),
         ("int", "-0"),
+        ("int", "2147483648"),
+        ("tinyint", "-129"),
+        ("decimal(10,2)", "-0.00"),
+        ("decimal(20,8)", "0E-8"),
+        ("date", "2024-02-30"),
+        ("timestamp", "2024-01-01 25:00:00"),
+        ("timestamp", "2024-01-01 00:00:00.1234567"),
         ("char(3)", "a  "),
         ("timestamp with local time zone", "2026-01-01 00:00:00 UTC"),
     ],
@@ -113,3 +121,15 @@ def test_texts_that_spark_writes_are_canonical(hive: str, value: str) -> None:
 def test_other_texts_are_not(hive: str, value: str) -> None:
     """A row of ``d=1`` would be written to ``d=1.0``: the partition can be read only."""
     assert not is_canonical(value, hive)
+
+
+def test_times_that_a_zone_skips() -> None:
+    assert is_skipped("2024-03-31 02:30:00", "Europe/Berlin")
+    for value, zone in (
+        ("2024-03-31 02:30:00", "UTC"),
+        ("2024-03-31 03:30:00.5", "Europe/Berlin"),
+        ("2024-10-27 02:30:00", "Europe/Berlin"),  # twice, but not skipped
+        ("2024-03-31 02:30:00", "+01:00"),
+        ("x", "Europe/Berlin"),
+    ):
+        assert not is_skipped(value, zone)
