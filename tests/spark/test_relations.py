@@ -41,7 +41,9 @@ def named(facts: SparkFacts, text: str) -> list[str]:
 def rewrite(text: str, replacements: Mapping[Relation, str]) -> str:
     """Return a text with views in the places of tables, as a Binder gives it to Spark."""
     edits = [
-        edit for one, view in replacements.items() for edit in _edits(Slice(text), one, quote_name(view))
+        edit
+        for one, view in replacements.items()
+        for edit in _edits("default", Slice(text), one, list(replacements), quote_name(view))
     ]
     return EditedText(Slice(text), tuple(edits)).text
 

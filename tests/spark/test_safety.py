@@ -411,7 +411,9 @@ def test_deletes_stay_in_their_partition(acid: AcidSession) -> None:
         spark.conf.set("spark.sql.ansi.enabled", "false")
         acid.sql(f"CREATE TABLE d (id INT) PARTITIONED BY (p DECIMAL(20,8)) {ACID}")
         acid.sql("INSERT INTO d PARTITION (p=0) VALUES (1), (2)")
-        acid.sql("INSERT INTO d VALUES (3, 0.00000001), (4, NULL), (5, -0.00000012), (6, 0.000001), (7, -12.5)")
+        acid.sql(
+            "INSERT INTO d VALUES (3, 0.00000001), (4, NULL), (5, -0.00000012), (6, 0.000001), (7, -12.5)"
+        )
         acid.sql("DELETE FROM d WHERE id IN (1, 3, 4, 5, 6, 7)")
         assert ids(acid, "d") == [2]
         names = {row[0].removeprefix("p=") for row in acid.sql("SHOW PARTITIONS d").collect()}

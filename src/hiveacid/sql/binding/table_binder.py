@@ -85,19 +85,23 @@ class Binder:
                 continue
             if isinstance(relation_source, ViewDefinition):
                 edits += _edits(
-                    self.context, piece, relation, relations, self._view(piece, relation, relation_source)
+                    self.context.database,
+                    piece,
+                    relation,
+                    relations,
+                    self._view(piece, relation, relation_source),
                 )
                 continue
             if relation_source.metadata is not None:
                 view = self._metadata_table(piece, relation, relation_source)
-                edits += _edits(self.context, piece, relation, relations, view)
+                edits += _edits(self.context.database, piece, relation, relations, view)
                 continue
             needs_them = virtual_columns.needed_at(relation.start)
             if needs_them:
                 virtual_columns.refuse_unseen_use()
             as_of = resolve_as_of(self.context, piece, relation)
             source = TableSource(relation_source.table, None, needs_them, as_of, predicate, counted)
-            edits += _edits(self.context, piece, relation, relations, self._name(source))
+            edits += _edits(self.context.database, piece, relation, relations, self._name(source))
         return EditedText(piece, tuple(edits))
 
     def _metadata_table(self, piece: Slice, relation: Relation, source: TableSource) -> str:
@@ -297,7 +301,7 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
 
 
 def _edits(
-    context: Context, piece: Slice, relation: Relation, others: Sequence[Relation], view: str
+    database: str, piece: Slice, relation: Relation, others: Sequence[Relation], view: str
 ) -> list[Edit]:
     """Return the edits by which a text reads a relation from a view; ``others``: all relations of the text."""
     end = relation.end if relation.travel is None else relation.travel.end
@@ -305,7 +309,7 @@ def _edits(
     if relation.alias_at is not None:
         edits.append(Edit(relation.alias_at, relation.alias_at, f" AS {quote_name(relation.name)}"))
         if len(relation.parts) > 1:
-            edits += _removed_qualifiers(context, piece, relation.parts, others)
+            edits += _removed_qualifiers(database, piece, relation.parts, others)
     return edits
 
 
@@ -315,15 +319,15 @@ def unqualified(context: Context, bound: EditedText, table: TableName) -> Edited
     if not _qualifiers(piece.tokens, parts):
         return bound
     others = relations_of(context.facts, piece, EXPRESSION)
-    return replace(bound, edits=(*bound.edits, *_removed_qualifiers(context, piece, parts, others)))
+    return replace(bound, edits=(*bound.edits, *_removed_qualifiers(context.database, piece, parts, others)))
 
 
 def _removed_qualifiers(
-    context: Context, piece: Slice, parts: Sequence[str], others: Sequence[Relation]
+    database: str, piece: Slice, parts: Sequence[str], others: Sequence[Relation]
 ) -> list[Edit]:
     """Return the edits of `_qualifiers`; refuse them where ``table.column`` might then mean another table's column."""
     edits = _qualifiers(piece.tokens, parts)
-    if edits and (_has_namesake(context, parts, others) or _is_alias(piece.tokens, parts[-1], others)):
+    if edits and (_has_namesake(database, parts, others) or _is_alias(piece.tokens, parts[-1], others)):
         line, column = piece.position(edits[0].start)
         raise UnsupportedFeatureError(
             f"{'.'.join(parts)} is not the only table or alias {parts[-1]} in this statement: give one of them an alias "
@@ -332,14 +336,14 @@ def _removed_qualifiers(
     return edits
 
 
-def _has_namesake(context: Context, parts: Sequence[str], others: Sequence[Relation]) -> bool:
+def _has_namesake(database: str, parts: Sequence[str], others: Sequence[Relation]) -> bool:
     """Tell whether another table with the same last name is read."""
     own = table_ref(parts)
     refs = [
         table_ref(other.parts) for other in others if other.parts[-1] == parts[-1] and not other.has_alias
     ]
     return own is not None and any(
-        ref is None or ref.resolve(context.database) != own.resolve(context.database) for ref in refs
+        ref is None or ref.resolve(database) != own.resolve(database) for ref in refs
     )
 
 
