@@ -12,8 +12,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from decimal import Decimal
+from math import isinf
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -23,13 +23,12 @@ import pyarrow.json
 
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import (
+    INTEGER_TYPES,
     Array,
-    Field,
     HiveType,
     Map,
     Primitive,
     Struct,
-    has_primitive,
     nested_types,
     parse_type,
 )
@@ -37,6 +36,7 @@ from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.line_pattern import LinePattern
+from hiveacid.table.cast_python_values import array_of_python_values
 from hiveacid.table.cast_to_table_columns import cast, cast_columns, parse_texts, single_batch
 
 _SHOWN = 200  # characters of a bad record in a message
@@ -322,9 +322,14 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _json_type(of: Any) -> Any:
-    """Return the type to parse with: times and binary values, which JSON does not have, are parsed as text."""
+    """Return the type to parse with: times and binary values, which JSON does not have, are parsed as text.
+
+    FLOAT is parsed as DOUBLE, because the cast refuses numbers beyond its range, and Arrow's parser does not.
+    """
     if pa.types.is_temporal(of) or pa.types.is_binary(of):
         return pa.string()
+    if pa.types.is_float32(of):
+        return pa.float64()
     if pa.types.is_list(of):
         return pa.list_(_json_type(of.value_type))
     if pa.types.is_map(of):
@@ -357,15 +362,28 @@ def _json_value(value: Any, hive: HiveType) -> Any:
                 raise ValueError(f"unexpected field {min(unknown)}")
             return {field.name: _json_value(value.get(field.name), field.type) for field in fields}
         case Primitive("float" | "double") if isinstance(value, int | float | Decimal):
-            return float(value)
+            return _double(value)
+        case Primitive(name) if name in INTEGER_TYPES and not isinstance(value, int):
+            pass  # Arrow would cut its fraction
         case Primitive(name) if isinstance(value, bool) == (name == "boolean"):
             return value
     raise ValueError(f"{value!r} is no {hive}")
 
 
+def _double(value: float | Decimal) -> float:
+    number = float(value)
+    if isinf(number) and value != number:
+        raise ValueError(f"{value} is beyond the range of DOUBLE")
+    return number
+
+
 @dataclass(frozen=True)
 class DictWriter:
-    """Python dicts from column name to value; a missing key is NULL. Values are as Arrow expects, times without zone."""
+    """Python dicts from column name to value; a missing key is NULL. Values are as Arrow expects, and lose nothing.
+
+    A TIMESTAMP is a datetime without zone, a TIMESTAMP WITH LOCAL TIME ZONE one with a zone, a DATE no datetime. Structs
+    are dicts, whose keys are compared without case, or tuples.
+    """
 
     def check(self, columns: tuple[Column, ...]) -> None:
         """Accept every column."""
@@ -378,40 +396,21 @@ class DictWriter:
         if not all(isinstance(row, Mapping) for row in rows):
             raise ConfigError("write() takes a dict or an iterable of dicts here")
         schema = arrow_schema(columns)
-        names = set(schema.names)
         types = {column.name: parse_type(column.type) for column in columns}
-        naive = {name: hive for name, hive in types.items() if has_primitive(hive, {"timestamp"})}
 
         def parse(batch: Sequence[Mapping[str, object]]) -> Any:
-            unknown = set().union(*batch) - names
+            unknown = set().union(*batch) - types.keys()
             if unknown:
                 raise ValueError(f"unexpected field {min(map(str, unknown))}")
-            for name, hive in naive.items():
-                if any(_has_zone(row.get(name), hive) for row in batch):
-                    raise ValueError(f"{name}: a time with a zone, in a column without one")
-            return pa.RecordBatch.from_pylist(list(batch), schema)
+            arrays = [
+                array_of_python_values([row.get(name) for row in batch], hive) for name, hive in types.items()
+            ]
+            return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
         refusals = _Refusals(rejects)
         return ParsedRecords(
             _parse_by_bisection(rows, first, parse, repr, refusals), len(rows), refusals.count
         )
-
-
-def _has_zone(value: object, hive: HiveType) -> bool:
-    """Tell whether a value of a type without time zone, or a part of the value, has one: Arrow would convert it."""
-    match hive:
-        case Primitive(name="timestamp"):
-            return isinstance(value, datetime) and value.tzinfo is not None
-        case Array(element) if isinstance(value, (list, tuple)):
-            return any(_has_zone(item, element) for item in value)
-        case Map(key, item_type) if isinstance(value, Mapping):
-            return any(_has_zone(k, key) or _has_zone(item, item_type) for k, item in value.items())
-        case Map(key, item_type) if isinstance(value, (list, tuple)):  # pairs, which Arrow takes, too
-            entry = Struct((Field("0", key), Field("1", item_type)))
-            return any(_has_zone(dict(zip("01", pair, strict=False)), entry) for pair in value)
-        case Struct(fields) if isinstance(value, Mapping):
-            return any(_has_zone(value.get(part.name), part.type) for part in fields)
-    return False
 
 
 @dataclass(frozen=True)

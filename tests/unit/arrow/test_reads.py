@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,7 @@ INNER = {
     "name": "inner",
     "fields": [{"name": "A", "type": "int"}, {"name": "c", "type": "string"}],
 }
+NOON = datetime(2024, 1, 2, 12, tzinfo=UTC)
 MOMENT = {"type": "long", "logicalType": "timestamp-millis"}
 NULLABLE = [
     {"name": "Id", "type": ["null", "int"]},
@@ -112,6 +113,36 @@ NULLABLE = [
 ]
 
 
+def write_avro(wh: ArrowWarehouse, table: ArrowTable, fields: list[dict[str, Any]], rows: list[Any]) -> None:
+    """Commit an Avro file of an insert-only table."""
+    txn = wh.context.transactions.begin(wh.context.settings)
+    write_id = txn.write_id(table.name)
+    directory = Path(table.definition.location, f"delta_{write_id:07d}_{write_id:07d}_0000")
+    directory.mkdir()
+    with (directory / "000000_0").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, rows)
+    txn.commit()
+
+
+@pytest.mark.parametrize(
+    ("name", "hive", "kind", "value"),
+    [
+        ("fraction", "INT", "double", 1.5),
+        ("number", "TIMESTAMP", "long", 5),
+        ("day_number", "DATE", "int", 5),
+        ("moment", "DATE", MOMENT, NOON),
+    ],
+)
+def test_avro_values_of_another_kind_are_refused(
+    wh: ArrowWarehouse, name: str, hive: str, kind: Any, value: Any
+) -> None:
+    """Arrow would cut the fraction and the time of day, and make a moment of 5."""
+    table = create(wh, f"CREATE TABLE avro_{name} (c {hive}) {AVRO}")
+    write_avro(wh, table, [{"name": "c", "type": kind}], [{"c": value}])
+    with pytest.raises(UnsupportedFeatureError, match=r"column c is .* can't be read without Spark"):
+        table.to_arrow()
+
+
 def test_avro_records_have_names_in_any_case(wh: ArrowWarehouse) -> None:
     """Values whose name is not found would silently be NULL."""
     table = create(
@@ -119,15 +150,8 @@ def test_avro_records_have_names_in_any_case(wh: ArrowWarehouse) -> None:
         "CREATE TABLE avro (id INT, z STRUCT<a:INT,c:CHAR(2)>, m MAP<STRING,ARRAY<STRUCT<a:INT,c:CHAR(2)>>>, "
         f"q ARRAY<TIMESTAMP>) {AVRO}",
     )
-    txn = wh.context.transactions.begin(wh.context.settings)
-    write_id = txn.write_id(table.name)
-    directory = Path(table.definition.location, f"delta_{write_id:07d}_{write_id:07d}_0000")
-    directory.mkdir()
     one = {"A": 5, "c": "x"}
-    rows = [{"Id": 1, "z": one, "m": {"k": [one]}}, {"Id": 2}]
-    with (directory / "000000_0").open("wb") as file:
-        fastavro.writer(file, {"type": "record", "name": "r", "fields": NULLABLE}, rows)
-    txn.commit()
+    write_avro(wh, table, NULLABLE, [{"Id": 1, "z": one, "m": {"k": [one]}}, {"Id": 2}])
     inner = {"a": 5, "c": "x "}
     read = table.to_arrow(columns=["id", "z", "m"]).to_pylist()
     assert read == [{"id": 1, "z": inner, "m": [("k", [inner])]}, {"id": 2, "z": None, "m": None}]

@@ -139,6 +139,16 @@ def test_json_of_nested_types() -> None:
         DelimitedWriter().check(columns)
 
 
+def test_numbers_in_json_with_maps_are_as_strict_as_without() -> None:
+    """Python's parser reads tables with maps; Arrow would then cut fractions of its numbers."""
+    columns = (Column("n", "int"), Column("m", "map<string,bigint>"), Column("x", "double"))
+    good = '{"n":1,"m":{"k":2},"x":0.1}'
+    bad = ['{"n":1.9}', '{"n":1.0}', '{"m":{"k":3.7}}', '{"n":NaN}', '{"n":true}', '{"x":-1e400}']
+    found, rejects = refused(JsonWriter(), "\n".join([good, *bad]), columns)
+    assert found == [{"n": 1, "m": [("k", 2)], "x": 0.1}]
+    assert [one.record for one in rejects] == bad
+
+
 def test_regular_expressions() -> None:
     columns = (Column("host", "string"), Column("code", "int"))
     writer = RegexWriter(r"(\S+) (?:\[[(\]]*\]) \(?(\d*)\)?")
@@ -165,6 +175,41 @@ def test_python_dicts() -> None:
     assert (found, [one.number for one in rejects]) == ([ROW, ROW], [2, 3, 4, 5, 6])
     with pytest.raises(ConfigError):
         DictWriter().read([1], COLUMNS, 1, None)
+
+
+AWARE = TIME.replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("hive", "good", "bad"),
+    [
+        ("int", [1.0, Decimal(2), None], [1.5, Decimal("1.5"), float("nan"), Decimal("Infinity"), True, "1"]),
+        ("array<int>", [[1, 2.0], (3,)], [[1.5], "12", {1: 2}]),
+        ("map<int,bigint>", [{1: 2}, [(1, 2)]], [{1.5: 2}, {1: 2.5}]),
+        ("date", [date(2024, 1, 1)], [TIME, 5, "2024-01-01"]),
+        ("timestamp", [TIME], [AWARE, 5, date(2024, 1, 1)]),
+        ("timestamp with local time zone", [AWARE], [TIME, 5]),
+        ("float", [0.5, float("inf"), 3], [1e300, -3.5e38]),
+        ("array<date>", [[date(2024, 1, 1), None]], [[TIME]]),
+    ],
+)
+def test_python_values_that_would_lose_something_are_refused(hive: str, good: Any, bad: Any) -> None:
+    columns = (Column("c", hive),)
+    found, rejects = refused(DictWriter(), [{"c": value} for value in (*good, *bad)], columns)
+    assert len(found) == len(good)
+    assert [one.number - 1 - len(good) for one in rejects] == list(range(len(bad)))
+
+
+def test_members_of_python_structs_are_matched_without_case_and_never_dropped() -> None:
+    columns = (Column("s", "struct<a:int,b:struct<c:string>>"),)
+    row = {"s": {"a": 1, "b": {"c": "x"}}}
+    good = [{"A": 1, "b": {"C": "x"}}, (1, ("x",)), [("b", {"c": "x"}), ("a", 1)]]
+    bad = [{"a": 1, "d": 2}, {"b": {"d": "x"}}, {"a": 1, "A": 2}, (1,), {"a": 1.5}, 5]
+    found, rejects = refused(DictWriter(), [{"s": value} for value in (*good, *bad)], columns)
+    assert found == [row] * len(good)
+    assert [one.number for one in rejects] == list(range(4, 10))
+    assert rejects[0].reason == "unexpected field d"
+    assert rows(DictWriter(), {"s": {"a": 1}}, columns) == [{"s": {"a": 1, "b": None}}]
 
 
 def test_python_times_with_a_zone_inside_other_values() -> None:

@@ -37,6 +37,7 @@ from hiveacid.spark.formats.text_layout import BYTES, TextLayout, accepted_text_
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import RowFile
+from hiveacid.table.cast_python_values import array_of_python_values
 from hiveacid.table.cast_to_table_columns import cast, family
 
 _ROWS = 65_536
@@ -186,10 +187,11 @@ def _avro_batch(file: RowFile, columns: Sequence[Column], rows: Sequence[dict[st
         values = [_with_lower_names(row.get(column.name), hive) for row in rows]
         try:
             if column.type == "timestamp":
-                arrays.append(_wall_clock(pa.array(values, pa.timestamp("us", "UTC")), ""))
+                instants = array_of_python_values(values, Primitive(LOCAL_TIMESTAMP))
+                arrays.append(_wall_clock(instants, ""))
             else:
-                arrays.append(to_stored_values(pa.array(values, arrow_type(hive)), hive))
-        except (pa.ArrowException, TypeError, ValueError) as error:
+                arrays.append(to_stored_values(array_of_python_values(values, hive), hive))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise UnsupportedFeatureError(
                 f"{file.path}: column {column.name} is {column.type}: its values can't be read without Spark ({error})"
             ) from error
