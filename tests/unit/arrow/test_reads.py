@@ -179,6 +179,7 @@ def test_times_that_need_another_reader_are_no_matter_of_other_columns(wh: Arrow
         ("BOOLEAN", pa.array([2], pa.int32())),
         ("STRING", pa.array([2.0])),
         ("STRUCT<a:INT,b:INT>", pa.array([{"a": 1}])),
+        ("ARRAY<DATE>", pa.array([[NOON]])),
     ],
 )
 def test_values_of_another_kind_in_parquet_files_are_refused(

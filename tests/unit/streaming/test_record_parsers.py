@@ -272,3 +272,48 @@ def test_times_are_never_moved_to_another_zone_in_silence(have: str | None, want
     batch = pa.RecordBatch.from_arrays([pa.array([given], kinds.get(around[0], of))], ["c"])
     with pytest.raises(SchemaMismatchError, match="convert them before"):
         rows(ArrowWriter(), batch, (Column("c", around.format(want)),))
+
+
+LISTS = [pa.list_, pa.large_list, lambda of: pa.list_(of, 1)]
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_every_kind_of_arrow_list_keeps_its_members(kind: Any) -> None:
+    """Polars has large lists only."""
+    columns = (Column("l", "array<struct<a:int,b:string>>"),)
+    good = pa.array([[{"B": "x", "A": 1}], None], kind(pa.struct([("B", pa.string()), ("A", pa.int64())])))
+    want = [{"l": [{"a": 1, "b": "x"}]}, {"l": None}]
+    assert rows(ArrowWriter(), pa.table({"l": good}), columns) == want
+    assert rows(ArrowWriter(), pa.table({"l": good}).slice(1), columns) == want[1:]
+    inner = pa.array([{"l": [{"a": 1, "b": "x"}]}], pa.struct([("l", kind(good.type.value_type))]))
+    assert rows(ArrowWriter(), pa.table({"s": inner}), (Column("s", f"struct<l:{columns[0].type}>"),))
+    for members in ({"a": 1}, {"a": 1, "b": "x", "c": 2}, {"a": 1, "c": "x"}):
+        array = pa.array([[members]])
+        with pytest.raises(SchemaMismatchError):
+            rows(ArrowWriter(), pa.table({"l": array.cast(kind(array.type.value_type))}), columns)
+
+
+@pytest.mark.parametrize("kind", LISTS)
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        (TIME, "date"),
+        (5, "timestamp"),
+        (5, "string"),
+        ("5", "int"),
+        (True, "int"),
+        (b"x", "string"),
+        (AWARE, "timestamp"),
+        (TIME, "timestamp with local time zone"),
+    ],
+)
+def test_nested_arrow_values_of_another_kind_are_refused(kind: Any, value: Any, want: str) -> None:
+    """As those of plain columns are: Arrow would cut the time of day, and take 5 for microseconds."""
+    array = pa.array([[value]])
+    batch = pa.table({"l": array.cast(kind(array.type.value_type))})
+    with pytest.raises(SchemaMismatchError, match="column l"):
+        rows(ArrowWriter(), batch, (Column("l", f"array<{want}>"),))
+    of = pa.struct([("m", pa.map_(pa.string(), array.type.value_type))])
+    members = pa.table({"l": pa.array([[{"m": [("k", value)]}]], pa.list_(of))})
+    with pytest.raises(SchemaMismatchError, match="column l"):
+        rows(ArrowWriter(), members, (Column("l", f"array<struct<m:map<string,{want}>>>"),))

@@ -38,13 +38,14 @@ from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import RowFile
 from hiveacid.table.cast_python_values import array_of_python_values
-from hiveacid.table.cast_to_table_columns import cast, family
+from hiveacid.table.cast_to_table_columns import cast, require_castable
 
 _ROWS = 65_536
 _BLOCK = 8 << 20  # bytes of text that are parsed at a time
 _WRITER_ZONE = b"writer.time.zone"  # key of Hive's metadata in a Parquet footer
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DIGITS = 100  # more than a decimal has
+_UNMARKED_TEXTS = frozenset({("bytes", "text")})  # of old writers of Parquet
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".deflate", ".snappy")
 
 
@@ -125,10 +126,8 @@ def _parquet_values(file: RowFile, column: Column, values: Any, zone: str | None
     _require_no_nested_times(file, column, hive)
     if isinstance(hive, Primitive) and hive.name == "timestamp" and zone is not None:
         values = _wall_clock(values, zone)
-    families = family(values.type), family(arrow_type(hive))
     try:
-        if families[0] != families[1] and families != ("bytes", "text"):  # old writers do not mark texts
-            raise pa.ArrowTypeError(f"{families[0]} is not {families[1]}")
+        require_castable(column.name, values.type, arrow_type(hive), _UNMARKED_TEXTS)
         return to_stored_values(cast(values, arrow_type(hive)), hive)
     except (pa.ArrowException, SchemaMismatchError) as error:
         raise UnsupportedFeatureError(
