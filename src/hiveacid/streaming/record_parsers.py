@@ -200,7 +200,8 @@ class DelimitedWriter(_LineWriter):
     r"""Lines of fields in the order of the table's columns, dynamic partition columns last.
 
     ``quote``: the character around fields that contain a delimiter (None, as in Hive: no quotes). ``null``: the unquoted
-    text of NULL, by default Hive's ``\N``. A line has all fields, and a field has no line break.
+    text of NULL, by default Hive's ``\N``. A line has all fields, and a field has no line break. ``escape``: the character
+    before a character that is part of a field; it needs a NULL text without it.
     """
 
     delimiter: str = ","
@@ -208,9 +209,21 @@ class DelimitedWriter(_LineWriter):
     escape: str | None = None
     null: str = "\\N"
 
+    def check(self, columns: tuple[Column, ...]) -> None:
+        """Raise ConfigError for a text of NULL that contains the escape character."""
+        super().check(columns)
+        if self.escape and self.escape in self.null:
+            # Arrow compares unescaped fields, so that \N would be the text N, and an escaped \\N would be NULL
+            raise ConfigError(
+                f"escape={self.escape!r}: escapes are removed before NULL is recognised, so null={self.null!r} would "
+                "never match: give another text of NULL, such as null='' or null='NULL'"
+            )
+
     def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         """Parse lines by Arrow's CSV reader."""
         names = [column.name for column in columns]
+        if self.escape and not data.endswith(b"\n"):
+            data += b"\n"  # shows an escape character at the end of the data
         table = pyarrow.csv.read_csv(
             pa.BufferReader(data),
             pyarrow.csv.ReadOptions(column_names=names, block_size=len(data) + 1),
@@ -228,8 +241,11 @@ class DelimitedWriter(_LineWriter):
                 quoted_strings_can_be_null=False,
             ),
         )
-        if self.quote and any(pc.any(pc.match_substring(column, "\n")).as_py() for column in table.columns):
-            raise ValueError("a quoted field does not end on its line")
+        breaks = "[\r\n]" if self.escape else "\n"
+        if (self.quote or self.escape) and any(
+            pc.any(pc.match_substring_regex(column, breaks)).as_py() for column in table.columns
+        ):
+            raise ValueError("a field does not end on its line: a quote is open, or a line break is escaped")
         return parse_texts(single_batch(table), columns)
 
 

@@ -78,6 +78,30 @@ def test_delimited_text() -> None:
     assert rows(DelimitedWriter(), 'a"b', (Column("s", "string"),)) == [{"s": 'a"b'}]
 
 
+def test_an_escape_character_needs_another_text_of_null() -> None:
+    r"""Arrow removes escapes first: ``\N`` would become the text N."""
+    columns = (Column("a", "string"), Column("b", "string"))
+    for wrong in (DelimitedWriter(escape="\\"), DelimitedWriter(escape="^", null="^N", quote='"')):
+        with pytest.raises(ConfigError, match="give another text of NULL"):
+            wrong.check(columns)
+    writer = DelimitedWriter(escape="\\", null="NULL")
+    assert rows(writer, "x\\,y,NULL", columns) == [{"a": "x,y", "b": None}]
+    assert rows(DelimitedWriter(escape="^"), r"^^,\N", columns) == [{"a": "^", "b": None}]
+
+
+@pytest.mark.parametrize("quote", [None, '"'])
+@pytest.mark.parametrize("bad", ["c,d\\", "c\\", "c,d\\\r"])
+def test_an_escape_character_at_the_end_of_a_line_is_refused(quote: str | None, bad: str) -> None:
+    """It would put the line break into the last field."""
+    columns = (Column("a", "string"), Column("b", "string"))
+    writer = DelimitedWriter(escape="\\", null="", quote=quote)
+    for text in (f"x,y\n{bad}\n", f"x,y\n{bad}"):
+        found, rejects = refused(writer, text, columns)
+        assert (found, [one.number for one in rejects]) == ([{"a": "x", "b": "y"}], [2])
+    found, rejects = refused(writer, f"{bad}\nx,y\n", columns)
+    assert ([one.number for one in rejects], found) == ([1], [{"a": "x", "b": "y"}])
+
+
 def test_bad_lines_are_found_among_many_good_ones() -> None:
     columns = (Column("n", "int"), Column("s", "string"))
     lines = [f"{n},text {n}" for n in range(1000)]
