@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import isinf
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -137,6 +137,8 @@ def _lines(records: Any) -> bytes:
 class _LineWriter:
     """Parser of text with one record per line; blank lines are skipped but counted, so that numbers are line numbers."""
 
+    _blank: ClassVar[bytes | None] = None  # what a blank line consists of; None: white space
+
     def check(self, columns: tuple[Column, ...]) -> None:
         """Raise UnsupportedFeatureError for nested columns, which plain fields cannot hold."""
         for column in columns:
@@ -157,13 +159,13 @@ class _LineWriter:
         data = _lines(records)
         count = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
         try:
-            batches = [self._parse_checked(data, columns)] if data.strip() else []
+            batches = [self._parse_checked(data, columns)] if self._is_filled(data) else []
             return ParsedRecords(batches, count)
         except _FAILURES:
             pass
         refusals = _Refusals(rejects)
         lines = data.split(b"\n")[:count]
-        blank = [number for number, line in enumerate(lines) if not line.strip()]
+        blank = [number for number, line in enumerate(lines) if not self._is_filled(line)]
         batches = []
         for start, end in _ranges_between(blank, count):
             batches += _parse_by_bisection(
@@ -175,12 +177,15 @@ class _LineWriter:
             )
         return ParsedRecords(batches, count, refusals.count)
 
+    def _is_filled(self, lines: bytes) -> bool:
+        return bool(lines.strip(self._blank))
+
     def _parse_checked(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         batch = self.parse(data, columns)
         batch.validate(full=True)  # texts in UTF-8
         expected = data.count(b"\n") + (not data.endswith(b"\n"))
         if batch.num_rows != expected and batch.num_rows != sum(
-            1 for line in data.split(b"\n") if line.strip()
+            self._is_filled(line) for line in data.split(b"\n")
         ):
             raise ValueError("a line must hold exactly one record")
         return batch
@@ -208,6 +213,7 @@ class DelimitedWriter(_LineWriter):
     quote: str | None = None
     escape: str | None = None
     null: str = "\\N"
+    _blank: ClassVar[bytes | None] = b"\r\n"  # a line of white space is a field, or several between tabs
 
     def check(self, columns: tuple[Column, ...]) -> None:
         """Raise ConfigError for a text of NULL that contains the escape character."""

@@ -78,6 +78,20 @@ def test_delimited_text() -> None:
     assert rows(DelimitedWriter(), 'a"b', (Column("s", "string"),)) == [{"s": 'a"b'}]
 
 
+@pytest.mark.parametrize(("names", "line"), [("ab", "\t"), ("a", " "), ("a", "\t ")])
+def test_lines_of_white_space_are_records_of_delimited_text(names: str, line: str) -> None:
+    """Alone, among other lines, and beside a bad one; only empty lines are skipped."""
+    columns = tuple(Column(name, "string") for name in names)
+    writer = DelimitedWriter(delimiter="\t" if names == "ab" else ",")
+    want = [dict(zip(names, line.split("\t") if names == "ab" else [line], strict=True))]
+    good = ("x\ty" if names == "ab" else "x") + "\n"
+    assert rows(writer, line, columns) == want
+    assert rows(writer, f"\r\n\n{line}\r\n\n", columns) == want
+    assert rows(writer, good + line, columns)[1:] == want
+    found, rejects = refused(writer, f"\r\n{line}\nx\ty,z\t\n{good}", columns)
+    assert (found[:1], [one.number for one in rejects]) == (want, [3])
+
+
 def test_an_escape_character_needs_another_text_of_null() -> None:
     r"""Arrow removes escapes first: ``\N`` would become the text N."""
     columns = (Column("a", "string"), Column("b", "string"))
