@@ -8,12 +8,8 @@ a chunk fails, bisection finds its bad records.
 from __future__ import annotations
 
 import io
-import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from math import isinf
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
@@ -23,25 +19,27 @@ import pyarrow.json
 
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import (
-    INTEGER_TYPES,
-    Array,
     HiveType,
     Map,
     Primitive,
-    Struct,
     nested_types,
     parse_type,
 )
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.streaming.json_values import (
+    json_type,
+    json_value,
+    parse_object,
+    require_objects,
+    require_text_keys,
+)
 from hiveacid.streaming.line_pattern import LinePattern
 from hiveacid.table.cast_python_values import array_of_python_values
 from hiveacid.table.cast_to_table_columns import cast, cast_columns, parse_texts, single_batch
 
 _SHOWN = 200  # characters of a bad record in a message
-# Arrow's JSON parser crashes on a null outside an object, so such lines must not reach it.
-_NULL_OUTSIDE_OBJECT = re.compile(rb"^[ \t\r]*[^\s{]|\}[ \t\r]*n", re.MULTILINE)
 _FAILURES = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 T = TypeVar("T")
@@ -292,15 +290,14 @@ class JsonWriter(_LineWriter):
         if self.unknown not in ("error", "ignore"):
             raise ConfigError(f"unknown={self.unknown!r}: 'error' or 'ignore'")
         for column in columns:
-            _check_maps(column.name, parse_type(column.type))
+            require_text_keys(column.name, parse_type(column.type))
 
     def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         """Parse lines by Arrow's JSON reader; for tables with maps, by Python's."""
         schema = arrow_schema(columns)
-        plain = pa.schema([pa.field(target.name, _json_type(target.type)) for target in schema])
+        plain = pa.schema([pa.field(target.name, json_type(target.type)) for target in schema])
         types = [parse_type(column.type) for column in columns]
-        if _NULL_OUTSIDE_OBJECT.search(data):
-            _require_objects(data)
+        require_objects(data)
         if any(isinstance(part, Map) for hive in types for part in nested_types(hive)):
             texts = pa.RecordBatch.from_pylist(self._objects(data, columns, types), plain)
         else:
@@ -321,82 +318,13 @@ class JsonWriter(_LineWriter):
         for line in data.split(b"\n"):
             if not line.strip():
                 continue
-            record = _object(line)
+            record = parse_object(line)
             unknown = [name for name in record if name not in types_by_name]
             if unknown and self.unknown == "error":
                 near = did_you_mean(str(unknown[0]), types_by_name)
                 raise ValueError(f"unexpected field {unknown[0]}{near}")
-            rows.append({name: _json_value(record.get(name), of) for name, of in types_by_name.items()})
+            rows.append({name: json_value(record.get(name), of) for name, of in types_by_name.items()})
         return rows
-
-
-def _require_objects(data: bytes) -> None:
-    for line in data.split(b"\n"):
-        if line.strip():
-            _object(line)
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    value = json.loads(line, parse_float=Decimal)
-    if not isinstance(value, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 - bad data, not a wrong call
-    return value
-
-
-def _json_type(of: Any) -> Any:
-    """Return the type to parse with: times and binary values, which JSON does not have, are parsed as text.
-
-    FLOAT is parsed as DOUBLE, because the cast refuses numbers beyond its range, and Arrow's parser does not.
-    """
-    if pa.types.is_temporal(of) or pa.types.is_binary(of):
-        return pa.string()
-    if pa.types.is_float32(of):
-        return pa.float64()
-    if pa.types.is_list(of):
-        return pa.list_(_json_type(of.value_type))
-    if pa.types.is_map(of):
-        return pa.map_(_json_type(of.key_type), _json_type(of.item_type))
-    if pa.types.is_struct(of):
-        return pa.struct([pa.field(target.name, _json_type(target.type)) for target in of])
-    return of
-
-
-def _check_maps(name: str, hive: HiveType) -> None:
-    for part in nested_types(hive):
-        if isinstance(part, Map) and str(part.key) != "string":
-            raise UnsupportedFeatureError(
-                f"column {name}: keys of JSON objects are texts, not {part.key}: use Arrow or Python dicts"
-            )
-
-
-def _json_value(value: Any, hive: HiveType) -> Any:
-    """Convert a parsed JSON value to Arrow's input for a type. Raises ValueError."""
-    if value is None:
-        return None
-    match hive:
-        case Array(element) if isinstance(value, list):
-            return [_json_value(item, element) for item in value]
-        case Map(_, of) if isinstance(value, dict):
-            return [(name, _json_value(item, of)) for name, item in value.items()]
-        case Struct(fields) if isinstance(value, dict):
-            unknown = value.keys() - {field.name for field in fields}
-            if unknown:
-                raise ValueError(f"unexpected field {min(unknown)}")
-            return {field.name: _json_value(value.get(field.name), field.type) for field in fields}
-        case Primitive("float" | "double") if isinstance(value, int | float | Decimal):
-            return _double(value)
-        case Primitive(name) if name in INTEGER_TYPES and not isinstance(value, int):
-            pass  # Arrow would cut its fraction
-        case Primitive(name) if isinstance(value, bool) == (name == "boolean"):
-            return value
-    raise ValueError(f"{value!r} is no {hive}")
-
-
-def _double(value: float | Decimal) -> float:
-    number = float(value)
-    if isinf(number) and value != number:
-        raise ValueError(f"{value} is beyond the range of DOUBLE")
-    return number
 
 
 @dataclass(frozen=True)
@@ -456,17 +384,18 @@ class ArrowWriter:
             start = first + offset
             offset += batch.num_rows
             try:
-                done.append(cast_columns(batch, columns))
+                done.append(_cast_valid(batch, columns))
                 continue
             except SchemaMismatchError:
                 raise
             except _FAILURES:
                 rows = range(batch.num_rows)
+            # take, not slice, because nested arrays are validated as a whole
             done += _parse_by_bisection(
                 rows,
                 start,
-                lambda some, batch=batch: cast_columns(batch.slice(some[0], len(some)), columns),  # type: ignore[misc]
-                lambda row, batch=batch: repr(batch.slice(row, 1).to_pylist()[0]),  # type: ignore[misc]
+                lambda some, batch=batch: _cast_valid(batch.take(pa.array(some)), columns),  # type: ignore[misc]
+                lambda row, batch=batch: _show_row(batch.slice(row, 1)),  # type: ignore[misc]
                 refusals,
             )
         return ParsedRecords(done, offset, refusals.count)
@@ -481,6 +410,18 @@ class ArrowWriter:
             yield from records
         else:
             raise ConfigError("write() takes Arrow's record batches, tables and readers here")
+
+
+def _cast_valid(batch: Any, columns: tuple[Column, ...]) -> Any:
+    batch.validate(full=True)  # Arrow's own functions do not check, for example, that texts are UTF-8
+    return cast_columns(batch, columns)
+
+
+def _show_row(row: Any) -> str:
+    try:
+        return repr(row.to_pylist()[0])
+    except UnicodeDecodeError:
+        return "a row with a text that is not UTF-8"
 
 
 def writer_for(records: object) -> RecordWriter:

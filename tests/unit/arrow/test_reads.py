@@ -16,7 +16,7 @@ from hiveacid.arrow.table import ArrowTable
 from hiveacid.arrow.warehouse import ArrowWarehouse, open_warehouse
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
-from hiveacid.errors import ConfigError, UnsupportedFeatureError
+from hiveacid.errors import BadRecordError, ConfigError, UnsupportedFeatureError
 from hiveacid.stores.clock import SystemClock
 from support.directories.shelves import definition
 
@@ -95,6 +95,15 @@ def test_arguments_without_a_meaning_are_refused(t: ArrowTable, arguments: dict[
     if "as_of" not in arguments:
         with pytest.raises(ConfigError):
             list(t.to_batches(**arguments))
+
+
+def test_an_append_of_text_that_is_not_utf8_is_refused(wh: ArrowWarehouse) -> None:
+    table = create(wh, "CREATE TABLE texts (s STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    offsets = pa.array([0, 1], pa.int32()).buffers()[1]
+    text = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"\xff")])
+    with pytest.raises(BadRecordError, match=r"record 1 does not fit .*UTF8"):
+        table.append(pa.table({"s": text}))
+    assert table.count() == 0
 
 
 AVRO = "STORED AS AVRO TBLPROPERTIES ('transactional'='true','transactional_properties'='insert_only')"

@@ -312,6 +312,19 @@ def test_times_are_never_moved_to_another_zone_in_silence(have: str | None, want
         rows(ArrowWriter(), batch, (Column("c", around.format(want)),))
 
 
+@pytest.mark.parametrize("offset", [pa.int32(), pa.int64()])
+def test_arrow_texts_that_are_not_utf8_are_refused(offset: Any) -> None:
+    """Arrow does not check them when an array is made; readers of the table would fail."""
+    offsets = pa.array([0, 1, 2, 3], offset).buffers()[1]
+    text = pa.string() if offset == pa.int32() else pa.large_string()
+    texts = pa.Array.from_buffers(text, 3, [None, offsets, pa.py_buffer(b"a\xffc")])
+    for column, hive in ((texts, "string"), (pa.ListArray.from_arrays([0, 1, 2, 3], texts), "array<string>")):
+        found, rejects = refused(ArrowWriter(), pa.table({"s": column}), (Column("s", hive),))
+        assert [row["s"] for row in found] == [column[0].as_py(), column[2].as_py()]
+        assert [(one.number, one.record) for one in rejects] == [(2, "a row with a text that is not UTF-8")]
+        assert "UTF8" in rejects[0].reason
+
+
 LISTS = [pa.list_, pa.large_list, lambda of: pa.list_(of, 1)]
 
 
