@@ -146,6 +146,10 @@ def cast(values: Any, target: Any) -> Any:
         return pa.MapArray.from_arrays(values.offsets, keys, items, target, mask=values.is_null())
     if types.is_struct(have) and types.is_struct(target):
         return _cast_struct(values, target)
+    if types.is_floating(have) and types.is_decimal(target):
+        return _cast_to_decimal(values, target)
+    if types.is_floating(target):
+        return _cast_to_floating(values, target)
     if not types.is_timestamp(target):
         return values.cast(target)
     try:
@@ -154,6 +158,35 @@ def cast(values: Any, target: Any) -> Any:
         if not types.is_string(have):
             raise
         return pc.replace_substring_regex(values, r"(\.\d{6})0{1,3}$", r"\1").cast(target)
+
+
+def _cast_to_decimal(values: Any, target: Any) -> Any:
+    """Cast FLOAT or DOUBLE to decimals. Raises ArrowInvalid for a value that is not the nearest to its decimal."""
+    done = values.cast(target)  # rounds to the scale
+    doubtful = pc.not_equal(
+        done.cast(values.type), values
+    )  # this cast may be off by one bit, that of texts is exact
+    given, texts = values.filter(doubtful), done.filter(doubtful).cast(pa.string())
+    lost = given.filter(pc.not_equal(texts.cast(given.type), given))
+    if len(lost):
+        raise pa.ArrowInvalid(f"{lost[0].as_py()} would be rounded in {target}: round it before")
+    return done
+
+
+def _cast_to_floating(values: Any, target: Any) -> Any:
+    """Cast numbers or texts to the nearest FLOAT or DOUBLE. Raises ArrowInvalid for one beyond its range."""
+    done = values.cast(target)
+    infinite = pc.is_inf(done)
+    if not pc.any(infinite).as_py():
+        return done
+    if pa.types.is_floating(values.type):
+        infinite = pc.and_not(infinite, pc.is_inf(values))
+    elif family(values.type) == "text":
+        infinite = pc.and_not(infinite, pc.match_substring(values, "inf", ignore_case=True))
+    beyond = values.filter(infinite)
+    if len(beyond):
+        raise pa.ArrowInvalid(f"{beyond[0].as_py()} is beyond the range of {target}")
+    return done
 
 
 def _cast_struct(values: Any, target: Any) -> Any:

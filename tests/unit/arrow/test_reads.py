@@ -202,3 +202,11 @@ def test_values_of_another_kind_in_parquet_files_are_refused(
         UnsupportedFeatureError, match=r"000000_0: column c is .* can't be read without Spark"
     ):
         table.to_arrow()
+
+
+def test_numbers_in_text_files_beyond_the_range_are_infinite(wh: ArrowWarehouse) -> None:
+    """As for Hive and Spark. A stream refuses them."""
+    table = create(wh, "CREATE TABLE numbers (x DOUBLE, y FLOAT) STORED AS TEXTFILE")
+    Path(wh.context.warehouse, "numbers", "000000_0").write_text("1e400\x011e39\n1e400d\x01-1e39f\n")
+    infinite = float("inf")
+    assert table.to_arrow().to_pylist() == [{"x": infinite, "y": infinite}, {"x": infinite, "y": -infinite}]

@@ -325,6 +325,47 @@ def test_arrow_texts_that_are_not_utf8_are_refused(offset: Any) -> None:
         assert "UTF8" in rejects[0].reason
 
 
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_floating_numbers_become_decimals_only_if_they_are_their_nearest(kind: Any) -> None:
+    """As 0.1 is of 0.10; a value with more digits would be rounded."""
+    columns = (Column("d", "decimal(10,2)"), Column("l", "array<decimal(10,2)>"))
+    good, bad = [0.1, 68.6, -1234.56, 0.0, 16777216.0, None], [1.239, 1e-7, float("nan"), 1e12]
+    values = pa.array([*good, *bad], kind)
+    nested = pa.ListArray.from_arrays(range(len(values) + 1), values)
+    decimals = [None if value is None else Decimal(str(value)) for value in good]
+    for name, array in (("d", values), ("l", nested)):
+        found, rejects = refused(ArrowWriter(), pa.table({name: array}), (columns[name == "l"],))
+        assert [row[name] for row in found] == (decimals if name == "d" else [[value] for value in decimals])
+        assert [one.number for one in rejects] == [7, 8, 9, 10]
+        assert "round it before" in rejects[0].reason
+    two_bits = pa.table({"d": pa.array([0.1 + 0.2], kind)})
+    assert len(refused(ArrowWriter(), two_bits, columns[:1])[1]) == (kind == pa.float64())
+
+
+def test_whole_floating_numbers_become_decimals_digit_by_digit() -> None:
+    batch = pa.table({"d": [2.0**63, 1e22]})
+    assert rows(ArrowWriter(), batch, (Column("d", "decimal(38,0)"),)) == [{"d": 2**63}, {"d": 10**22}]
+
+
+@pytest.mark.parametrize(("hive", "beyond"), [("float", "1e39"), ("double", "-1e400")])
+def test_numbers_beyond_the_range_of_floating_types_are_refused(hive: str, beyond: str) -> None:
+    """They would be infinite."""
+    columns = (Column("x", hive),)
+    found, rejects = refused(DelimitedWriter(), f"0.1\n{beyond}\n-Infinity\ninf\nnan\n", columns)
+    assert (len(found), [one.number for one in rejects]) == (4, [2])
+    assert [row["x"] for row in found][1:3] == [float("-inf"), float("inf")]
+    for other in (columns, (*columns, Column("m", "map<string,float>"))):
+        found, rejects = refused(JsonWriter(), f'{{"x":0.1}}\n{{"x":{beyond}}}', other)
+        assert (len(found), [one.number for one in rejects]) == (1, [2])
+    found, rejects = refused(JsonWriter(), '{"m":{"k":-1e39}}', other)
+    assert (found, len(rejects)) == ([], 1)
+    arrays = [pa.array([0.1, float("inf"), 1e300, None]), pa.array([[0.1], [float("inf")], [1e300], None])]
+    for array, kind in zip(arrays, ("float", "array<float>"), strict=True):
+        found, rejects = refused(ArrowWriter(), pa.table({"x": array}), (Column("x", kind),))
+        assert (len(found), [one.number for one in rejects]) == (3, [3])
+        assert "1e+300 is beyond the range" in rejects[0].reason
+
+
 LISTS = [pa.list_, pa.large_list, lambda of: pa.list_(of, 1)]
 
 

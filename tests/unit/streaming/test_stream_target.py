@@ -22,6 +22,7 @@ NOON = datetime(2024, 1, 2, 12)  # noqa: DTZ001 - Hive's timestamps have no zone
         ("INT", ["01", 1.0, Decimal(1)], "1", [1.5, Decimal("1.5"), "1.5", float("inf"), 1 << 40, 1 << 70]),
         ("DATE", ["2024-01-02", date(2024, 1, 2)], "2024-01-02", [NOON, 5]),
         ("STRING", ["x"], "x", [5]),
+        ("DOUBLE", ["0.50", 0.5], "0.5", ["1e400"]),
     ],
 )
 def test_static_partition_values_lose_nothing(

@@ -296,11 +296,16 @@ def _parse_texts(texts: Any, hive: Primitive) -> Any:
         texts = pc.replace_substring_regex(pc.replace_substring_regex(texts, r"\..*$", ""), r"^[+]", "")
         texts = pc.if_else(pc.is_in(texts, pa.array(["", "-"])), "0", texts)
     try:
-        return cast(pc.utf8_trim_whitespace(texts), data_type)
+        return _cast_text(pc.utf8_trim_whitespace(texts), data_type)
     except pa.ArrowInvalid:  # some text is no value of the type, or Arrow does not know how it is written
         coded = texts.dictionary_encode(null_encoding="encode")
         values = [_parse_text(text, hive, data_type) for text in coded.dictionary.to_pylist()]
         return pa.array(values, data_type).take(coded.indices)
+
+
+def _cast_text(texts: Any, data_type: Any) -> Any:
+    """Cast texts; a number beyond the range of FLOAT or DOUBLE is infinite, as in Java."""
+    return texts.cast(data_type) if pa.types.is_floating(data_type) else cast(texts, data_type)
 
 
 def _parse_text(text: str | None, hive: Primitive, data_type: Any) -> Any:
@@ -315,7 +320,7 @@ def _parse_text(text: str | None, hive: Primitive, data_type: Any) -> Any:
             text = _canonical_time(text, with_time=hive.name == "timestamp")
         elif hive.name in ("float", "double"):
             text = text.rstrip("dDfF")
-        return cast(pa.array([text], pa.string()), data_type)[0].as_py()
+        return _cast_text(pa.array([text], pa.string()), data_type)[0].as_py()
     except (pa.ArrowInvalid, ArithmeticError):
         return None
 
