@@ -125,7 +125,7 @@ def test_what_is_refused(spark: SparkSession, acid: AcidSession, tmp_path: Path)
         ({"warehouse": "wh"}, "id BIGINT", "give the whole path"),
         ({"merge_on": "id"}, "id BIGINT", "merged by foreachBatch"),
         ({}, "id BIGINT, more INT", "unknown or duplicate more"),
-        ({}, "id DATE", "column id of the records is date"),
+        ({}, "id DATE", "column id: the records have date"),
     )):  # fmt: skip
         with pytest.raises(Exception, match=message):
             run(acid, tmp_path, schema, f"check{number}", **options)

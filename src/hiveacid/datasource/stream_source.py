@@ -28,6 +28,9 @@ from hiveacid.errors import ConfigError
 from hiveacid.orc.arrow_arrays import row_numbers
 from hiveacid.spark.formats.types import spark_type
 
+# Columns beside those of the key, which may have any other name.
+_INSERTS, _DELETES, _ROW_NUMBER = "__hiveacid_inserts", "__hiveacid_deletes", "__hiveacid_row_number"
+
 
 def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[Any]:
     """Yield the changes of all files of a batch as `read_file_changes` does, with updates named by `pair_updates`.
@@ -49,16 +52,16 @@ def pair_updates(changes: Any, key: Sequence[str]) -> Any:
     inserted = pc.equal(kinds, "insert")
     same = [*key, WRITE_ID]
     keys = changes.select(same)
-    counted = keys.append_column("inserts", inserted.cast(pa.int64()))
-    counted = counted.append_column("deletes", pc.invert(inserted).cast(pa.int64()))
-    counts = counted.group_by(same).aggregate([("inserts", "sum"), ("deletes", "sum")])
+    counted = keys.append_column(_INSERTS, inserted.cast(pa.int64()))
+    counted = counted.append_column(_DELETES, pc.invert(inserted).cast(pa.int64()))
+    counts = counted.group_by(same).aggregate([(_INSERTS, "sum"), (_DELETES, "sum")])
     # in this join a NULL in the key matches nothing, not even another NULL
     matched = (
-        keys.append_column("at", row_numbers(len(kinds)))
+        keys.append_column(_ROW_NUMBER, row_numbers(len(kinds)))
         .join(counts, same, join_type="left outer")
-        .sort_by("at")
+        .sort_by(_ROW_NUMBER)
     )
-    sums = ("inserts_sum", "deletes_sum")
+    sums = (f"{_INSERTS}_sum", f"{_DELETES}_sum")
     occurs_once = [pc.equal(matched.column(name), 1).fill_null(False) for name in sums]  # noqa: FBT003
     change_types = pc.if_else(inserted, "update_after", "update_before")
     return changes.set_column(

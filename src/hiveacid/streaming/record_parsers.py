@@ -8,13 +8,9 @@ a chunk fails, bisection finds its bad records.
 from __future__ import annotations
 
 import io
-import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from decimal import Decimal
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,25 +19,27 @@ import pyarrow.json
 
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import (
-    Array,
-    Field,
     HiveType,
     Map,
     Primitive,
-    Struct,
-    has_primitive,
     nested_types,
     parse_type,
 )
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.streaming.json_values import (
+    json_type,
+    json_value,
+    parse_object,
+    require_objects,
+    require_text_keys,
+)
 from hiveacid.streaming.line_pattern import LinePattern
+from hiveacid.table.cast_python_values import array_of_python_values
 from hiveacid.table.cast_to_table_columns import cast, cast_columns, parse_texts, single_batch
 
 _SHOWN = 200  # characters of a bad record in a message
-# Arrow's JSON parser crashes on a null outside an object, so such lines must not reach it.
-_NULL_OUTSIDE_OBJECT = re.compile(rb"^[ \t\r]*[^\s{]|\}[ \t\r]*n", re.MULTILINE)
 _FAILURES = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 T = TypeVar("T")
@@ -137,6 +135,8 @@ def _lines(records: Any) -> bytes:
 class _LineWriter:
     """Parser of text with one record per line; blank lines are skipped but counted, so that numbers are line numbers."""
 
+    _blank: ClassVar[bytes | None] = None  # what a blank line consists of; None: white space
+
     def check(self, columns: tuple[Column, ...]) -> None:
         """Raise UnsupportedFeatureError for nested columns, which plain fields cannot hold."""
         for column in columns:
@@ -157,13 +157,13 @@ class _LineWriter:
         data = _lines(records)
         count = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
         try:
-            batches = [self._parse_checked(data, columns)] if data.strip() else []
+            batches = [self._parse_checked(data, columns)] if self._is_filled(data) else []
             return ParsedRecords(batches, count)
         except _FAILURES:
             pass
         refusals = _Refusals(rejects)
         lines = data.split(b"\n")[:count]
-        blank = [number for number, line in enumerate(lines) if not line.strip()]
+        blank = [number for number, line in enumerate(lines) if not self._is_filled(line)]
         batches = []
         for start, end in _ranges_between(blank, count):
             batches += _parse_by_bisection(
@@ -175,12 +175,15 @@ class _LineWriter:
             )
         return ParsedRecords(batches, count, refusals.count)
 
+    def _is_filled(self, lines: bytes) -> bool:
+        return bool(lines.strip(self._blank))
+
     def _parse_checked(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         batch = self.parse(data, columns)
         batch.validate(full=True)  # texts in UTF-8
         expected = data.count(b"\n") + (not data.endswith(b"\n"))
         if batch.num_rows != expected and batch.num_rows != sum(
-            1 for line in data.split(b"\n") if line.strip()
+            self._is_filled(line) for line in data.split(b"\n")
         ):
             raise ValueError("a line must hold exactly one record")
         return batch
@@ -200,17 +203,31 @@ class DelimitedWriter(_LineWriter):
     r"""Lines of fields in the order of the table's columns, dynamic partition columns last.
 
     ``quote``: the character around fields that contain a delimiter (None, as in Hive: no quotes). ``null``: the unquoted
-    text of NULL, by default Hive's ``\N``. A line has all fields, and a field has no line break.
+    text of NULL, by default Hive's ``\N``. A line has all fields, and a field has no line break. ``escape``: the character
+    before a character that is part of a field; it needs a NULL text without it.
     """
 
     delimiter: str = ","
     quote: str | None = None
     escape: str | None = None
     null: str = "\\N"
+    _blank: ClassVar[bytes | None] = b"\r\n"  # a line of white space is a field, or several between tabs
+
+    def check(self, columns: tuple[Column, ...]) -> None:
+        """Raise ConfigError for a text of NULL that contains the escape character."""
+        super().check(columns)
+        if self.escape and self.escape in self.null:
+            # Arrow compares unescaped fields, so that \N would be the text N, and an escaped \\N would be NULL
+            raise ConfigError(
+                f"escape={self.escape!r}: escapes are removed before NULL is recognised, so null={self.null!r} would "
+                "never match: give another text of NULL, such as null='' or null='NULL'"
+            )
 
     def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         """Parse lines by Arrow's CSV reader."""
         names = [column.name for column in columns]
+        if self.escape and not data.endswith(b"\n"):
+            data += b"\n"  # shows an escape character at the end of the data
         table = pyarrow.csv.read_csv(
             pa.BufferReader(data),
             pyarrow.csv.ReadOptions(column_names=names, block_size=len(data) + 1),
@@ -228,8 +245,11 @@ class DelimitedWriter(_LineWriter):
                 quoted_strings_can_be_null=False,
             ),
         )
-        if self.quote and any(pc.any(pc.match_substring(column, "\n")).as_py() for column in table.columns):
-            raise ValueError("a quoted field does not end on its line")
+        breaks = "[\r\n]" if self.escape else "\n"
+        if (self.quote or self.escape) and any(
+            pc.any(pc.match_substring_regex(column, breaks)).as_py() for column in table.columns
+        ):
+            raise ValueError("a field does not end on its line: a quote is open, or a line break is escaped")
         return parse_texts(single_batch(table), columns)
 
 
@@ -270,15 +290,14 @@ class JsonWriter(_LineWriter):
         if self.unknown not in ("error", "ignore"):
             raise ConfigError(f"unknown={self.unknown!r}: 'error' or 'ignore'")
         for column in columns:
-            _check_maps(column.name, parse_type(column.type))
+            require_text_keys(column.name, parse_type(column.type))
 
     def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         """Parse lines by Arrow's JSON reader; for tables with maps, by Python's."""
         schema = arrow_schema(columns)
-        plain = pa.schema([pa.field(target.name, _json_type(target.type)) for target in schema])
+        plain = pa.schema([pa.field(target.name, json_type(target.type)) for target in schema])
         types = [parse_type(column.type) for column in columns]
-        if _NULL_OUTSIDE_OBJECT.search(data):
-            _require_objects(data)
+        require_objects(data)
         if any(isinstance(part, Map) for hive in types for part in nested_types(hive)):
             texts = pa.RecordBatch.from_pylist(self._objects(data, columns, types), plain)
         else:
@@ -299,73 +318,22 @@ class JsonWriter(_LineWriter):
         for line in data.split(b"\n"):
             if not line.strip():
                 continue
-            record = _object(line)
+            record = parse_object(line)
             unknown = [name for name in record if name not in types_by_name]
             if unknown and self.unknown == "error":
                 near = did_you_mean(str(unknown[0]), types_by_name)
                 raise ValueError(f"unexpected field {unknown[0]}{near}")
-            rows.append({name: _json_value(record.get(name), of) for name, of in types_by_name.items()})
+            rows.append({name: json_value(record.get(name), of) for name, of in types_by_name.items()})
         return rows
-
-
-def _require_objects(data: bytes) -> None:
-    for line in data.split(b"\n"):
-        if line.strip():
-            _object(line)
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    value = json.loads(line, parse_float=Decimal)
-    if not isinstance(value, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 - bad data, not a wrong call
-    return value
-
-
-def _json_type(of: Any) -> Any:
-    """Return the type to parse with: times and binary values, which JSON does not have, are parsed as text."""
-    if pa.types.is_temporal(of) or pa.types.is_binary(of):
-        return pa.string()
-    if pa.types.is_list(of):
-        return pa.list_(_json_type(of.value_type))
-    if pa.types.is_map(of):
-        return pa.map_(_json_type(of.key_type), _json_type(of.item_type))
-    if pa.types.is_struct(of):
-        return pa.struct([pa.field(target.name, _json_type(target.type)) for target in of])
-    return of
-
-
-def _check_maps(name: str, hive: HiveType) -> None:
-    for part in nested_types(hive):
-        if isinstance(part, Map) and str(part.key) != "string":
-            raise UnsupportedFeatureError(
-                f"column {name}: keys of JSON objects are texts, not {part.key}: use Arrow or Python dicts"
-            )
-
-
-def _json_value(value: Any, hive: HiveType) -> Any:
-    """Convert a parsed JSON value to Arrow's input for a type. Raises ValueError."""
-    if value is None:
-        return None
-    match hive:
-        case Array(element) if isinstance(value, list):
-            return [_json_value(item, element) for item in value]
-        case Map(_, of) if isinstance(value, dict):
-            return [(name, _json_value(item, of)) for name, item in value.items()]
-        case Struct(fields) if isinstance(value, dict):
-            unknown = value.keys() - {field.name for field in fields}
-            if unknown:
-                raise ValueError(f"unexpected field {min(unknown)}")
-            return {field.name: _json_value(value.get(field.name), field.type) for field in fields}
-        case Primitive("float" | "double") if isinstance(value, int | float | Decimal):
-            return float(value)
-        case Primitive(name) if isinstance(value, bool) == (name == "boolean"):
-            return value
-    raise ValueError(f"{value!r} is no {hive}")
 
 
 @dataclass(frozen=True)
 class DictWriter:
-    """Python dicts from column name to value; a missing key is NULL. Values are as Arrow expects, times without zone."""
+    """Python dicts from column name to value; a missing key is NULL. Values are as Arrow expects, and lose nothing.
+
+    A TIMESTAMP is a datetime without zone, a TIMESTAMP WITH LOCAL TIME ZONE one with a zone, a DATE no datetime. Structs
+    are dicts, whose keys are compared without case, or tuples.
+    """
 
     def check(self, columns: tuple[Column, ...]) -> None:
         """Accept every column."""
@@ -378,40 +346,21 @@ class DictWriter:
         if not all(isinstance(row, Mapping) for row in rows):
             raise ConfigError("write() takes a dict or an iterable of dicts here")
         schema = arrow_schema(columns)
-        names = set(schema.names)
         types = {column.name: parse_type(column.type) for column in columns}
-        naive = {name: hive for name, hive in types.items() if has_primitive(hive, {"timestamp"})}
 
         def parse(batch: Sequence[Mapping[str, object]]) -> Any:
-            unknown = set().union(*batch) - names
+            unknown = set().union(*batch) - types.keys()
             if unknown:
                 raise ValueError(f"unexpected field {min(map(str, unknown))}")
-            for name, hive in naive.items():
-                if any(_has_zone(row.get(name), hive) for row in batch):
-                    raise ValueError(f"{name}: a time with a zone, in a column without one")
-            return pa.RecordBatch.from_pylist(list(batch), schema)
+            arrays = [
+                array_of_python_values([row.get(name) for row in batch], hive) for name, hive in types.items()
+            ]
+            return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
         refusals = _Refusals(rejects)
         return ParsedRecords(
             _parse_by_bisection(rows, first, parse, repr, refusals), len(rows), refusals.count
         )
-
-
-def _has_zone(value: object, hive: HiveType) -> bool:
-    """Tell whether a value of a type without time zone, or a part of the value, has one: Arrow would convert it."""
-    match hive:
-        case Primitive(name="timestamp"):
-            return isinstance(value, datetime) and value.tzinfo is not None
-        case Array(element) if isinstance(value, (list, tuple)):
-            return any(_has_zone(item, element) for item in value)
-        case Map(key, item_type) if isinstance(value, Mapping):
-            return any(_has_zone(k, key) or _has_zone(item, item_type) for k, item in value.items())
-        case Map(key, item_type) if isinstance(value, (list, tuple)):  # pairs, which Arrow takes, too
-            entry = Struct((Field("0", key), Field("1", item_type)))
-            return any(_has_zone(dict(zip("01", pair, strict=False)), entry) for pair in value)
-        case Struct(fields) if isinstance(value, Mapping):
-            return any(_has_zone(value.get(part.name), part.type) for part in fields)
-    return False
 
 
 @dataclass(frozen=True)
@@ -435,17 +384,18 @@ class ArrowWriter:
             start = first + offset
             offset += batch.num_rows
             try:
-                done.append(cast_columns(batch, columns))
+                done.append(_cast_valid(batch, columns))
                 continue
             except SchemaMismatchError:
                 raise
             except _FAILURES:
                 rows = range(batch.num_rows)
+            # take, not slice, because nested arrays are validated as a whole
             done += _parse_by_bisection(
                 rows,
                 start,
-                lambda some, batch=batch: cast_columns(batch.slice(some[0], len(some)), columns),  # type: ignore[misc]
-                lambda row, batch=batch: repr(batch.slice(row, 1).to_pylist()[0]),  # type: ignore[misc]
+                lambda some, batch=batch: _cast_valid(batch.take(pa.array(some)), columns),  # type: ignore[misc]
+                lambda row, batch=batch: _show_row(batch.slice(row, 1)),  # type: ignore[misc]
                 refusals,
             )
         return ParsedRecords(done, offset, refusals.count)
@@ -460,6 +410,18 @@ class ArrowWriter:
             yield from records
         else:
             raise ConfigError("write() takes Arrow's record batches, tables and readers here")
+
+
+def _cast_valid(batch: Any, columns: tuple[Column, ...]) -> Any:
+    batch.validate(full=True)  # Arrow's own functions do not check, for example, that texts are UTF-8
+    return cast_columns(batch, columns)
+
+
+def _show_row(row: Any) -> str:
+    try:
+        return repr(row.to_pylist()[0])
+    except UnicodeDecodeError:
+        return "a row with a text that is not UTF-8"
 
 
 def writer_for(records: object) -> RecordWriter:

@@ -26,6 +26,7 @@ from hiveacid.storage.paths import is_local
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.streaming.arrow_bucket_hash import check_bucketing
 from hiveacid.streaming.split_by_partition_and_bucket import Values, partition_texts
+from hiveacid.table.cast_python_values import array_of_python_values
 from hiveacid.table.cast_to_table_columns import cast
 from hiveacid.table.codec_and_writer_options import orc_codec
 
@@ -121,10 +122,13 @@ def _static(table: TableDefinition, partition: Mapping[str, object]) -> Values:
 
 def _static_text(column: Column, value: object) -> str | None:
     """Format a static partition value as in a partition name: '01' in an INT column becomes '1'."""
-    of = arrow_type(parse_type(column.type))
+    hive = parse_type(column.type)
     try:
-        array = cast(pa.array([value], pa.string()), of) if isinstance(value, str) else pa.array([value], of)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+        if isinstance(value, str):
+            array = cast(pa.array([value], pa.string()), arrow_type(hive))
+        else:
+            array = array_of_python_values([value], hive)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise errors.SchemaMismatchError(
             f"{value!r} is no {column.type} (partition column {column.name})"
         ) from error

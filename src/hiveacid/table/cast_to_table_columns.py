@@ -33,7 +33,11 @@ def cast_columns(data: Any, columns: tuple[Column, ...]) -> Any:
         )
     batch = single_batch(data) if isinstance(data, pa.Table) else data
     schema = arrow_schema(columns)
-    arrays = [_cast(batch.column(names.index(field.name)), field) for field in schema]
+    arrays = []
+    for field in schema:
+        values = batch.column(names.index(field.name))
+        require_castable(field.name, values.type, field.type)
+        arrays.append(cast(values, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -47,20 +51,39 @@ def single_batch(table: Any) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
-def _cast(values: Any, field: Any) -> Any:
-    have, want = values.type, field.type
-    if have == want:
-        return values
-    if pa.types.is_dictionary(have):
-        values, have = values.dictionary_decode(), have.value_type
-    if not pa.types.is_null(have) and family(have) != family(want):
-        raise SchemaMismatchError(f"column {field.name} of the records is {have}, the table's needs {want}")
-    if pa.types.is_timestamp(have) and pa.types.is_timestamp(want) and bool(have.tz) != bool(want.tz):
+def require_castable(name: str, have: Any, want: Any, also: frozenset[tuple[str, str]] = frozenset()) -> None:
+    """Raise SchemaMismatchError for types, also nested ones, that can never be cast.
+
+    Arrow would turn numbers into times, cut the time of day from times, and take a wall clock for one of UTC. ``name``: of
+    the column. ``also``: pairs of families that are cast, too.
+    """
+    types = pa.types
+    if types.is_dictionary(have):
+        have = have.value_type
+    families = family(have), family(want)
+    if types.is_null(have) or families in also:
+        return
+    if families[0] != families[1]:
+        raise SchemaMismatchError(f"column {name}: the records have {have} where the table needs {want}")
+    if types.is_timestamp(want) and bool(have.tz) != bool(want.tz):
         raise SchemaMismatchError(
-            f"column {field.name}: times {'with' if have.tz else 'without'} a zone don't fit a column "
+            f"column {name}: times {'with' if have.tz else 'without'} a zone don't fit where the table's are "
             f"{'with' if want.tz else 'without'} one: convert them before"
         )
-    return cast(values, want)
+    for inner, target in _inner_types(have, want):
+        require_castable(name, inner, target, also)
+
+
+def _inner_types(have: Any, want: Any) -> list[tuple[Any, Any]]:
+    """Return the pairs of types directly inside two types of one family."""
+    if pa.types.is_list(want):
+        return [(have.value_type, want.value_type)]
+    if pa.types.is_map(want):
+        return [(have.key_type, want.key_type), (have.item_type, want.item_type)]
+    if pa.types.is_struct(want):
+        targets = {field.name: field.type for field in want}
+        return [(field.type, targets[field.name.lower()]) for field in have if field.name.lower() in targets]
+    return []
 
 
 def family(target: Any) -> str:
@@ -101,13 +124,17 @@ def parse_texts(texts: Any, columns: tuple[Column, ...]) -> Any:
 def cast(values: Any, target: Any) -> Any:
     """Cast an array and its nested values without loss. Raises ArrowInvalid, SchemaMismatchError.
 
-    A time as text may have nine digits of a fraction if the last three are zeros, as Hive prints them. Values below a
+    The types are text, or those that `require_castable` allows. A time as text may have nine digits of a fraction if the last three are zeros, as Hive prints them. Values below a
     null struct or outside a slice are ignored.
     """
-    have = values.type
-    if have == target:
-        return values
     types = pa.types
+    if values.type == target:
+        return values
+    if types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if types.is_large_list(values.type) or types.is_fixed_size_list(values.type):  # Polars has large lists
+        values = values.cast(pa.list_(values.type.value_type))
+    have = values.type
     if types.is_list(have) and types.is_list(target):
         values = without_offset(values)
         return pa.ListArray.from_arrays(
@@ -119,19 +146,47 @@ def cast(values: Any, target: Any) -> Any:
         return pa.MapArray.from_arrays(values.offsets, keys, items, target, mask=values.is_null())
     if types.is_struct(have) and types.is_struct(target):
         return _cast_struct(values, target)
+    if types.is_floating(have) and types.is_decimal(target):
+        return _cast_to_decimal(values, target)
+    if types.is_floating(target):
+        return _cast_to_floating(values, target)
     if not types.is_timestamp(target):
         return values.cast(target)
-    if types.is_timestamp(have) and bool(have.tz) != bool(target.tz):
-        raise SchemaMismatchError(  # Arrow would read the local time as UTC
-            f"times {'with' if have.tz else 'without'} a zone don't fit where the table's are "
-            f"{'with' if target.tz else 'without'} one: convert them before"
-        )
     try:
         return values.cast(target)
     except pa.ArrowInvalid:
         if not types.is_string(have):
             raise
         return pc.replace_substring_regex(values, r"(\.\d{6})0{1,3}$", r"\1").cast(target)
+
+
+def _cast_to_decimal(values: Any, target: Any) -> Any:
+    """Cast FLOAT or DOUBLE to decimals. Raises ArrowInvalid for a value that is not the nearest to its decimal."""
+    done = values.cast(target)  # rounds to the scale
+    doubtful = pc.not_equal(
+        done.cast(values.type), values
+    )  # this cast may be off by one bit, that of texts is exact
+    given, texts = values.filter(doubtful), done.filter(doubtful).cast(pa.string())
+    lost = given.filter(pc.not_equal(texts.cast(given.type), given))
+    if len(lost):
+        raise pa.ArrowInvalid(f"{lost[0].as_py()} would be rounded in {target}: round it before")
+    return done
+
+
+def _cast_to_floating(values: Any, target: Any) -> Any:
+    """Cast numbers or texts to the nearest FLOAT or DOUBLE. Raises ArrowInvalid for one beyond its range."""
+    done = values.cast(target)
+    infinite = pc.is_inf(done)
+    if not pc.any(infinite).as_py():
+        return done
+    if pa.types.is_floating(values.type):
+        infinite = pc.and_not(infinite, pc.is_inf(values))
+    elif family(values.type) == "text":
+        infinite = pc.and_not(infinite, pc.match_substring(values, "inf", ignore_case=True))
+    beyond = values.filter(infinite)
+    if len(beyond):
+        raise pa.ArrowInvalid(f"{beyond[0].as_py()} is beyond the range of {target}")
+    return done
 
 
 def _cast_struct(values: Any, target: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from hiveacid.arrow.table import ArrowTable
 from hiveacid.arrow.warehouse import ArrowWarehouse, open_warehouse
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
-from hiveacid.errors import ConfigError, UnsupportedFeatureError
+from hiveacid.errors import BadRecordError, ConfigError, UnsupportedFeatureError
 from hiveacid.stores.clock import SystemClock
 from support.directories.shelves import definition
 
@@ -97,12 +97,22 @@ def test_arguments_without_a_meaning_are_refused(t: ArrowTable, arguments: dict[
             list(t.to_batches(**arguments))
 
 
+def test_an_append_of_text_that_is_not_utf8_is_refused(wh: ArrowWarehouse) -> None:
+    table = create(wh, "CREATE TABLE texts (s STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    offsets = pa.array([0, 1], pa.int32()).buffers()[1]
+    text = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"\xff")])
+    with pytest.raises(BadRecordError, match=r"record 1 does not fit .*UTF8"):
+        table.append(pa.table({"s": text}))
+    assert table.count() == 0
+
+
 AVRO = "STORED AS AVRO TBLPROPERTIES ('transactional'='true','transactional_properties'='insert_only')"
 INNER = {
     "type": "record",
     "name": "inner",
     "fields": [{"name": "A", "type": "int"}, {"name": "c", "type": "string"}],
 }
+NOON = datetime(2024, 1, 2, 12, tzinfo=UTC)
 MOMENT = {"type": "long", "logicalType": "timestamp-millis"}
 NULLABLE = [
     {"name": "Id", "type": ["null", "int"]},
@@ -112,6 +122,36 @@ NULLABLE = [
 ]
 
 
+def write_avro(wh: ArrowWarehouse, table: ArrowTable, fields: list[dict[str, Any]], rows: list[Any]) -> None:
+    """Commit an Avro file of an insert-only table."""
+    txn = wh.context.transactions.begin(wh.context.settings)
+    write_id = txn.write_id(table.name)
+    directory = Path(table.definition.location, f"delta_{write_id:07d}_{write_id:07d}_0000")
+    directory.mkdir()
+    with (directory / "000000_0").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, rows)
+    txn.commit()
+
+
+@pytest.mark.parametrize(
+    ("name", "hive", "kind", "value"),
+    [
+        ("fraction", "INT", "double", 1.5),
+        ("number", "TIMESTAMP", "long", 5),
+        ("day_number", "DATE", "int", 5),
+        ("moment", "DATE", MOMENT, NOON),
+    ],
+)
+def test_avro_values_of_another_kind_are_refused(
+    wh: ArrowWarehouse, name: str, hive: str, kind: Any, value: Any
+) -> None:
+    """Arrow would cut the fraction and the time of day, and make a moment of 5."""
+    table = create(wh, f"CREATE TABLE avro_{name} (c {hive}) {AVRO}")
+    write_avro(wh, table, [{"name": "c", "type": kind}], [{"c": value}])
+    with pytest.raises(UnsupportedFeatureError, match=r"column c is .* can't be read without Spark"):
+        table.to_arrow()
+
+
 def test_avro_records_have_names_in_any_case(wh: ArrowWarehouse) -> None:
     """Values whose name is not found would silently be NULL."""
     table = create(
@@ -119,15 +159,8 @@ def test_avro_records_have_names_in_any_case(wh: ArrowWarehouse) -> None:
         "CREATE TABLE avro (id INT, z STRUCT<a:INT,c:CHAR(2)>, m MAP<STRING,ARRAY<STRUCT<a:INT,c:CHAR(2)>>>, "
         f"q ARRAY<TIMESTAMP>) {AVRO}",
     )
-    txn = wh.context.transactions.begin(wh.context.settings)
-    write_id = txn.write_id(table.name)
-    directory = Path(table.definition.location, f"delta_{write_id:07d}_{write_id:07d}_0000")
-    directory.mkdir()
     one = {"A": 5, "c": "x"}
-    rows = [{"Id": 1, "z": one, "m": {"k": [one]}}, {"Id": 2}]
-    with (directory / "000000_0").open("wb") as file:
-        fastavro.writer(file, {"type": "record", "name": "r", "fields": NULLABLE}, rows)
-    txn.commit()
+    write_avro(wh, table, NULLABLE, [{"Id": 1, "z": one, "m": {"k": [one]}}, {"Id": 2}])
     inner = {"a": 5, "c": "x "}
     read = table.to_arrow(columns=["id", "z", "m"]).to_pylist()
     assert read == [{"id": 1, "z": inner, "m": [("k", [inner])]}, {"id": 2, "z": None, "m": None}]
@@ -155,6 +188,7 @@ def test_times_that_need_another_reader_are_no_matter_of_other_columns(wh: Arrow
         ("BOOLEAN", pa.array([2], pa.int32())),
         ("STRING", pa.array([2.0])),
         ("STRUCT<a:INT,b:INT>", pa.array([{"a": 1}])),
+        ("ARRAY<DATE>", pa.array([[NOON]])),
     ],
 )
 def test_values_of_another_kind_in_parquet_files_are_refused(
@@ -168,3 +202,11 @@ def test_values_of_another_kind_in_parquet_files_are_refused(
         UnsupportedFeatureError, match=r"000000_0: column c is .* can't be read without Spark"
     ):
         table.to_arrow()
+
+
+def test_numbers_in_text_files_beyond_the_range_are_infinite(wh: ArrowWarehouse) -> None:
+    """As for Hive and Spark. A stream refuses them."""
+    table = create(wh, "CREATE TABLE numbers (x DOUBLE, y FLOAT) STORED AS TEXTFILE")
+    Path(wh.context.warehouse, "numbers", "000000_0").write_text("1e400\x011e39\n1e400d\x01-1e39f\n")
+    infinite = float("inf")
+    assert table.to_arrow().to_pylist() == [{"x": infinite, "y": infinite}, {"x": infinite, "y": -infinite}]

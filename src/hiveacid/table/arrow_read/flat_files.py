@@ -37,13 +37,15 @@ from hiveacid.spark.formats.text_layout import BYTES, TextLayout, accepted_text_
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import RowFile
-from hiveacid.table.cast_to_table_columns import cast, family
+from hiveacid.table.cast_python_values import array_of_python_values
+from hiveacid.table.cast_to_table_columns import cast, require_castable
 
 _ROWS = 65_536
 _BLOCK = 8 << 20  # bytes of text that are parsed at a time
 _WRITER_ZONE = b"writer.time.zone"  # key of Hive's metadata in a Parquet footer
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DIGITS = 100  # more than a decimal has
+_UNMARKED_TEXTS = frozenset({("bytes", "text")})  # of old writers of Parquet
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".deflate", ".snappy")
 
 
@@ -124,10 +126,8 @@ def _parquet_values(file: RowFile, column: Column, values: Any, zone: str | None
     _require_no_nested_times(file, column, hive)
     if isinstance(hive, Primitive) and hive.name == "timestamp" and zone is not None:
         values = _wall_clock(values, zone)
-    families = family(values.type), family(arrow_type(hive))
     try:
-        if families[0] != families[1] and families != ("bytes", "text"):  # old writers do not mark texts
-            raise pa.ArrowTypeError(f"{families[0]} is not {families[1]}")
+        require_castable(column.name, values.type, arrow_type(hive), _UNMARKED_TEXTS)
         return to_stored_values(cast(values, arrow_type(hive)), hive)
     except (pa.ArrowException, SchemaMismatchError) as error:
         raise UnsupportedFeatureError(
@@ -186,10 +186,11 @@ def _avro_batch(file: RowFile, columns: Sequence[Column], rows: Sequence[dict[st
         values = [_with_lower_names(row.get(column.name), hive) for row in rows]
         try:
             if column.type == "timestamp":
-                arrays.append(_wall_clock(pa.array(values, pa.timestamp("us", "UTC")), ""))
+                instants = array_of_python_values(values, Primitive(LOCAL_TIMESTAMP))
+                arrays.append(_wall_clock(instants, ""))
             else:
-                arrays.append(to_stored_values(pa.array(values, arrow_type(hive)), hive))
-        except (pa.ArrowException, TypeError, ValueError) as error:
+                arrays.append(to_stored_values(array_of_python_values(values, hive), hive))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise UnsupportedFeatureError(
                 f"{file.path}: column {column.name} is {column.type}: its values can't be read without Spark ({error})"
             ) from error
@@ -295,11 +296,16 @@ def _parse_texts(texts: Any, hive: Primitive) -> Any:
         texts = pc.replace_substring_regex(pc.replace_substring_regex(texts, r"\..*$", ""), r"^[+]", "")
         texts = pc.if_else(pc.is_in(texts, pa.array(["", "-"])), "0", texts)
     try:
-        return cast(pc.utf8_trim_whitespace(texts), data_type)
+        return _cast_text(pc.utf8_trim_whitespace(texts), data_type)
     except pa.ArrowInvalid:  # some text is no value of the type, or Arrow does not know how it is written
         coded = texts.dictionary_encode(null_encoding="encode")
         values = [_parse_text(text, hive, data_type) for text in coded.dictionary.to_pylist()]
         return pa.array(values, data_type).take(coded.indices)
+
+
+def _cast_text(texts: Any, data_type: Any) -> Any:
+    """Cast texts; a number beyond the range of FLOAT or DOUBLE is infinite, as in Java."""
+    return texts.cast(data_type) if pa.types.is_floating(data_type) else cast(texts, data_type)
 
 
 def _parse_text(text: str | None, hive: Primitive, data_type: Any) -> Any:
@@ -314,7 +320,7 @@ def _parse_text(text: str | None, hive: Primitive, data_type: Any) -> Any:
             text = _canonical_time(text, with_time=hive.name == "timestamp")
         elif hive.name in ("float", "double"):
             text = text.rstrip("dDfF")
-        return cast(pa.array([text], pa.string()), data_type)[0].as_py()
+        return _cast_text(pa.array([text], pa.string()), data_type)[0].as_py()
     except (pa.ArrowInvalid, ArithmeticError):
         return None
 
