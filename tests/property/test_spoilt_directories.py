@@ -29,6 +29,7 @@ from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.orc.footer_summary import SummaryCache
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.snapshot_locations import Location, list_locations
+from hiveacid.stores.clock import SystemClock
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers, read_footers
 from hiveacid.transactions.transaction import Transaction
@@ -50,6 +51,7 @@ class _Bare(Context):
         self.fs = LocalFileSystem(durable=False)
         self.settings = Settings()
         self.summaries = SummaryCache()
+        self.clock = SystemClock()
         self.warehouse = str(warehouse)
 
 

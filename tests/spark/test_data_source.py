@@ -140,6 +140,20 @@ def test_a_view_in_sql(spark: SparkSession, home: AcidSession) -> None:
     spark.catalog.dropTempView("door")
 
 
+def test_char_equals_a_literal_with_or_without_blanks(spark: SparkSession, home: AcidSession) -> None:
+    """Values are padded, as those of `acid.table`, so that Spark has to pad the literal."""
+    home.sql(f"CREATE TABLE c (c CHAR(4)) PARTITIONED BY (p CHAR(3)) {ACID}")
+    write(home, spark.createDataFrame([("ab", "x"), ("abcdef", "y")], "c string, p string"), table="c")
+    conditions = ("c = 'ab'", "c = 'ab   '", "p = 'x'", "c IN ('ab', 'q') AND p IN ('x', 'z')", "c <> 'abcd'")
+    stream = spark.readStream.format("hiveacid").options(**options(home, "c"), starting="snapshot").load()
+    for frame in (read(home, "c"), home.table("c").to_df()):
+        assert [rows(frame.where(where)) for where in conditions] == [[("ab  ", "x  ")]] * len(conditions)
+    assert stream.schema == read(home, "c").schema
+    query = stream.where("c = 'ab'").writeStream.format("memory").queryName("chars")
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert rows(spark.table("chars")) == [("ab  ", "x  ")]
+
+
 def test_a_job_that_fails_leaves_nothing(spark: SparkSession, home: AcidSession) -> None:
     write(home, frame_of(spark, (1, "a", 1)))
     bad = spark.range(4, numPartitions=2).select(

@@ -27,6 +27,7 @@ from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import ConfigError
 from hiveacid.orc.arrow_arrays import row_numbers
 from hiveacid.spark.formats.types import spark_type
+from hiveacid.spark.predicates.column_conditions import char_metadata
 
 # Columns beside those of the key, which may have any other name.
 _INSERTS, _DELETES, _ROW_NUMBER = "__hiveacid_inserts", "__hiveacid_deletes", "__hiveacid_row_number"
@@ -101,7 +102,10 @@ def parse_change_options(options: Mapping[str, str]) -> ChangeOptions:
 
 
 def change_schema(options: Mapping[str, str]) -> T.StructType:
-    """Return the columns of a source: the table's (TIMESTAMP without time zone), and the change columns if requested."""
+    """Return the columns of a source: the table's (`spark_columns`), and the change columns if requested.
+
+    Values of CHAR are padded. By the metadata, Spark pads literals that are compared with them.
+    """
     change_options = parse_change_options(options)
     # of both, because Spark does not say yet whether it is a batch read or a stream
     source_options.require_known(options, source_options.READ | source_options.READ_STREAM)
@@ -111,7 +115,11 @@ def change_schema(options: Mapping[str, str]) -> T.StructType:
         table = source.definition()
     finally:
         source.close()
-    fields = [T.StructField(name, kind) for name, kind in spark_columns(table)]
+    marks = [char_metadata(column.type) for column in table.all_columns]
+    fields = [
+        T.StructField(name, kind, metadata=mark)
+        for (name, kind), mark in zip(spark_columns(table), marks, strict=True)
+    ]
     _check_key(table, change_options.key)
     if change_options.changes:
         clashes = {CHANGE_TYPE, WRITE_ID}.intersection(name for name, _ in spark_columns(table))

@@ -35,7 +35,7 @@ _MAX_STATISTICS = 64 << 20  # bytes of memory for the statistics of all columns
 _BYTES_OVERHEAD = 41  # of an object of type bytes, with the reference to it
 
 FileKey = tuple[str, int, int]
-"""Path, size in bytes and modification time in ms (0 if unknown) of a file."""
+"""Path, size in bytes and modification time in ms of a file; the time is 0 if it does not identify the file."""
 
 
 class SummaryCache:

@@ -11,6 +11,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyorc import CompressionKind
 
 from hiveacid.arrow.table import ArrowTable
 from hiveacid.arrow.warehouse import ArrowWarehouse, open_warehouse
@@ -18,6 +19,7 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.errors import BadRecordError, ConfigError, UnsupportedFeatureError
 from hiveacid.stores.clock import SystemClock
+from support.corpus.acid_files import acid_bytes, inserts
 from support.directories.shelves import definition
 
 CREATE = "CREATE TABLE t (id INT, l BIGINT) PARTITIONED BY (p BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
@@ -69,6 +71,21 @@ def test_whole_numbers_beyond_doubles_and_nulls_are_compared(
 ) -> None:
     assert sorted(t.to_arrow(where=condition)["id"].to_pylist()) == expected
     assert t.count(where=condition) == len(expected)
+
+
+def test_bounds_with_replaced_bytes_do_not_hide_rows(wh: ArrowWarehouse) -> None:
+    """Java's writer stores U+FFFD, which is below the value, in place of bytes that are not UTF-8."""
+    made = create(wh, "CREATE TABLE bytes (s STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    made.append(pa.table({"s": ["b"]}))
+    (file,) = Path(made.definition.location).rglob("bucket_*")
+    replaced, stored = "\ufffd1".encode(), b"\xff111"
+    data = acid_bytes(
+        inserts(1, [("b",), (replaced.decode(),)]), "s:string", compression=CompressionKind.NONE
+    )
+    index, before, after = data.split(replaced, 2)
+    file.write_bytes(index + replaced + before + stored + after)  # the bounds are in index, stripe and footer
+    assert made.to_arrow()["s"].cast(pa.binary()).to_pylist() == [b"b", stored]
+    assert made.count(where="s > '\U0001f600'") == 1
 
 
 def test_reads_without_columns_count_the_rows(t: ArrowTable) -> None:

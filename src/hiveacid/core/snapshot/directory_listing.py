@@ -17,6 +17,7 @@ from hiveacid.core.format import names
 from hiveacid.errors import BadDirectoryNameError, BadFileError
 
 _LONG = 8  # bytes
+_SETTLED = 5_000  # milliseconds after which no other file can get the same modification time
 MOST_METADATA = 1 << 16
 """Bytes of a ``_metadata_acid`` file that are read; Hive writes some fifty."""
 
@@ -59,6 +60,13 @@ class DataFile:
     def name(self) -> str:
         """Return the last component of the path."""
         return self.path.rpartition("/")[2]
+
+    def is_identified(self, now: int) -> bool:
+        """Tell whether path, size and time identify the file, even if its table is dropped and created again.
+
+        Object stores give times in whole seconds, so such a file must be old enough. ``now``: ms since the epoch.
+        """
+        return self.modified > 0 and (self.modified % 1000 > 0 or now - self.modified > _SETTLED)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from hiveacid.table.arrow_read.comparisons import WHOLE
 from hiveacid.table.arrow_read.stored_to_table_types import FIRST_GREGORIAN
 from hiveacid.table.arrow_read.three_valued_logic import ALWAYS
 
+_REPLACEMENT = "\ufffd"
+
 
 def possible_fragments(guarantees: Sequence[Any], schema: Any, predicate: Any) -> list[int]:
     """Return the indexes of the partitions or stripes that may hold a row that the filter ``predicate`` selects.
@@ -92,7 +94,8 @@ def _bound(tail: OrcTail, hive: str, value: Any, data_type: Any) -> Any:
     """Return a bound as a scalar of the column's type; None where statistics and values may be ordered differently.
 
     Statistics of floating point numbers are not used, because they ignore NaN. Those of timestamps are not used, because
-    they are in milliseconds and, from old writers, in another time zone.
+    they are in milliseconds and, from old writers, in another time zone. Texts with U+FFFD are not used, because Java
+    writes it in place of bytes that are not UTF-8.
     """
     kind = parse_type(hive)
     if not isinstance(kind, Primitive):
@@ -104,7 +107,7 @@ def _bound(tail: OrcTail, hive: str, value: Any, data_type: Any) -> Any:
             case int() if kind.name == "date" and value >= FIRST_GREGORIAN:
                 return pa.scalar(value, pa.int32()).cast(data_type)
             case str() if kind.name in ("string", "varchar") and tail.writer_version >= HIVE_8732:
-                return pa.scalar(value, data_type)
+                return None if _REPLACEMENT in value else pa.scalar(value, data_type)
             case Decimal() if kind.name == "decimal" and math.isfinite(value):
                 return pa.scalar(value, data_type)
     except (pa.ArrowException, OverflowError):

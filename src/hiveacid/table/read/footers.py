@@ -150,7 +150,9 @@ def read_summaries(context: Context, files: Sequence[_FileToRead]) -> dict[str, 
     """Read footers, several at a time; the cache identifies them by path, size and time."""
 
     def read(file: _FileToRead) -> FileSummary:
-        return context.summaries.put(file.key, read_summary(context.fs, file.path, file.size))
+        summary = read_summary(context.fs, file.path, file.size)
+        cacheable = file.data_file.is_identified(context.clock.now())
+        return context.summaries.put(file.key if cacheable else (file.path, file.size, 0), summary)
 
     cached = {file.path: context.summaries.get(file.key) for file in files}
     missing = [file for file in files if cached[file.path] is None]

@@ -24,7 +24,6 @@ from hiveacid.table.context import Context
 _THREADS = 16
 _MAX_PARTITIONS = 1000
 """Partitions whose delete files the driver reads; of more partitions Spark reads them."""
-_SETTLED = 5_000  # milliseconds after which no other file can get the same modification time
 
 
 @dataclass(frozen=True)
@@ -60,9 +59,8 @@ def load_delete_bitmap(
         return None
     cache = context.delete_cache
     key = tuple((root, tuple(event_file.key for event_file in files)) for root, files in places.items())
-    cacheable = all(
-        _is_cacheable(context, event_file.file) for files in places.values() for event_file in files
-    )
+    now = context.clock.now()
+    cacheable = all(event_file.file.is_identified(now) for files in places.values() for event_file in files)
     if cacheable and (cached := cache.bits.get(key)):
         return cached[0]
     try:
@@ -88,21 +86,12 @@ def _event_files(location: Location, write_ids: ValidWriteIdList) -> list[_Event
     ]
 
 
-def _is_cacheable(context: Context, file: DataFile) -> bool:
-    """Tell whether path, size and time identify a file, even if its table is dropped and created again.
-
-    Object stores give times in whole seconds, so such a file must be old enough.
-    """
-    modified = file.modified
-    return modified > 0 and (modified % 1000 > 0 or context.clock.now() - modified > _SETTLED)
-
-
 def _read(context: Context, places: Sequence[Sequence[_EventFile]]) -> list[Any]:
     """Return the delete keys of each location as one table; several files are read at a time."""
     cache = context.delete_cache.files
 
     def read(event_file: _EventFile) -> Any:
-        cacheable = _is_cacheable(context, event_file.file)
+        cacheable = event_file.file.is_identified(context.clock.now())
         if cacheable and (cached := cache.get(event_file.key)):
             return cached[0]
         delete_keys = read_delete_keys(
