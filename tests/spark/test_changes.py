@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hiveacid
-from hiveacid.errors import ConfigError, NotEnoughHistoryError, NotTransactionalError, UnsupportedFeatureError
+from hiveacid.errors import (
+    ConfigError,
+    NoSuchColumnError,
+    NotEnoughHistoryError,
+    NotTransactionalError,
+    UnsupportedFeatureError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,3 +179,23 @@ def test_changes_that_make_no_sense_are_refused(acid: AcidSession) -> None:
     for retention in ("soon", "-1d"):
         with pytest.raises(ConfigError, match="retention"):
             acid.sql(f"ALTER TABLE t SET TBLPROPERTIES ('hiveacid.history.retention'='{retention}')")
+
+
+def test_stars_of_a_merge_do_not_ignore_columns(acid: AcidSession) -> None:
+    """A source without a column of the table has a misspelt one, or a wrong one altogether."""
+    acid.sql("CREATE TABLE m (id INT, v STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    acid.sql("INSERT INTO m VALUES (1, 'old')")
+    for source, clause in (
+        ("SELECT 2 AS key, 'new' AS val", "NOT MATCHED THEN INSERT *"),
+        ("SELECT 1 AS key, 'new' AS val", "MATCHED THEN UPDATE SET *"),
+        ("SELECT 2 AS key, 2 AS id, 'new' AS vv", "NOT MATCHED THEN INSERT *"),
+    ):
+        with pytest.raises(
+            NoSuchColumnError, match=r"takes columns by name, but the source lacks .*v of default\.m"
+        ):
+            acid.sql(f"MERGE INTO m USING ({source}) s ON m.id = s.key WHEN {clause}")
+    acid.sql("MERGE INTO m USING (SELECT 2 AS id) s ON m.id = s.id WHEN NOT MATCHED THEN INSERT *")
+    assert [tuple(row) for row in acid.sql("SELECT * FROM m ORDER BY id").collect()] == [
+        (1, "old"),
+        (2, None),
+    ]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyorc
 import pytest
+from pyarrow import orc
 
+import hiveacid
 from hiveacid.errors import (
     AcidFileLoadError,
     BadDirectoryNameError,
@@ -32,8 +36,6 @@ INSERT_ONLY = "TBLPROPERTIES ('transactional'='true', 'transactional_properties'
 @pytest.fixture(scope="module")
 def acid(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AcidSession]:
     """One connection for the module."""
-    import hiveacid  # noqa: PLC0415
-
     connection = hiveacid.connect(spark, warehouse=str(tmp_path_factory.mktemp("load")))
     yield connection
     connection.close()
@@ -332,3 +334,19 @@ def test_what_cannot_be_converted_is_refused_and_stays_as_it_is(acid: AcidSessio
         acid.sql("ALTER TABLE r5 SET TBLPROPERTIES ('transactional_properties'='default')")
     acid.sql("CREATE EXTERNAL TABLE like_r5 LIKE r5")
     assert acid.table("like_r5").definition.property("transactional") is None
+
+
+def test_days_of_the_old_calendar_are_the_same_for_every_reader(acid: AcidSession) -> None:
+    """A file without a mark of its calendar, as old writers and Arrow make it, becomes an original file."""
+    acid.sql("CREATE TABLE days (id INT, d DATE) STORED AS ORC")
+    early = pa.array([-719164, -171664, 0], pa.int32()).cast(pa.date32())
+    rows = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "d": early})
+    orc.write_table(rows, f"{acid.context.warehouse}/days/000000_0")
+    acid.sql("ALTER TABLE days SET TBLPROPERTIES ('transactional'='true')")
+    seen = {row.id: row.d for row in acid.sql("SELECT id, d FROM days").collect()}
+    assert seen[1] == date(1, 1, 1)
+    read = hiveacid.open(acid.context.warehouse).table("days").to_arrow().to_pylist()
+    assert {row["id"]: row["d"] for row in read} == seen
+    for number, day in seen.items():
+        acid.sql(f"DELETE FROM days WHERE d = DATE'{day}'")
+        assert number not in {row.id for row in acid.sql("SELECT id FROM days").collect()}

@@ -133,7 +133,9 @@ class OrcReader:
     @property
     def _is_hybrid(self) -> bool:
         """Tell whether days are of the hybrid calendar, as Spark's scan assumes it (``spark.read.scan_source``)."""
-        unmarked = self.tail.calendar == _UNMARKED and self.table.kind is TableKind.PLAIN
+        # originals too: Spark's scan of them is that of a plain table (`spark.read.originals`)
+        assumed = self.table.kind is TableKind.PLAIN or self.file.original is not None
+        unmarked = self.tail.calendar == _UNMARKED and assumed
         return self.tail.calendar == _HYBRID or unmarked
 
     @property

@@ -11,7 +11,7 @@ from hiveacid.config import setting_definitions
 from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name, unquoted_name
-from hiveacid.core.suggestions import did_you_mean
+from hiveacid.core.suggestions import did_you_mean, did_you_mean_any
 from hiveacid.errors import ConfigError, NoSuchColumnError, StatementError
 from hiveacid.spark.formats.driver_frames import computed_once
 from hiveacid.spark.formats.expressions import Expression
@@ -189,6 +189,12 @@ class Merge(Displayed):
         fixed = {c.name for c in table.partition_columns}
         fixed |= set(table.bucketing.columns if table.bucketing else ())
         columns = [n for n in names if n in own and (action is Action.INSERT or n not in fixed)]
+        unknown, missing = sorted(own - set(names)), [n for n in names if n not in own]
+        if not columns or (action is Action.INSERT and unknown and missing):
+            raise NoSuchColumnError(
+                f"{action.name} * takes columns by name, but the source lacks {', '.join(missing)} of {table.name} and has "
+                f"{', '.join(unknown) or 'no others'}{did_you_mean_any(unknown, missing)}: name the columns and their values"
+            )
         if self.source_alias is None:
             return {name: self.source[quote_name(name)] for name in columns}
         return {name: f"{quote_name(self.source_alias)}.{quote_name(name)}" for name in columns}
