@@ -238,6 +238,14 @@ def test_python_values_that_would_lose_something_are_refused(hive: str, good: An
     assert [one.number - 1 - len(good) for one in rejects] == list(range(len(bad)))
 
 
+def test_nanoseconds_of_pandas_are_refused() -> None:
+    """Arrow would cut them."""
+    pandas = pytest.importorskip("pandas")
+    times = [{"t": pandas.Timestamp(f"2024-01-02 03:04:05.6000000{digit}")} for digit in ("00", "01")]
+    found, rejects = refused(DictWriter(), times, (Column("t", "timestamp"),))
+    assert (found, [one.number for one in rejects]) == ([{"t": TIME}], [2])
+
+
 def test_members_of_python_structs_are_matched_without_case_and_never_dropped() -> None:
     columns = (Column("s", "struct<a:int,b:struct<c:string>>"),)
     row = {"s": {"a": 1, "b": {"c": "x"}}}
