@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import bz2
+import gzip
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -227,3 +229,16 @@ def test_numbers_in_text_files_beyond_the_range_are_infinite(wh: ArrowWarehouse)
     Path(wh.context.warehouse, "numbers", "000000_0").write_text("1e400\x011e39\n1e400d\x01-1e39f\n")
     infinite = float("inf")
     assert table.to_arrow().to_pylist() == [{"x": infinite, "y": infinite}, {"x": infinite, "y": -infinite}]
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
+def test_byte_order_marks_at_the_beginning_of_text_files_are_dropped(
+    wh: ArrowWarehouse, ending: str, pack: Callable[[bytes], bytes]
+) -> None:
+    """As Spark and Hive do; the mark made the first number NULL."""
+    name = f"marked{ending[1:]}"
+    table = create(wh, f"CREATE TABLE {name} (i INT, s STRING) STORED AS TEXTFILE")
+    mark = "\ufeff"
+    text = f"{mark}1\x01a\n2\x01{mark}b\n"
+    Path(wh.context.warehouse, name, f"000000_0{ending}").write_bytes(pack(text.encode()))
+    assert table.to_arrow().to_pylist() == [{"i": 1, "s": "a"}, {"i": 2, "s": f"{mark}b"}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import re
@@ -227,7 +228,9 @@ def _read_text(
                 f"{table.name}: column {column.name} is {column.type}, which can't be read from text without Spark"
             )
     numbers = {column.name: number for number, column in enumerate(table.columns)}
-    for block in _blocks(fs, file):
+    for index, block in enumerate(_blocks(fs, file)):
+        if index == 0:  # a byte order mark is no part of the first value, as in Hadoop's reader of lines
+            block = block.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
         lines = pc.split_pattern(pa.array([block], pa.binary()), b"\n").flatten()
         max_splits = len(table.columns) - 1 if layout.takes_rest else None
         fields = pc.split_pattern(lines, layout.separators[0].encode(BYTES), max_splits=max_splits)
