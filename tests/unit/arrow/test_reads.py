@@ -231,6 +231,13 @@ def test_numbers_in_text_files_beyond_the_range_are_infinite(wh: ArrowWarehouse)
     assert table.to_arrow().to_pylist() == [{"x": infinite, "y": infinite}, {"x": infinite, "y": -infinite}]
 
 
+def test_numbers_in_text_files_have_one_suffix(wh: ArrowWarehouse) -> None:
+    """As Java reads them; `1.5fd` is no number."""
+    table = create(wh, "CREATE TABLE suffixes (x DOUBLE, y FLOAT) STORED AS TEXTFILE")
+    Path(wh.context.warehouse, "suffixes", "000000_0").write_text("1.5d\x011.5F\n1.5fd\x011.5dd\n")
+    assert table.to_arrow().to_pylist() == [{"x": 1.5, "y": 1.5}, {"x": None, "y": None}]
+
+
 @pytest.mark.parametrize(("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
 def test_byte_order_marks_at_the_beginning_of_text_files_are_dropped(
     wh: ArrowWarehouse, ending: str, pack: Callable[[bytes], bytes]

@@ -322,7 +322,7 @@ def _parse_text(text: str | None, hive: Primitive, data_type: Any) -> Any:
         if hive.name in ("date", "timestamp"):
             text = _canonical_time(text, with_time=hive.name == "timestamp")
         elif hive.name in ("float", "double"):
-            text = text.rstrip("dDfF")
+            text = re.sub("[dDfF]$", "", text)  # Java accepts one letter
         return _cast_text(pa.array([text], pa.string()), data_type)[0].as_py()
     except (pa.ArrowInvalid, ArithmeticError):
         return None
