@@ -170,6 +170,20 @@ def read(
     return selected(rows, _values(facts, table))
 
 
+def require_names_in_any_case(facts: SparkFacts, table: TableDefinition) -> None:
+    """Refuse to read Parquet and Avro files in a session that compares names with case.
+
+    Hive's names are lower-case. Spark would read NULL for a column whose name has a capital in the file. Raises
+    UnsupportedFeatureError.
+    """
+    kind = supported_file_kind(table)
+    if kind in (FileKind.PARQUET, FileKind.AVRO) and facts.case_sensitive:
+        raise UnsupportedFeatureError(
+            f"spark.sql.caseSensitive=true makes NULL of columns of {kind.upper()} files whose names have capitals: "
+            f"SET spark.sql.caseSensitive=false to read table {table.name}"
+        )
+
+
 def _read_orc(
     facts: SparkFacts,
     table: TableDefinition,

@@ -235,8 +235,12 @@ def _flat_scan(source: ScanSource, locations: Sequence[Location]) -> DataFrame:
 def flat_table_frames(
     source: ScanSource, locations: Sequence[Location], more: Callable[[FileGroup], Sequence[Expression]]
 ) -> list[DataFrame]:
-    """Return scans of an insert-only or plain table's columns, with the columns that ``more`` adds."""
+    """Return scans of an insert-only or plain table's columns, with the columns that ``more`` adds.
+
+    Raises UnsupportedFeatureError for Parquet and Avro files that Spark would read wrong.
+    """
     table = source.table
+    flat.require_names_in_any_case(source.facts, table)
     frames = []
     options = STRICT_READ if table.kind is TableKind.PLAIN else STRICT_READ | PROLEPTIC_CALENDAR
     for group in group_files(table, locations, flat_table_files(source)):
