@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,14 @@ import pytest
 from pyarrow import parquet
 
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.session.capabilities import SparkFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
+
+NOON = datetime(2024, 1, 2, 12)  # noqa: DTZ001 - Hive's timestamps have no zone
 
 
 def create(acid: AcidSession, place: Path, columns: str, **values: pa.Array) -> None:
@@ -50,3 +54,33 @@ def test_names_with_capitals_need_a_session_without_case(
         spark.conf.unset("spark.sql.caseSensitive")
     for name in ("t", "own"):
         assert [row.id for row in acid.sql(f"SELECT id FROM {name}").collect()] == [1]
+
+
+@pytest.mark.parametrize("hive", ["TIMESTAMP", "ARRAY<STRUCT<x:TIMESTAMP>>"])
+def test_timestamps_without_a_zone_need_a_jvm_in_utc(
+    acid: AcidSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hive: str
+) -> None:
+    """Spark's reader cannot tell them from instants, and would shift them by the zone's offset."""
+    zoneless = pa.array([NOON], pa.timestamp("us"))
+    values = zoneless if hive == "TIMESTAMP" else pa.array([[{"x": NOON}]])
+    create(acid, tmp_path / "t", f"id INT, m {hive}", id=pa.array([1], pa.int32()), M=values, other=zoneless)
+    shown = "m" if hive == "TIMESTAMP" else "m[0].x"
+    monkeypatch.setattr(SparkFacts, "jvm_time_zone", "Etc/UTC")
+    assert acid.sql(f"SELECT {shown} FROM t").collect()[0][0] == NOON
+    monkeypatch.setattr(SparkFacts, "jvm_time_zone", "Europe/Berlin")
+    with pytest.raises(UnsupportedFeatureError, match=r"000000_0: column m .*-Duser\.timezone=UTC"):
+        acid.sql("SELECT id FROM t")
+
+
+def test_instants_are_read_in_any_zone_of_the_jvm(
+    acid: AcidSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkFacts, "jvm_time_zone", "Europe/Berlin")
+    instant = pa.array([NOON], pa.timestamp("us", "UTC"))
+    create(acid, tmp_path / "t", "m TIMESTAMP", m=instant, other=pa.array([NOON], pa.timestamp("us")))
+    assert [row.m.hour for row in acid.sql("SELECT m FROM t").collect()] == [
+        13
+    ]  # noon in UTC, as Berlin shows it
+    acid.sql("CREATE TABLE own (m TIMESTAMP) STORED AS PARQUET")
+    acid.sql("INSERT INTO own SELECT m FROM t")
+    assert [row.m.hour for row in acid.sql("SELECT m FROM own").collect()] == [13]
