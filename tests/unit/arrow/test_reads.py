@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +156,10 @@ def write_avro(wh: ArrowWarehouse, table: ArrowTable, fields: list[dict[str, Any
     ("name", "hive", "kind", "value"),
     [
         ("fraction", "INT", "double", 1.5),
-        ("number", "TIMESTAMP", "long", 5),
+        ("whole", "INT", ["null", "double"], 2.0),
+        ("number", "TIMESTAMP", "int", 5),
+        ("wall_clock_ms", "TIMESTAMP", {"type": "long", "logicalType": "local-timestamp-millis"}, NOON),
+        ("wall_clock_us", "TIMESTAMP", {"type": "long", "logicalType": "local-timestamp-micros"}, NOON),
         ("day_number", "DATE", "int", 5),
         ("moment", "DATE", MOMENT, NOON),
     ],
@@ -169,6 +172,19 @@ def test_avro_values_of_another_kind_are_refused(
     write_avro(wh, table, [{"name": "c", "type": kind}], [{"c": value}])
     with pytest.raises(UnsupportedFeatureError, match=r"column c is .* can't be read without Spark"):
         table.to_arrow()
+
+
+def test_avro_numbers_in_a_timestamp_column_are_milliseconds(wh: ArrowWarehouse) -> None:
+    """As for Hive and Spark, which show the same time as of a logical timestamp."""
+    table = create(wh, f"CREATE TABLE millis (a TIMESTAMP, b TIMESTAMP, c TIMESTAMP) {AVRO}")
+    kinds = {"A": "long", "b": ["null", "long"], "c": MOMENT}
+    number = int(NOON.timestamp() * 1000) + 5
+    moment = NOON + timedelta(milliseconds=5)
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    write_avro(wh, table, fields, [{"A": number, "b": number, "c": moment}, {"A": 0, "b": None, "c": moment}])
+    first, second = table.to_arrow().to_pylist()
+    assert first["a"] == first["b"] == first["c"]
+    assert second["b"] is None
 
 
 def test_avro_records_have_names_in_any_case(wh: ArrowWarehouse) -> None:
