@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+import bz2
+import gzip
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +156,10 @@ def write_avro(wh: ArrowWarehouse, table: ArrowTable, fields: list[dict[str, Any
     ("name", "hive", "kind", "value"),
     [
         ("fraction", "INT", "double", 1.5),
-        ("number", "TIMESTAMP", "long", 5),
+        ("whole", "INT", ["null", "double"], 2.0),
+        ("number", "TIMESTAMP", "int", 5),
+        ("wall_clock_ms", "TIMESTAMP", {"type": "long", "logicalType": "local-timestamp-millis"}, NOON),
+        ("wall_clock_us", "TIMESTAMP", {"type": "long", "logicalType": "local-timestamp-micros"}, NOON),
         ("day_number", "DATE", "int", 5),
         ("moment", "DATE", MOMENT, NOON),
     ],
@@ -167,6 +172,19 @@ def test_avro_values_of_another_kind_are_refused(
     write_avro(wh, table, [{"name": "c", "type": kind}], [{"c": value}])
     with pytest.raises(UnsupportedFeatureError, match=r"column c is .* can't be read without Spark"):
         table.to_arrow()
+
+
+def test_avro_numbers_in_a_timestamp_column_are_milliseconds(wh: ArrowWarehouse) -> None:
+    """As for Hive and Spark, which show the same time as of a logical timestamp."""
+    table = create(wh, f"CREATE TABLE millis (a TIMESTAMP, b TIMESTAMP, c TIMESTAMP) {AVRO}")
+    kinds = {"A": "long", "b": ["null", "long"], "c": MOMENT}
+    number = int(NOON.timestamp() * 1000) + 5
+    moment = NOON + timedelta(milliseconds=5)
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    write_avro(wh, table, fields, [{"A": number, "b": number, "c": moment}, {"A": 0, "b": None, "c": moment}])
+    first, second = table.to_arrow().to_pylist()
+    assert first["a"] == first["b"] == first["c"]
+    assert second["b"] is None
 
 
 def test_avro_records_have_names_in_any_case(wh: ArrowWarehouse) -> None:
@@ -227,3 +245,23 @@ def test_numbers_in_text_files_beyond_the_range_are_infinite(wh: ArrowWarehouse)
     Path(wh.context.warehouse, "numbers", "000000_0").write_text("1e400\x011e39\n1e400d\x01-1e39f\n")
     infinite = float("inf")
     assert table.to_arrow().to_pylist() == [{"x": infinite, "y": infinite}, {"x": infinite, "y": -infinite}]
+
+
+def test_numbers_in_text_files_have_one_suffix(wh: ArrowWarehouse) -> None:
+    """As Java reads them; `1.5fd` is no number."""
+    table = create(wh, "CREATE TABLE suffixes (x DOUBLE, y FLOAT) STORED AS TEXTFILE")
+    Path(wh.context.warehouse, "suffixes", "000000_0").write_text("1.5d\x011.5F\n1.5fd\x011.5dd\n")
+    assert table.to_arrow().to_pylist() == [{"x": 1.5, "y": 1.5}, {"x": None, "y": None}]
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
+def test_byte_order_marks_at_the_beginning_of_text_files_are_dropped(
+    wh: ArrowWarehouse, ending: str, pack: Callable[[bytes], bytes]
+) -> None:
+    """As Spark and Hive do; the mark made the first number NULL."""
+    name = f"marked{ending[1:]}"
+    table = create(wh, f"CREATE TABLE {name} (i INT, s STRING) STORED AS TEXTFILE")
+    mark = "\ufeff"
+    text = f"{mark}1\x01a\n2\x01{mark}b\n"
+    Path(wh.context.warehouse, name, f"000000_0{ending}").write_bytes(pack(text.encode()))
+    assert table.to_arrow().to_pylist() == [{"i": 1, "s": "a"}, {"i": 2, "s": f"{mark}b"}]

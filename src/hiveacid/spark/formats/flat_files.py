@@ -25,16 +25,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.format.names import staged_column
-from hiveacid.core.model import TableDefinition
+from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema import types as hive_types
 from hiveacid.core.schema.evolution import ColumnMapping, identity_mapping
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import schema_evolution, text
-from hiveacid.spark.formats.expressions import Expression, cast, named, selected
+from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected
 from hiveacid.spark.formats.text_layout import text_layout
 from hiveacid.spark.formats.time_zones import from_file, to_file
-from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.formats.types import column_type, cut_to_length
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.temporary_views import analyse
 from hiveacid.spark.write.task_reports import TaskReport, save_frame
@@ -170,6 +170,20 @@ def read(
     return selected(rows, _values(facts, table))
 
 
+def require_names_in_any_case(facts: SparkFacts, table: TableDefinition) -> None:
+    """Refuse to read Parquet and Avro files in a session that compares names with case.
+
+    Hive's names are lower-case. Spark would read NULL for a column whose name has a capital in the file. Raises
+    UnsupportedFeatureError.
+    """
+    kind = supported_file_kind(table)
+    if kind in (FileKind.PARQUET, FileKind.AVRO) and facts.case_sensitive:
+        raise UnsupportedFeatureError(
+            f"spark.sql.caseSensitive=true makes NULL of columns of {kind.upper()} files whose names have capitals: "
+            f"SET spark.sql.caseSensitive=false to read table {table.name}"
+        )
+
+
 def _read_orc(
     facts: SparkFacts,
     table: TableDefinition,
@@ -191,10 +205,15 @@ def _read_orc(
 
 def _values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
     facts = replace(facts, files_in_driver_zone=True)
-    return [
-        named(from_file(facts, cast(hive_types.quote_name(c.name), column_type(c)), c.type), c.name)
-        for c in table.columns
-    ]
+    return [named(_value(facts, c), c.name) for c in table.columns]
+
+
+def _value(facts: SparkFacts, column: Column) -> Expression:
+    kind = hive_types.parse_type(column.type)
+    value = cast(hive_types.quote_name(column.name), column_type(column))
+    if hive_types.has_primitive(kind, {"varchar"}):  # other programs store longer texts, which Hive cuts
+        return from_file(facts, cut_to_length(as_column(value), kind), column.type)
+    return from_file(facts, value, column.type)
 
 
 def file_values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:

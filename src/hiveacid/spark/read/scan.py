@@ -30,6 +30,7 @@ from hiveacid.spark.read.acid_v1 import newest_versions
 from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.delete_join_keys import delete_keys, row_key
 from hiveacid.spark.read.originals import OriginalsByRoot
+from hiveacid.spark.read.parquet_wall_clocks import refuse_wall_clocks
 from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.path_expressions import decoded_path
 from hiveacid.spark.read.scan_groups import FileGroup, FilesOf, escape_globs, group_files
@@ -235,8 +236,13 @@ def _flat_scan(source: ScanSource, locations: Sequence[Location]) -> DataFrame:
 def flat_table_frames(
     source: ScanSource, locations: Sequence[Location], more: Callable[[FileGroup], Sequence[Expression]]
 ) -> list[DataFrame]:
-    """Return scans of an insert-only or plain table's columns, with the columns that ``more`` adds."""
+    """Return scans of an insert-only or plain table's columns, with the columns that ``more`` adds.
+
+    Raises UnsupportedFeatureError for Parquet and Avro files that Spark would read wrong.
+    """
     table = source.table
+    flat.require_names_in_any_case(source.facts, table)
+    refuse_wall_clocks(source, locations)
     frames = []
     options = STRICT_READ if table.kind is TableKind.PLAIN else STRICT_READ | PROLEPTIC_CALENDAR
     for group in group_files(table, locations, flat_table_files(source)):

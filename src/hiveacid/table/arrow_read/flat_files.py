@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -168,33 +169,55 @@ def _read_avro(fs: FileSystem, file: RowFile, columns: Sequence[Column]) -> Iter
     data = io.BytesIO(fs.read_bytes(file.path, 0, file.length))
     rows: list[dict[str, Any]] = []
     try:
-        for record in fastavro.reader(data):
+        reader = fastavro.reader(data)
+        kinds = _avro_kinds(reader.writer_schema)
+        for record in reader:
             rows.append({str(name).lower(): value for name, value in record.items()})
             if len(rows) == _ROWS:
-                yield _avro_batch(file, columns, rows)
+                yield _avro_batch(file, columns, rows, kinds)
                 rows = []
     except (ValueError, EOFError, KeyError, IndexError) as error:
         raise BadFileError(f"can't be read ({error})", path=file.path) from error
-    yield _avro_batch(file, columns, rows)
+    yield _avro_batch(file, columns, rows, kinds)
 
 
-def _avro_batch(file: RowFile, columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> Any:
+def _avro_kinds(schema: Any) -> dict[str, set[str]]:
+    """Return the types of each field in a writer's schema, without null; a logical type by its own name."""
+    kinds = {}
+    for field in schema["fields"]:
+        members = field["type"] if isinstance(field["type"], list) else [field["type"]]
+        names = {m if isinstance(m, str) else str(m.get("logicalType", m["type"])) for m in members}
+        kinds[str(field["name"]).lower()] = names - {"null"}
+    return kinds
+
+
+def _avro_batch(
+    file: RowFile, columns: Sequence[Column], rows: Sequence[dict[str, Any]], kinds: Mapping[str, set[str]]
+) -> Any:
     arrays = []
     for column in columns:
         hive = parse_type(column.type)
         _require_no_nested_times(file, column, hive)
         values = [_with_lower_names(row.get(column.name), hive) for row in rows]
         try:
-            if column.type == "timestamp":
-                instants = array_of_python_values(values, Primitive(LOCAL_TIMESTAMP))
-                arrays.append(_wall_clock(instants, ""))
-            else:
-                arrays.append(to_stored_values(array_of_python_values(values, hive), hive))
+            arrays.append(_avro_values(values, hive, kinds.get(column.name, set())))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise UnsupportedFeatureError(
                 f"{file.path}: column {column.name} is {column.type}: its values can't be read without Spark ({error})"
             ) from error
     return _batch(columns, arrays, len(rows))
+
+
+def _avro_values(values: Sequence[Any], hive: HiveType, stored: set[str]) -> Any:
+    """Convert a column's values. ``stored``: its types in the file. Raises as `array_of_python_values` does."""
+    name = hive.name if isinstance(hive, Primitive) else ""
+    if name in INTEGER_TYPES and not {"float", "double"}.isdisjoint(stored):
+        raise TypeError("the file holds fractions")
+    if name != "timestamp":
+        return to_stored_values(array_of_python_values(values, hive), hive)
+    if stored == {"long"}:  # milliseconds, as for Hive and Spark
+        return _wall_clock(pa.array(values, pa.timestamp("ms", "UTC")), "")
+    return _wall_clock(array_of_python_values(values, Primitive(LOCAL_TIMESTAMP)), "")
 
 
 def _with_lower_names(value: Any, hive: HiveType) -> Any:
@@ -227,7 +250,9 @@ def _read_text(
                 f"{table.name}: column {column.name} is {column.type}, which can't be read from text without Spark"
             )
     numbers = {column.name: number for number, column in enumerate(table.columns)}
-    for block in _blocks(fs, file):
+    for index, block in enumerate(_blocks(fs, file)):
+        if index == 0:  # a byte order mark is no part of the first value, as in Hadoop's reader of lines
+            block = block.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
         lines = pc.split_pattern(pa.array([block], pa.binary()), b"\n").flatten()
         max_splits = len(table.columns) - 1 if layout.takes_rest else None
         fields = pc.split_pattern(lines, layout.separators[0].encode(BYTES), max_splits=max_splits)
@@ -319,7 +344,7 @@ def _parse_text(text: str | None, hive: Primitive, data_type: Any) -> Any:
         if hive.name in ("date", "timestamp"):
             text = _canonical_time(text, with_time=hive.name == "timestamp")
         elif hive.name in ("float", "double"):
-            text = text.rstrip("dDfF")
+            text = re.sub("[dDfF]$", "", text)  # Java accepts one letter
         return _cast_text(pa.array([text], pa.string()), data_type)[0].as_py()
     except (pa.ArrowInvalid, ArithmeticError):
         return None
