@@ -86,6 +86,7 @@ def insert(
     context.facts.require_plain_names()
     static = static_values(context, table, options.partition)
     _require_dynamic_allowed(context.settings, table, static)
+    _require_one_partition(table, static, options)
     ready = None if callable(rows) else _fitted(table, rows, static, options)
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
     written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
@@ -133,6 +134,21 @@ def _require_dynamic_allowed(
         raise ConfigError(
             f"{table.name}: strict mode requires at least one static partition column: give {dynamic[0]} a value in "
             f"PARTITION (...), or SET {setting_definitions.DYNAMIC_PARTITION_MODE.name}=nonstrict"
+        )
+
+
+def _require_one_partition(
+    table: TableDefinition, static: Mapping[str, str | None], options: InsertOptions
+) -> None:
+    """Refuse IF NOT EXISTS without one named partition, as Hive does: which partitions to leave alone is not known yet."""
+    if options.if_not_exists and not (
+        table.partition_columns and len(static) == len(table.partition_columns)
+    ):
+        dynamic = [column.name for column in table.partition_columns if column.name not in static]
+        reason = f"there is none for {', '.join(dynamic)}" if dynamic else "the table is not partitioned"
+        raise ConfigError(
+            f"{table.name}: IF NOT EXISTS needs a value for each partition column, but {reason}: "
+            "give PARTITION (column = value), or leave IF NOT EXISTS out"
         )
 
 

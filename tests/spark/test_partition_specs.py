@@ -1,0 +1,47 @@
+"""PARTITION (...) of writes: statements that say something else than they would do are refused, or do what they say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hiveacid import errors as e
+from support.corpus.untouched import nothing_written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from hiveacid import AcidSession
+
+
+@pytest.fixture(scope="module")
+def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AcidSession]:
+    """Return a session with tables that no refused statement may change."""
+    import hiveacid  # noqa: PLC0415
+
+    session = hiveacid.connect(spark, warehouse=str(tmp_path_factory.mktemp("specs") / "wh"))
+    stored = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    session.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (a STRING, b STRING) {stored}")
+    session.sql("INSERT INTO t VALUES (1, 'x', 'y'), (2, 'x', 'z')")
+    session.sql(f"CREATE TABLE flat (id INT) {stored}")
+    session.sql("INSERT INTO flat VALUES (1)")
+    yield session
+    session.close()
+
+
+REFUSED = {
+    "INSERT OVERWRITE TABLE t PARTITION (a, b) IF NOT EXISTS SELECT 9, 'x', 'y'": (e.ConfigError, "none for a, b.*line 1, column 24"),
+    "INSERT OVERWRITE TABLE t PARTITION (a = 'x', b) IF NOT EXISTS SELECT 9, 'y'": (e.ConfigError, "none for b"),
+    "FROM flat INSERT OVERWRITE TABLE t PARTITION (a, b) IF NOT EXISTS SELECT 9, 'x', 'y'": (e.ConfigError, "IF NOT EXISTS"),
+    "INSERT OVERWRITE TABLE flat IF NOT EXISTS SELECT 9": (e.ConfigError, "not partitioned"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_a_misleading_statement_is_refused(home: AcidSession, sql: str) -> None:
+    error, words = REFUSED[sql]
+    with nothing_written(home, "t"), nothing_written(home, "flat"), pytest.raises(error, match=words):
+        home.sql(sql)
