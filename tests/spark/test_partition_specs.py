@@ -37,6 +37,11 @@ REFUSED = {
     "INSERT OVERWRITE TABLE t PARTITION (a = 'x', b) IF NOT EXISTS SELECT 9, 'y'": (e.ConfigError, "none for b"),
     "FROM flat INSERT OVERWRITE TABLE t PARTITION (a, b) IF NOT EXISTS SELECT 9, 'x', 'y'": (e.ConfigError, "IF NOT EXISTS"),
     "INSERT OVERWRITE TABLE flat IF NOT EXISTS SELECT 9": (e.ConfigError, "not partitioned"),
+    # In Spark's SELECT the last word would be an alias, and more clauses could follow.
+    "ALTER TABLE t DROP PARTITION (a = 'x' AND)": (e.ParseError, "line 1, column 42"),
+    "ALTER TABLE t DROP PARTITION (a = 'x' || '' other)": (e.ParseError, "line 1, column"),
+    "TRUNCATE TABLE t PARTITION (a = 'x', b = 'y' FROM flat)": (e.ParseError, "line 1, column"),
+    "INSERT OVERWRITE t PARTITION (a = 'x' OR, b) SELECT 9, 'y'": (e.ParseError, "line 1, column"),
 }  # fmt: skip
 
 

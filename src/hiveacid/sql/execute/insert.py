@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.errors import OutputTwiceError, UnsupportedFeatureError
+from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, parenthesised
 from hiveacid.sql.binding.source_positions import Edit, EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import Binder
 from hiveacid.sql.binding.virtual_columns_in_queries import without_virtual_columns
@@ -151,8 +152,8 @@ def partition_values(execution: ExecutionContext, spec: PartitionSpec) -> Mappin
 
 
 def _computed(execution: ExecutionContext, expression: Slice) -> object:
-    with spark_errors_at_source(EditedText(expression), before="SELECT "):
-        row = execution.context.facts.spark.sql(f"SELECT {expression.text}").first()
+    with spark_errors_at_source(EditedText(expression), before=f"SELECT {BEFORE_EXPRESSION}"):
+        row = execution.context.facts.spark.sql(f"SELECT {parenthesised(expression.text)}").first()
     return None if row is None else row[0]
 
 
