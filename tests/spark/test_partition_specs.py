@@ -42,6 +42,7 @@ REFUSED = {
     "ALTER TABLE t DROP PARTITION (a = 'x' || '' other)": (e.ParseError, "line 1, column"),
     "TRUNCATE TABLE t PARTITION (a = 'x', b = 'y' FROM flat)": (e.ParseError, "line 1, column"),
     "INSERT OVERWRITE t PARTITION (a = 'x' OR, b) SELECT 9, 'y'": (e.ParseError, "line 1, column"),
+    "INSERT INTO t PARTITION (b, a) SELECT 9, 'y' AS b, 'x' AS a": (e.ConfigError, r"write PARTITION \(a, b\)"),
 }  # fmt: skip
 
 
@@ -50,3 +51,13 @@ def test_a_misleading_statement_is_refused(home: AcidSession, sql: str) -> None:
     error, words = REFUSED[sql]
     with nothing_written(home, "t"), nothing_written(home, "flat"), pytest.raises(error, match=words):
         home.sql(sql)
+
+
+def test_named_columns_may_have_any_order(acid: AcidSession) -> None:
+    acid.sql(
+        "CREATE TABLE o (id INT) PARTITIONED BY (a STRING, b STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql("INSERT INTO o PARTITION (b, a) (b, a, id) SELECT 'y', 'x', 1")
+    frame = acid.context.facts.spark.sql("SELECT 'y' AS b, 2 AS id, 'x' AS a")
+    acid.table("o").insert(frame, partition={"b": ..., "a": ...})
+    assert sorted(map(tuple, acid.sql("SELECT * FROM o").collect())) == [(1, "x", "y"), (2, "x", "y")]

@@ -87,6 +87,7 @@ def insert(
     static = static_values(context, table, options.partition)
     _require_dynamic_allowed(context.settings, table, static)
     _require_one_partition(table, static, options)
+    _require_dynamic_in_order(table, options)
     ready = None if callable(rows) else _fitted(table, rows, static, options)
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
     written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
@@ -149,6 +150,17 @@ def _require_one_partition(
         raise ConfigError(
             f"{table.name}: IF NOT EXISTS needs a value for each partition column, but {reason}: "
             "give PARTITION (column = value), or leave IF NOT EXISTS out"
+        )
+
+
+def _require_dynamic_in_order(table: TableDefinition, options: InsertOptions) -> None:
+    """Refuse dynamic columns in another order than the table's, which would swap values that are matched by position."""
+    named = [name.lower() for name, value in (options.partition or {}).items() if value is ...]
+    in_order = [name for name in table.partition_column_names if name in named]
+    if named != in_order and options.columns is None and not options.by_name:
+        raise ConfigError(
+            f"{table.name}: PARTITION ({', '.join(named)}) is not in the table's order, in which the rows give the values: "
+            f"write PARTITION ({', '.join(in_order)}), and select the values in this order"
         )
 
 
