@@ -43,6 +43,7 @@ REFUSED = {
     "TRUNCATE TABLE t PARTITION (a = 'x', b = 'y' FROM flat)": (e.ParseError, "line 1, column"),
     "INSERT OVERWRITE t PARTITION (a = 'x' OR, b) SELECT 9, 'y'": (e.ParseError, "line 1, column"),
     "INSERT INTO t PARTITION (b, a) SELECT 9, 'y' AS b, 'x' AS a": (e.ConfigError, r"write PARTITION \(a, b\)"),
+    "INSERT INTO t PARTITION (a = 'x', b) (id) SELECT 9": (e.ConfigError, r"partition column b: write \(id, b\)"),
 }  # fmt: skip
 
 

@@ -87,7 +87,7 @@ def insert(
     static = static_values(context, table, options.partition)
     _require_dynamic_allowed(context.settings, table, static)
     _require_one_partition(table, static, options)
-    _require_dynamic_in_order(table, options)
+    _require_dynamic_filled(table, options)
     ready = None if callable(rows) else _fitted(table, rows, static, options)
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
     written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
@@ -153,11 +153,20 @@ def _require_one_partition(
         )
 
 
-def _require_dynamic_in_order(table: TableDefinition, options: InsertOptions) -> None:
-    """Refuse dynamic columns in another order than the table's, which would swap values that are matched by position."""
+def _require_dynamic_filled(table: TableDefinition, options: InsertOptions) -> None:
+    """Refuse dynamic columns that the column list lacks, or that are out of order where values are matched by position."""
     named = [name.lower() for name, value in (options.partition or {}).items() if value is ...]
+    if options.columns is not None:
+        listed = [name.lower() for name in options.columns]
+        missing = [name for name in named if name not in listed]
+        if missing:
+            raise ConfigError(
+                f"{table.name}: the column list lacks the dynamic partition column {missing[0]}: write "
+                f"({', '.join((*listed, *missing))}) and select its values, or give it one in PARTITION (...)"
+            )
+        return
     in_order = [name for name in table.partition_column_names if name in named]
-    if named != in_order and options.columns is None and not options.by_name:
+    if named != in_order and not options.by_name:
         raise ConfigError(
             f"{table.name}: PARTITION ({', '.join(named)}) is not in the table's order, in which the rows give the values: "
             f"write PARTITION ({', '.join(in_order)}), and select the values in this order"
