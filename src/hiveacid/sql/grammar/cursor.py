@@ -22,6 +22,11 @@ RESERVED = frozenset(
     {"AND", "AS", "DELETE", "FROM", "INSERT", "INTO", "MERGE", "NOT", "NULL", "ON", "OR", "PARTITION"}
     | {"SELECT", "SET", "TABLE", "THEN", "UPDATE", "USING", "VALUES", "WHEN", "WHERE", "WITH"}
 )
+# Words that begin a clause: no alias without AS, or a cut-off DELETE FROM t LIMIT would delete every row.
+_NO_ALIAS = RESERVED | {
+    *("CLUSTER", "DISTRIBUTE", "FOR", "GROUP", "HAVING", "JOIN", "LIMIT", "OFFSET"),
+    *("ORDER", "SORT", "TABLESAMPLE", "TIMESTAMP", "VERSION", "WINDOW"),
+}
 _PAIRS = {"(": ")", "[": "]"}
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _MAX_DIGITS = 18  # of an integer: enough for every id and count
@@ -174,7 +179,7 @@ class Cursor:
         """Take ``[AS] alias`` if there is one."""
         if self.take("AS"):
             return self.name("an alias")
-        if self.next.is_name and self.next.keyword not in RESERVED:
+        if self.next.is_name and self.next.keyword not in _NO_ALIAS:
             return self.name("an alias")
         return None
 
