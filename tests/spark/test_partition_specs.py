@@ -62,3 +62,12 @@ def test_named_columns_may_have_any_order(acid: AcidSession) -> None:
     frame = acid.context.facts.spark.sql("SELECT 'y' AS b, 2 AS id, 'x' AS a")
     acid.table("o").insert(frame, partition={"b": ..., "a": ...})
     assert sorted(map(tuple, acid.sql("SELECT * FROM o").collect())) == [(1, "x", "y"), (2, "x", "y")]
+
+
+def test_a_multi_insert_locks_the_partition_that_it_writes(home: AcidSession) -> None:
+    with home.transaction() as txn:
+        txn.sql("FROM flat INSERT INTO t PARTITION (a = 'm', b = uuid()) SELECT id")
+        locked = {lock.partition for lock in home.context.store.show_locks() if lock.table == "t"}
+    written = home.sql("SELECT concat('a=m/b=', b) FROM t WHERE a = 'm'").first()
+    assert written is not None
+    assert locked == {written[0]}
