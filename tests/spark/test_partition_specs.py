@@ -71,3 +71,25 @@ def test_a_multi_insert_locks_the_partition_that_it_writes(home: AcidSession) ->
     written = home.sql("SELECT concat('a=m/b=', b) FROM t WHERE a = 'm'").first()
     assert written is not None
     assert locked == {written[0]}
+
+
+ESCAPED = [r"'\U0001F600'", r"'c\td'", r"'it\'s'", "'it''s'", r"'50\%'"]
+
+
+@pytest.mark.parametrize(
+    ("literal", "keeps_backslashes"),
+    [*((literal, "false") for literal in ESCAPED), (r"'c\td'", "true")],
+)
+def test_an_escape_means_the_same_in_partition_and_where(
+    home: AcidSession, literal: str, keeps_backslashes: str
+) -> None:
+    conf = home.context.facts.spark.conf
+    conf.set("spark.sql.parser.escapedStringLiterals", keeps_backslashes)
+    try:
+        home.sql(f"INSERT INTO t PARTITION (a = {literal}, b = 'escaped') SELECT 5")
+        row = home.sql(f"SELECT count(*) FROM t WHERE a = {literal} AND b = 'escaped'").first()
+        home.sql("ALTER TABLE t DROP PARTITION (b = 'escaped')")
+    finally:
+        conf.unset("spark.sql.parser.escapedStringLiterals")
+    assert row is not None
+    assert row[0] == 1

@@ -340,6 +340,8 @@ def _literal(tokens: list[Token]) -> values.Literal | None:
     kinds = {token.kind for token in tokens}
     first = tokens[0].keyword
     if kinds == {TokenKind.STRING}:
+        if any("\\" in token.text or token.text[0] * 2 in token.text[1:-1] for token in tokens):
+            return None  # what an escape means depends on Spark's version and escapedStringLiterals
         return values.Literal("".join(string_value(token.text) for token in tokens), "string")
     if len(tokens) == 1 and first == "NULL":
         return values.Literal(None, "null")
