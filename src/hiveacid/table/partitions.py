@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.location_overlap import lies_in
 from hiveacid.core.schema.partitions import format_partition, partition_directories
+from hiveacid.core.schema.types import require_set_once
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.spark.session.error_translation import translate_errors
@@ -71,10 +72,11 @@ def static_values(
     """Return the static part of a partition spec as canonical texts ('01' for an INT column becomes '1').
 
     Raises NoSuchColumnError, SchemaMismatchError (a value that is not of the column's type),
-    ConfigError (a dynamic column before a static one).
+    ConfigError (a column given twice, a dynamic column before a static one).
     """
     columns = {c.name: c for c in table.partition_columns}
     values = {key.lower(): value for key, value in (spec or {}).items()}
+    require_set_once([key.lower() for key in spec or ()])
     unknown = [key for key in values if key not in columns]
     if unknown:
         raise NoSuchColumnError(

@@ -9,12 +9,12 @@ Limits are those of ``HiveDecimal``, ``HiveVarchar`` and ``HiveChar``.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn, TypeAlias
 
-from hiveacid.errors import ParseError
+from hiveacid.errors import ConfigError, ParseError
 
 MAX_PRECISION = 38
 MAX_VARCHAR = 65535
@@ -210,6 +210,13 @@ def unquoted_name(text: str) -> str:
     name = text.strip()
     is_quoted = len(name) > 1 and name[0] == name[-1] == "`"
     return name[1:-1].replace("``", "`") if is_quoted else name
+
+
+def require_set_once(columns: Sequence[str]) -> None:
+    """Raise ConfigError if a lower-case column name comes twice: of two values, the caller cannot mean both."""
+    twice = next((name for name in columns if columns.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"column {twice} is set twice, in two spellings: give it one value")
 
 
 def _field_name(name: str) -> str:

@@ -197,14 +197,17 @@ def _comment_end(text: str, start: int) -> int | None:
     return None if depth else end
 
 
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([01][0-7]{2})|(.))|(''|\"\")", re.DOTALL)
+_ESCAPE = re.compile(
+    r"""\\(?:u([0-9a-fA-F]{4})|U(000[0-9a-fA-F]{5}|0010[0-9a-fA-F]{4})|([01][0-7]{2})|(.))|(''|"")""",
+    re.DOTALL,
+)
 _SIMPLE = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 def string_value(token_text: str) -> str:
     r"""Return the value of one string token, by Hive's escapes (``BaseSemanticAnalyzer.unescapeSQLString``).
 
-    ``\n \t \r \b \0 \Z``, octal ``\001``, ``\u0041``, and ``\%``, ``\_`` kept for LIKE; any other
+    ``\n \t \r \b \0 \Z``, octal ``\001``, ``\u0041``, Spark's ``\U0001F600``, and ``\%``, ``\_`` kept for LIKE; any other
     backslash is dropped. A doubled quote is one quote (Trino, Spark 4), where Hive would drop both.
     """
     if token_text[0] in "rR":
@@ -212,7 +215,8 @@ def string_value(token_text: str) -> str:
     quote = token_text[0]
 
     def replace(found: re.Match[str]) -> str:
-        code, octal, simple, doubled = found.groups()
+        unit, point, octal, simple, doubled = found.groups()
+        code = unit or point
         if code or octal:
             return chr(int(code, 16) if code else int(octal, 8))
         if simple:

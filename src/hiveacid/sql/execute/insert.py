@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.errors import OutputTwiceError, UnsupportedFeatureError
+from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, parenthesised
 from hiveacid.sql.binding.source_positions import Edit, EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import Binder
 from hiveacid.sql.binding.virtual_columns_in_queries import without_virtual_columns
@@ -31,7 +32,7 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     joined = execution.joined
     name = execution.find(statement.table)
     text = statement.full_query
-    options = _options(execution, statement, text)
+    options = _options(statement, text, partition_values(execution, statement.partition))
     rows = partial(_rows, execution, text)
     # The source of an overwrite is read under the lock, because it may be the target.
     source = rows if statement.overwrite else rows(joined)
@@ -40,9 +41,9 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     return write_result(execution.context.facts, report)
 
 
-def _options(execution: ExecutionContext, statement: Insert, text: Slice) -> InsertOptions:
+def _options(statement: Insert, text: Slice, partition: Mapping[str, object] | None) -> InsertOptions:
     return InsertOptions(
-        partition=partition_values(execution, statement.partition),
+        partition=partition,
         overwrite=statement.overwrite,
         columns=statement.columns,
         small=_is_values(text),
@@ -64,16 +65,19 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
     context = execution.context
     _require_one_source(statement)
     names = [execution.find(leg.table) for leg in statement.legs]
-    locks = _locks(execution, statement, names)
+    # Computed once: uuid() would give a lock on another partition than the one written.
+    partitions = [partition_values(execution, leg.partition) for leg in statement.legs]
+    locks = _locks(execution, statement, names, partitions)
     with context.transactions.scope(context.settings, execution.joined) as txn:
         txn.lock(locks)  # all at once and before the snapshot, because a target may be a source, too
         texts = [statement.leg_query(leg) for leg in statement.legs]
         # All are planned before the first writes: a transaction sees its own writes, but an INSERT must not see the others'.
         frames = [_rows(execution, text, txn) for text in texts]
         reports = []
-        for name, leg, text, frame in zip(names, statement.legs, texts, frames, strict=True):
+        legs = zip(names, statement.legs, texts, partitions, frames, strict=True)
+        for name, leg, text, partition, frame in legs:
             with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(EditedText(text)):
-                reports.append(insert(context, name, frame, _options(execution, leg, text), txn))
+                reports.append(insert(context, name, frame, _options(leg, text, partition), txn))
     return write_result(context.facts, *reports)
 
 
@@ -98,14 +102,17 @@ _UNSTEADY = frozenset({"RAND", "RANDN", "RANDOM", "UUID", "SHUFFLE", "RANDSTR", 
 
 
 def _locks(
-    execution: ExecutionContext, statement: MultiInsert, names: list[TableName]
+    execution: ExecutionContext,
+    statement: MultiInsert,
+    names: list[TableName],
+    partitions: list[Mapping[str, object] | None],
 ) -> list[LockComponent]:
     """Return the legs' locks; refuse the same output twice."""
     keys: set[tuple[TableName, str | None]] = set()
     locks = []
-    for name, leg in zip(names, statement.legs, strict=True):
+    for name, leg, partition in zip(names, statement.legs, partitions, strict=True):
         table = execution.context.require(name)
-        static = static_values(execution.context, table, partition_values(execution, leg.partition))
+        static = static_values(execution.context, table, partition)
         locks.append(insert_lock(execution.context, table, static, overwrite=leg.overwrite))
         if len(static) < len(table.partition_columns):
             continue  # dynamic partitions are known only when it runs
@@ -151,8 +158,8 @@ def partition_values(execution: ExecutionContext, spec: PartitionSpec) -> Mappin
 
 
 def _computed(execution: ExecutionContext, expression: Slice) -> object:
-    with spark_errors_at_source(EditedText(expression), before="SELECT "):
-        row = execution.context.facts.spark.sql(f"SELECT {expression.text}").first()
+    with spark_errors_at_source(EditedText(expression), before=f"SELECT {BEFORE_EXPRESSION}"):
+        row = execution.context.facts.spark.sql(f"SELECT {parenthesised(expression.text)}").first()
     return None if row is None else row[0]
 
 

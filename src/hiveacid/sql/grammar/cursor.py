@@ -22,6 +22,11 @@ RESERVED = frozenset(
     {"AND", "AS", "DELETE", "FROM", "INSERT", "INTO", "MERGE", "NOT", "NULL", "ON", "OR", "PARTITION"}
     | {"SELECT", "SET", "TABLE", "THEN", "UPDATE", "USING", "VALUES", "WHEN", "WHERE", "WITH"}
 )
+# Words that begin a clause: no alias without AS, or a cut-off DELETE FROM t LIMIT would delete every row.
+_NO_ALIAS = RESERVED | {
+    *("CLUSTER", "DISTRIBUTE", "FOR", "GROUP", "HAVING", "JOIN", "LIMIT", "OFFSET"),
+    *("ORDER", "SORT", "TABLESAMPLE", "TIMESTAMP", "VERSION", "WINDOW"),
+}
 _PAIRS = {"(": ")", "[": "]"}
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _MAX_DIGITS = 18  # of an integer: enough for every id and count
@@ -174,7 +179,7 @@ class Cursor:
         """Take ``[AS] alias`` if there is one."""
         if self.take("AS"):
             return self.name("an alias")
-        if self.next.is_name and self.next.keyword not in RESERVED:
+        if self.next.is_name and self.next.keyword not in _NO_ALIAS:
             return self.name("an alias")
         return None
 
@@ -335,6 +340,8 @@ def _literal(tokens: list[Token]) -> values.Literal | None:
     kinds = {token.kind for token in tokens}
     first = tokens[0].keyword
     if kinds == {TokenKind.STRING}:
+        if any("\\" in token.text or token.text[0] * 2 in token.text[1:-1] for token in tokens):
+            return None  # what an escape means depends on Spark's version and escapedStringLiterals
         return values.Literal("".join(string_value(token.text) for token in tokens), "string")
     if len(tokens) == 1 and first == "NULL":
         return values.Literal(None, "null")

@@ -86,6 +86,8 @@ def insert(
     context.facts.require_plain_names()
     static = static_values(context, table, options.partition)
     _require_dynamic_allowed(context.settings, table, static)
+    _require_one_partition(table, static, options)
+    _require_dynamic_filled(table, options)
     ready = None if callable(rows) else _fitted(table, rows, static, options)
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
     written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
@@ -133,6 +135,41 @@ def _require_dynamic_allowed(
         raise ConfigError(
             f"{table.name}: strict mode requires at least one static partition column: give {dynamic[0]} a value in "
             f"PARTITION (...), or SET {setting_definitions.DYNAMIC_PARTITION_MODE.name}=nonstrict"
+        )
+
+
+def _require_one_partition(
+    table: TableDefinition, static: Mapping[str, str | None], options: InsertOptions
+) -> None:
+    """Refuse IF NOT EXISTS without one named partition, as Hive does: which partitions to leave alone is not known yet."""
+    if options.if_not_exists and not (
+        table.partition_columns and len(static) == len(table.partition_columns)
+    ):
+        dynamic = [column.name for column in table.partition_columns if column.name not in static]
+        reason = f"there is none for {', '.join(dynamic)}" if dynamic else "the table is not partitioned"
+        raise ConfigError(
+            f"{table.name}: IF NOT EXISTS needs a value for each partition column, but {reason}: "
+            "give PARTITION (column = value), or leave IF NOT EXISTS out"
+        )
+
+
+def _require_dynamic_filled(table: TableDefinition, options: InsertOptions) -> None:
+    """Refuse dynamic columns that the column list lacks, or that are out of order where values are matched by position."""
+    named = [name.lower() for name, value in (options.partition or {}).items() if value is ...]
+    if options.columns is not None:
+        listed = [name.lower() for name in options.columns]
+        missing = [name for name in named if name not in listed]
+        if missing:
+            raise ConfigError(
+                f"{table.name}: the column list lacks the dynamic partition column {missing[0]}: write "
+                f"({', '.join((*listed, *missing))}) and select its values, or give it one in PARTITION (...)"
+            )
+        return
+    in_order = [name for name in table.partition_column_names if name in named]
+    if named != in_order and not options.by_name:
+        raise ConfigError(
+            f"{table.name}: PARTITION ({', '.join(named)}) is not in the table's order, in which the rows give the values: "
+            f"write PARTITION ({', '.join(in_order)}), and select the values in this order"
         )
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from hiveacid.config import setting_definitions
 from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableDefinition, TableName
-from hiveacid.core.schema.types import quote_name, unquoted_name
+from hiveacid.core.schema.types import quote_name, require_set_once, unquoted_name
 from hiveacid.core.suggestions import did_you_mean, did_you_mean_any
 from hiveacid.errors import ConfigError, NoSuchColumnError, StatementError
 from hiveacid.spark.formats.driver_frames import computed_once
@@ -176,7 +176,9 @@ class Merge(Displayed):
             return replace(clause, values=self._by_name(table, names, clause.action))
         if clause.action is Action.UPDATE:
             return replace(clause, values=check_assignments(table, clause.values))
-        values = {unquoted_name(column).lower(): value for column, value in clause.values.items()}
+        given = [unquoted_name(column).lower() for column in clause.values]
+        require_set_once(given)
+        values = dict(zip(given, clause.values.values(), strict=True))
         unknown = [column for column in values if column not in names]
         if unknown:
             raise NoSuchColumnError(

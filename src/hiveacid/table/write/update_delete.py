@@ -11,7 +11,7 @@ from hiveacid import errors
 from hiveacid.config import setting_definitions
 from hiveacid.core.format.task_and_file_counts import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
-from hiveacid.core.schema.types import unquoted_name
+from hiveacid.core.schema.types import require_set_once, unquoted_name
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.formats.expressions import Expression
@@ -117,7 +117,7 @@ def _fits_one_task(snapshot: TableSnapshot, *expressions: Expression | None) -> 
 def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
     """Return assignments by lower-case column name.
 
-    Raises ConfigError without assignments, NoSuchColumnError, and PartitionColumnUpdateError and
+    Raises ConfigError without assignments or for a column set twice, NoSuchColumnError, and PartitionColumnUpdateError and
     BucketColumnUpdateError as Hive does (10292, 10302).
     """
     if not assignments:
@@ -127,7 +127,9 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
         raise errors.ConfigError(
             f"UPDATE takes columns with their values, {{'qty': 'qty + 1'}}, not {assignments!r}"
         )
-    values_by_column = {unquoted_name(column).lower(): value for column, value in assignments.items()}
+    names = [unquoted_name(column).lower() for column in assignments]
+    require_set_once(names)
+    values_by_column = dict(zip(names, assignments.values(), strict=True))
     columns = {c.name for c in table.columns}
     for column in values_by_column:
         if column in {c.name for c in table.partition_columns}:

@@ -86,6 +86,8 @@ def test_what_has_no_end_is_refused_where_it_begins(sql: str, line: int, column:
         (r"'\0\001\Z'", "\0\x01\x1a"),
         (r"'\u00e4\uD83D\uDE00'", "ä😀"),
         (r"'\uD83D'", "�"),
+        (r"'\U0001F600\U0010fffd'", "😀\U0010fffd"),
+        (r"'\U00110000\U0001F60'", "U00110000U0001F60"),
         (r"'100\% a\_b'", r"100\% a\_b"),
         (r"'\;\q'", ";q"),
         (r"'\u12'", "u12"),

@@ -123,7 +123,11 @@ def test_keywords_in_any_case() -> None:
 @pytest.mark.parametrize(
     ("written", "literal"),
     [
-        ("'it\\'s'", Literal("it's", "string")),
+        ("'its'", Literal("its", "string")),
+        ("''", Literal("", "string")),
+        ("'it\\'s'", None),
+        ("'it''s'", None),
+        ("'a' 'it\\'s'", None),
         ("\"a\" 'b'", Literal("ab", "string")),
         ("10", Literal("10", "number")),
         ("-10L", Literal("-10", "number")),

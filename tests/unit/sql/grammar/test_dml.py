@@ -256,7 +256,10 @@ MERGE = "MERGE INTO t USING s ON a "
         ("UPDATE t SET 1 = 1", "1 = 1", "a column name"),
         ("DELETE t", "t", "FROM"),
         ("DELETE FROM t WHERE a = 1; DROP TABLE t", ";", "one statement"),
-        ("DELETE FROM t LIMIT 5", "5", "WHERE"),
+        ("DELETE FROM t LIMIT 5", "LIMIT", "WHERE"),
+        ("DELETE FROM t LIMIT", "LIMIT", "WHERE"),
+        ("UPDATE t VERSION SET a = 1", "VERSION", "SET"),
+        ("MERGE INTO t USING s TABLESAMPLE ON a", "TABLESAMPLE", "ON"),
         ("LOAD DATA INPATH x INTO TABLE t", "x INTO", "a path"),
         ("LOAD DATA INPATH 'x' INTO TABLE t INPUTFORMAT 'y'", "INPUTFORMAT", "the end"),
         ("MERGE INTO t USING s ON a", "", "WHEN MATCHED"),
@@ -290,3 +293,11 @@ def test_refused_at_its_place(text: str, place: str, words: str) -> None:
         parse(text)
     at = text.rindex(place) if place else len(text)
     assert (caught.value.line, caught.value.column) == (1, at + 1)
+
+
+def test_a_word_that_begins_a_clause_is_an_alias_behind_as_or_in_quotes() -> None:
+    assert (
+        parse("DELETE FROM t AS limit")
+        == parse("DELETE FROM t `limit`")
+        == Delete(TableRef(None, "t"), None, "limit")
+    )
