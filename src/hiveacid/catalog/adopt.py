@@ -32,6 +32,9 @@ from hiveacid.table.partitions import (
     partitions_on_disk,
 )
 
+_MAX_LATER = 100_000
+"""Maximum number of write ids above those of a list."""
+
 
 def adopt(
     context: Context,
@@ -41,12 +44,13 @@ def adopt(
 ) -> None:
     """Register a directory that another engine wrote as a table, without changing any file.
 
-    ``write_ids``: its open ids count as aborted, because their writers cannot commit in this store. None: the highest
+    ``write_ids``: its open ids, and those of directories above its high watermark, count as aborted, because their
+    writers cannot commit in this store. New writes get ids above all of them. None: the highest
     write id on disk is the high watermark, and no id is open or aborted. ``txns``: directories of compactions that it
     does not list as committed are ignored. None: every ``_v`` directory counts as committed.
 
     Creates the database if it is missing. Raises MissingDirectoryError, AlreadyExistsError, and CatalogError for a list
-    that is older than a directory: new writes would get the id of that directory.
+    that lacks more than `_MAX_LATER` ids of directories.
     """
     if not context.store.maintained_by_hiveacid():
         raise errors.UnsupportedFeatureError(
@@ -71,11 +75,6 @@ def _adopt(
     partitions = partitions_on_disk(context, table)
     roots = [p.location for p in partitions] if table.partition_columns else [table.location]
     highest, history_from, visible = _ids_on_disk(context, roots, table.kind)
-    if write_ids is not None and table.kind is not TableKind.PLAIN and highest > write_ids.high_watermark:
-        raise errors.CatalogError(
-            f"{table.location} holds write id {highest}, above {write_ids.high_watermark}, the highest of the list: rows "
-            "were written after the list was made. Stop the writers and get it again"
-        )
     visibility = max(visible, default=0)
     invalid = sorted(txn_id for txn_id in visible if txns is not None and not txns.is_valid(TxnId(txn_id)))
     properties = dict(table.properties) | {
@@ -106,8 +105,14 @@ def _seed(
 ) -> None:
     context.store.seed_txns(TxnId(max(visibility, int(txns.high_watermark) if txns else 0)))
     if write_ids is not None:
-        lost = tuple(sorted({*write_ids.open, *write_ids.aborted}))
-        context.store.seed_write_ids(name, write_ids.high_watermark, lost)
+        if highest - write_ids.high_watermark > _MAX_LATER:
+            raise errors.CatalogError(
+                f"{name}: a directory has write id {highest}, far above {write_ids.high_watermark}, the highest of the list: stop "
+                "the writers and get the list again"
+            )
+        later = map(WriteId, range(write_ids.high_watermark + 1, highest + 1))
+        lost = tuple(sorted({*write_ids.open, *write_ids.aborted, *later}))
+        context.store.seed_write_ids(name, max(write_ids.high_watermark, highest), lost)
     elif highest:
         context.store.seed_write_ids(name, highest, ())
 
