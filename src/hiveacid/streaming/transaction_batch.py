@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,13 +22,7 @@ from hiveacid.core.model import Partition, TableKind, WriteId
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation, require_no_check
 from hiveacid.core.transactions.commit_records import NewFiles, OperationSummary
 from hiveacid.core.transactions.locks import LockComponent
-from hiveacid.errors import (
-    CatalogError,
-    ConstraintViolationError,
-    StorageError,
-    StoreError,
-    WriteConflictError,
-)
+from hiveacid.errors import ConstraintViolationError, StorageError, StoreError, WriteConflictError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.catalog import Catalog, NewPartition
 from hiveacid.ports.file_system import FileSystem
@@ -196,11 +191,8 @@ class TransactionBatch:
                 )
             if values not in (self._partition_locations or {}) and values and not self.overwrite:
                 committed = self.txn.committed_write_ids(self.target.table.name)
-                try:
-                    require_no_leftovers(self.context.fs, location, committed, self.write_id)
-                except CatalogError:  # or another writer has created the partition by now
-                    if values not in self.target.locations(self.context.catalog):
-                        raise
+                exists = partial(self._exists_by_now, values)
+                require_no_leftovers(self.context.fs, location, committed, self.write_id, exists)
         before = self._bytes_written()
         flushed = dict.fromkeys(self._written_locations, 0)
         for (values, _), file in self._files.items():
@@ -251,6 +243,10 @@ class TransactionBatch:
 
     def _bytes_written(self) -> int:
         return sum(file.written for file in self._files.values())
+
+    def _exists_by_now(self, values: Values) -> bool:
+        """Tell whether the catalog has a partition, which another writer may have created meanwhile."""
+        return values in self.target.locations(self.context.catalog)
 
     def _location(self, values: Values) -> str:
         """Return the location of a partition; a new one lies below the table."""

@@ -127,16 +127,19 @@ def is_canonical(value: str, hive: str) -> bool:
         return (
             re.fullmatch(_WHOLE, value) is not None and -(1 << _BITS[kind]) <= int(value) < 1 << _BITS[kind]
         )
-    pattern = _CANONICAL.get(kind)
-    return pattern is None or (re.fullmatch(pattern, value) is not None and _exists(value, kind))
+    if kind == "boolean":
+        return value in ("true", "false")
+    pattern = _MOMENTS.get(kind)
+    return pattern is None or (re.fullmatch(pattern, value) is not None and _is_in_calendar(value))
 
 
-def _exists(value: str, kind: str) -> bool:
-    """Tell whether a date or time is one of the calendar."""
+def _is_in_calendar(value: str) -> bool:
+    """Tell whether a date or time exists."""
     try:
-        return kind == "boolean" or datetime.fromisoformat(value) is not None
+        datetime.fromisoformat(value)
     except ValueError:
         return False
+    return True
 
 
 def is_skipped(value: str, zone: str) -> bool:
@@ -187,8 +190,7 @@ def _packed(text: str, layout: str) -> bytes | None:
 _FLOATING = {"float": ">f", "double": ">d"}
 _WHOLE = r"0|-?[1-9]\d*"
 _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
-_CANONICAL = {
-    "boolean": "true|false",
+_MOMENTS = {
     "date": r"\d{4}-\d\d-\d\d",
     "timestamp": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{0,5}[1-9])?",
 }

@@ -11,13 +11,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.model import Column
-from hiveacid.core.schema.types import Primitive, parse_type, quote_name
+from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.parser.catalyst import class_of_session
 from hiveacid.spark.parser.lexer import scan
 
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
-_SCIENTIFIC, _LARGEST_SCALE = 6, 36  # scales from which Java writes exponents, and to which 1 can be added
 _SEPARATOR = "\x01"
 DEFAULT = "NULL /* DEFAULT */"
 """DEFAULT of Hive's UPDATE and MERGE as Spark SQL: NULL, unless a constraint gives another value."""
@@ -58,25 +56,6 @@ def named(expression: Expression, name: str) -> Expression:
     if hasattr(expression, "_jc"):  # one round trip; PySpark's own alias takes eleven, most for the call site
         return type(expression)(expression._jc.alias(name))  # noqa: SLF001
     return expression.alias(name)
-
-
-def value_text(column: Column) -> str:
-    """Return the text that a partition column's value has in directory names, as an expression."""
-    name, hive = quote_name(column.name), parse_type(column.type)
-    text = f"CAST({name} AS STRING)"
-    if isinstance(hive, Primitive) and hive.name == "char":
-        return f"rtrim({name})"
-    if (
-        isinstance(hive, Primitive)
-        and hive.name == "decimal"
-        and _SCIENTIFIC < hive.args[1] <= _LARGEST_SCALE
-    ):
-        # Without ANSI mode, a cast makes 0E-8 of 0.00000000. 1 is added, and its digit replaced by 0.
-        scale = hive.args[1]
-        larger = f"CAST(CAST(abs({name}) AS DECIMAL({scale + 1},{scale})) + 1BD AS STRING)"
-        plain = f"concat(if({name} < 0, '-', ''), '0', substring({larger}, 2))"
-        return f"if(abs({name}) < 0.000001BD, {plain}, {text})"
-    return text
 
 
 def when(condition: Expression, value: Expression, otherwise: Expression) -> Expression:

@@ -26,11 +26,10 @@ from hiveacid.spark.formats.expressions import (
     parenthesised,
     renamed,
     selected,
-    value_text,
 )
 from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.write.sort_and_stage import ACTION, Action
+from hiveacid.spark.write.sort_and_stage import ACTION, Action, value_text
 
 _WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
 

@@ -24,19 +24,12 @@ from hiveacid.core.format.task_and_file_counts import (
     buckets_by_group,
 )
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, WriteId
-from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.types import Primitive, parse_type, quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
-from hiveacid.spark.formats.expressions import (
-    Expression,
-    cast,
-    named,
-    selected,
-    sorted_in_partitions,
-    value_text,
-)
+from hiveacid.spark.formats.expressions import Expression, cast, named, selected, sorted_in_partitions
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.formats.time_zones import to_file
 from hiveacid.spark.formats.types import column_type
@@ -47,6 +40,7 @@ from hiveacid.spark.write.merge_cardinality import check_merge_cardinality
 from hiveacid.spark.write.task_reports import TaskReport, save_frame
 
 KIND, BUCKET = "__k", "__b"
+_SCIENTIFIC, _LARGEST_SCALE = 6, 36  # scales from which Java writes exponents, and to which 1 can be added
 ACTION = "__hiveacid_action"
 ROW_ID_PARTS = ("writeid", "bucketid", "rowid")
 _SHUFFLE = "__h"
@@ -137,6 +131,25 @@ class StagingTarget:
 def partition_key(index: int) -> str:
     """Return the staging name of a partition column: its text, never null."""
     return f"__p{index}"
+
+
+def value_text(column: Column) -> str:
+    """Return the text that a partition column's value has in directory names, as an expression."""
+    name, hive = quote_name(column.name), parse_type(column.type)
+    text = f"CAST({name} AS STRING)"
+    if isinstance(hive, Primitive) and hive.name == "char":
+        return f"rtrim({name})"
+    if (
+        isinstance(hive, Primitive)
+        and hive.name == "decimal"
+        and _SCIENTIFIC < hive.args[1] <= _LARGEST_SCALE
+    ):
+        # Without ANSI mode, a cast makes 0E-8 of 0.00000000. 1 is added, and its digit replaced by 0.
+        scale = hive.args[1]
+        larger = f"CAST(CAST(abs({name}) AS DECIMAL({scale + 1},{scale})) + 1BD AS STRING)"
+        plain = f"concat(if({name} < 0, '-', ''), '0', substring({larger}, 2))"
+        return f"if(abs({name}) < 0.000001BD, {plain}, {text})"
+    return text
 
 
 def partition_text(column: Column) -> str:

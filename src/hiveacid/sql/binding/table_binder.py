@@ -84,24 +84,17 @@ class Binder:
             if relation_source is None:
                 continue
             if isinstance(relation_source, ViewDefinition):
-                edits += _edits(
-                    self.context.database,
-                    piece,
-                    relation,
-                    relations,
-                    self._view(piece, relation, relation_source),
-                )
-                continue
-            if relation_source.metadata is not None:
+                view = self._view(piece, relation, relation_source)
+            elif relation_source.metadata is not None:
                 view = self._metadata_table(piece, relation, relation_source)
-                edits += _edits(self.context.database, piece, relation, relations, view)
-                continue
-            needs_them = virtual_columns.needed_at(relation.start)
-            if needs_them:
-                virtual_columns.refuse_unseen_use()
-            as_of = resolve_as_of(self.context, piece, relation)
-            source = TableSource(relation_source.table, None, needs_them, as_of, predicate, counted)
-            edits += _edits(self.context.database, piece, relation, relations, self._name(source))
+            else:
+                needs_them = virtual_columns.needed_at(relation.start)
+                if needs_them:
+                    virtual_columns.refuse_unseen_use()
+                as_of = resolve_as_of(self.context, piece, relation)
+                source = TableSource(relation_source.table, None, needs_them, as_of, predicate, counted)
+                view = self._name(source)
+            edits += _edits(self.context.database, piece, relation, relations, view)
         return EditedText(piece, tuple(edits))
 
     def _metadata_table(self, piece: Slice, relation: Relation, source: TableSource) -> str:

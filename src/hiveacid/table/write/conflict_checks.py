@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hiveacid.core.format.names import (
     FLUSH_LENGTH_SUFFIX,
@@ -103,15 +103,20 @@ def require_no_silent_conflict(
 
 
 def require_no_leftovers(
-    fs: FileSystem, location: str, committed: ValidWriteIdList, own: WriteId | None = None
+    fs: FileSystem,
+    location: str,
+    committed: ValidWriteIdList,
+    own: WriteId | None = None,
+    exists_by_now: Callable[[], bool] = lambda: False,
 ) -> None:
     """Refuse the directory of a new partition if it holds rows that readers of the new partition would see.
 
     DROP PARTITION removes a partition from the catalog before its files. If it fails to delete these, they stay. Files
     without a transaction would be read as well. ``committed``: the table's write ids, read before its partitions, so that
-    none of them belongs to a writer that created the partition since.
-    Directories of other write ids are those of concurrent or failed writers. ``own``: the id of the writer, whose
-    directory may contain ids that are committed in other partitions. Raises CatalogError.
+    none of them belongs to a writer that created the partition since. Directories of other write ids are those of
+    concurrent or failed writers. ``own``: the id of the writer, whose directory may contain ids that are committed in
+    other partitions. ``exists_by_now``: tells whether another writer has created the partition meanwhile, as a stream
+    may in a directory with older ids. Raises CatalogError.
     """
     try:
         entries = fs.list_directory(location)
@@ -124,6 +129,8 @@ def require_no_leftovers(
         if name is not None and own is not None and name.span[0] <= own <= name.span[1]:
             continue
         if _holds_visible_rows(fs, f"{location}/{entry.path}", name, committed, is_dir=entry.is_dir):
+            if exists_by_now():
+                return
             raise CatalogError(
                 f"{location} holds rows already ({entry.path}), though the table has no such partition. Perhaps it was "
                 "dropped, and its files could not be deleted. A new partition would show them: move that directory away"

@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, format_original_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
 from hiveacid.core.schema.partitions import is_canonical, is_skipped
 from hiveacid.core.transactions.commit_records import NewFiles
-from hiveacid.errors import CatalogError, StorageError, UnsupportedFeatureError
+from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
 from hiveacid.spark.write.publish import PublishedFiles, StagedFile
@@ -142,16 +143,13 @@ class OutputDirectories:
         for values, location in self.used_locations.items():
             if values and values not in self.known_partitions and not self.overwrite:
                 committed = self.txn.committed_write_ids(self.table.name)
-                try:
-                    require_no_leftovers(self.context.fs, location, committed, self.write_id)
-                except CatalogError:
-                    if not self._exists_by_now(values):
-                        raise
+                exists = partial(self._exists_by_now, values)
+                require_no_leftovers(self.context.fs, location, committed, self.write_id, exists)
         used = list(self.used_locations.values()) if self.table.partition_columns else [self.table.location]
         require_not_overtaken(self.context, self.table, self.txn, self.write_id, used)
 
     def _exists_by_now(self, values: PartitionValues) -> bool:
-        """Tell whether another writer has created a partition, perhaps in a stream's directory with older ids."""
+        """Tell whether the catalog has a partition, which another writer may have created meanwhile."""
         return any(partition.values == values for partition in partitions_of(self.context, self.table) or ())
 
     def remove(self) -> None:
