@@ -138,6 +138,32 @@ def test_variables_and_escapes(native: NativeSession) -> None:
         native.conf.unset("spark.sql.parser.escapedStringLiterals")
 
 
+def test_a_transactional_table_is_not_cached_by_name(native: NativeSession) -> None:
+    """A DataFrame and a temporary view are, and keep their snapshot."""
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    native.sql("INSERT INTO t VALUES (1)")
+    for statement in (
+        "CACHE TABLE t",
+        "CACHE LAZY TABLE default.t",
+        "UNCACHE TABLE t",
+        "CACHE TABLE c AS SELECT * FROM t",
+    ):
+        with pytest.raises(UnsupportedFeatureError, match=r"cache\(\).* CREATE TEMPORARY VIEW"):
+            native.sql(statement)
+    with pytest.raises(UnsupportedFeatureError, match="CREATE TEMPORARY VIEW"):
+        native.catalog.cacheTable("t")
+    native.catalog.uncacheTable("t")
+    assert not native.catalog.isCached("t")
+    frame = native.table("t").cache()
+    native.sql("CREATE TEMPORARY VIEW seen AS SELECT * FROM t")
+    native.sql("CACHE TABLE seen")
+    native.sql("INSERT INTO t VALUES (2)")
+    assert rows(frame) == rows(native.table("seen")) == [(1,)]
+    assert native.catalog.isCached("seen")
+    assert rows(native.table("t")) == [(1,), (2,)]
+    native.catalog.clearCache()
+
+
 def test_errors_are_of_whom_the_statement_is(native: NativeSession) -> None:
     native.sql(f"CREATE TABLE t (id INT) {ACID}")
     with pytest.raises(NoSuchColumnError, match="line 1, column 14") as caught:

@@ -122,17 +122,6 @@ EXHAUSTIVE = {
     "spark/test_beside_trino.py::test_update_and_merge_at_level_hive3_write_rows_as_statement_zero[4]": _OTHER_CASE,
     "spark/test_beside_trino.py::test_files_are_loaded": "LOAD DATA into full ACID stays",
     "spark/test_beside_trino.py::test_two_clauses": "statements of one transaction at this level stay",
-    **{
-        f"spark/test_cached_tables.py::test_{name}[plain": _LAYOUTS
-        for name in (
-            "a_cached_table_holds_its_files_and_an_aborted_reader_does_not_show_old_rows",
-            "a_cached_table_is_read_from_memory_and_is_never_old", "a_count_caches_whole_rows",
-            "a_transaction_reads_its_own_rows_and_the_past_its_own", "definitions_and_settings_are_followed",
-            "each_session_caches_for_itself", "statements_cache_at_once_or_at_the_first_read",
-            "the_end_of_a_clients_session_releases_what_it_cached",
-            "views_and_plain_tables_are_not_cached_as_tables",
-        )
-    },
     "spark/test_changes.py::test_a_write_id_that_commits_late": _FEED,
     "spark/test_changes.py::test_an_overwrite": _CHANGES,
     "spark/test_changes.py::test_history_ends": _CHANGES,

@@ -26,7 +26,6 @@ LONGEST = (
     "spark/test_data_source.py",
     "crash/test_kill.py",
     "spark/test_compaction.py",
-    "spark/test_cached_tables.py",
     "spark/test_bad_input.py",
     "spark/test_hive_support.py",
     "spark/test_narrowing.py",

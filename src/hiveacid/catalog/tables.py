@@ -173,7 +173,6 @@ def is_taken(context: Context, name: TableName) -> bool:
 
 def drop_table(context: Context, name: TableName, *, if_exists: bool = False) -> None:
     """Drop a table and, unless it is external, its own files (`table.cleaning.remove_dropped_files`); foreign ones stay."""
-    context.cached_tables.release(name)
     if context.catalog.get_table(name) is None:
         if context.catalog.get_view(name) is not None:
             raise errors.CatalogError(f"{name} is a view: use DROP VIEW")
@@ -194,7 +193,6 @@ def replace_table(context: Context, name: TableName, content: TableName) -> None
 
     Raises UnsupportedFeatureError on a metastore, which has no such step, and for an external table.
     """
-    context.cached_tables.release(name)
     with exclusive_table(context, name, content) as (table, txn):
         if table.external:
             raise errors.UnsupportedFeatureError(f"{name} is external: its columns cannot be replaced")
@@ -268,7 +266,6 @@ def rename_table(context: Context, name: TableName, new: TableName) -> None:
     if context.catalog.get_database(new.database) is None:
         raise errors.NoSuchDatabaseError(f"database {new.database} does not exist")
     check_name("table", new.name)
-    context.cached_tables.release(name)
     alter(context, name, lambda table: replace(table, name=new), new)
 
 

@@ -121,7 +121,6 @@ class ClientSession:
             logger.warning("the transaction of a session could not be rolled back: %s", error)
         for operation in tuple(self.operations.values()):
             operation.close()
-        self.spark.cached_tables.clear()
 
 
 def _require_few(settings: Mapping[str, str]) -> None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from pyspark.sql import DataFrame
 
 from hiveacid.core.display import Displayed
-from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
+from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.transactions.stream_progress import StreamKey
-from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError, UnsupportedFeatureError
+from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
 from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
-from hiveacid.spark.session.classic_session import session_settings
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.temporary_views import analyse
 from hiveacid.spark.write.column_casts import filter_rows
@@ -27,7 +25,7 @@ from hiveacid.table.compaction.request_compaction import CompactionOptions, comp
 from hiveacid.table.context import Context
 from hiveacid.table.inspect import Inspect
 from hiveacid.table.read.change_feed import Changes
-from hiveacid.table.read.scan import TableSnapshot, extend_lease, list_snapshot, reading_transaction
+from hiveacid.table.read.scan import extend_lease, list_snapshot, reading_transaction
 from hiveacid.table.read.time_travel import Instant, PointInTime
 from hiveacid.table.write.foreach_batch_writer import StreamOptions, StreamWriter
 from hiveacid.table.write.insert import InsertOptions, insert
@@ -64,69 +62,23 @@ class Scan(Displayed):
         The DataFrame keeps its files from the cleaner as long as it can run. ``shared`` as in `reading_transaction`.
         """
         context = self.context
-        caches = self._may_be_cached()
         where, alias = (self.where, None) if self.where else (self.hint, self.hint_alias)
         with reading_transaction(context, self.joined, shared) as reader:
             table = context.require(self.name)
             with translate_errors():
                 txn = self.joined or reader
-                narrowing = None if caches else where
-                snapshot = list_snapshot(context, table, txn, where=narrowing, alias=alias, as_of=self.as_of)
-                frame = self._cached(snapshot, reader) if caches else self._scanned(snapshot, reader)
+                snapshot = list_snapshot(context, table, txn, where=where, alias=alias, as_of=self.as_of)
+                frame = snapshot.scan(counted=self.counted)
+                extend_lease(context, reader, frame)
                 rows = filter_rows(frame, self.where, self.name.name)
                 chosen = selected(rows, self._columns(table))
                 return analyse(context.facts, chosen) if self.where or self.columns else chosen
-
-    def _may_be_cached(self) -> bool:
-        """Tell whether the rows are those that CACHE TABLE keeps: all of the present, without virtual columns."""
-        if self.joined or self.as_of or self.row_ids:
-            return False
-        if not self.context.cached_tables.has(self.name):
-            return False
-        return self.columns is None or {*self.columns} <= {*self.context.require(self.name).column_names}
-
-    def _cached(self, snapshot: TableSnapshot, reader: Transaction) -> DataFrame:
-        """Return the rows of a snapshot, cached. Their key holds all that they follow from, settings included."""
-        context, table = self.context, snapshot.table
-        rows_of = (table, tuple(snapshot.locations), snapshot.write_ids)
-        key = (*rows_of, context.settings, session_settings(context.facts))
-
-        def make() -> DataFrame:
-            whole = replace(self, counted=False)  # other statements take the frame, too
-            return selected(whole._scanned(snapshot, reader), map(quote_name, table.column_names))  # noqa: SLF001
-
-        return context.cached_tables.frame(table.name, key, reader, context.read_leases, make)
-
-    def _scanned(self, snapshot: TableSnapshot, reader: Transaction) -> DataFrame:
-        frame = snapshot.scan(counted=self.counted)
-        extend_lease(self.context, reader, frame)
-        return frame
 
     def _columns(self, table: TableDefinition) -> list[str]:
         names = table.column_names
         columns = names if self.columns is None else self.columns
         hidden = [ROW_ID] if self.row_ids else []
         return [quote_name(name) if name.lower() in names else name for name in (*hidden, *columns)]
-
-
-def cache_table(context: Context, name: TableName, level: Any = None) -> DataFrame:
-    """Cache the rows of a table in this session, from the first use of the returned rows on.
-
-    ``level``: Spark's storage level, None for its default. Raises UnsupportedFeatureError for a table that is not
-    transactional, whose files other programs may change, and on Spark Connect; CatalogError for a view.
-    """
-    if context.require(name).kind is TableKind.PLAIN:
-        raise UnsupportedFeatureError(
-            f"{name} is not transactional, so its cached rows could be old: CREATE TEMPORARY VIEW, and cache that view"
-        )
-    if not context.facts.classic:
-        raise UnsupportedFeatureError("tables are cached in classic sessions only: use to_df().cache()")
-    context.cached_tables.add(name, level)
-    try:
-        return Scan(context, name).to_df()
-    except BaseException:
-        context.cached_tables.release(name)
-        raise
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,7 +18,6 @@ from hiveacid.ports.store import TransactionStore
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.table.codec_and_writer_options import layout_level
 from hiveacid.table.connection_caches import DeleteEventCache, ListingCache
-from hiveacid.table.read.cached_tables import CachedTables
 from hiveacid.transactions.heartbeats import heartbeat_interval
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions
@@ -90,7 +89,6 @@ class Context(StoreContext):
     facts: SparkFacts
     summaries: SummaryCache = field(default_factory=SummaryCache)
     delete_cache: DeleteEventCache = field(default_factory=DeleteEventCache)
-    cached_tables: CachedTables = field(default_factory=CachedTables)
     statement: str | None = None  # SQL text of the running statement, for the history of tables
     in_view: bool = False  # the text of a view is being read, and ``database`` is the view's
 

@@ -21,11 +21,6 @@ ANOTHER_CATALOG = "(another catalog)"
 """Name of the current database while the current catalog is not Spark's own. No database has this name."""
 
 
-def session_settings(facts: SparkFacts) -> Any:
-    """Return all of Spark's settings in the session as a Java object, equal to another one with the same settings."""
-    return facts.spark._jsparkSession.sessionState().conf().getAllConfs()  # noqa: SLF001
-
-
 class _ParserBuilder:
     """Scala's ``(SparkSession, ParserInterface) => ParserInterface``, in Python."""
 

@@ -20,6 +20,7 @@ from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls
 from hiveacid.sql.binding.metadata_tables import find_metadata_table
 from hiveacid.sql.binding.table_binder import QUERY, find_hiveacid_relation, relations_of
+from hiveacid.sql.grammar.admin import CACHE_ADVICE
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import administration, definitions, dml, queries, values
 from hiveacid.sql.statements.values import Slice, table_ref
@@ -267,10 +268,7 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
         return Ownership(Owner.SPARK)
     words = [token.keyword for token in tokens]
     if words[0] == "CACHE":
-        raise UnsupportedFeatureError(
-            f"{owned[0]} is cached by CACHE [LAZY] TABLE and its name only: for a query, or OPTIONS, CREATE TEMPORARY VIEW v AS SELECT ..., "
-            "then CACHE TABLE v"
-        )
+        raise UnsupportedFeatureError(f"{owned[0]}: {CACHE_ADVICE}")
     if _makes_function(tokens):
         raise UnsupportedFeatureError(
             f"a function of Spark's own cannot read {owned[0]}: CREATE VIEW v AS SELECT ..., and query that"

@@ -12,7 +12,6 @@ from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.show_rows import abort_transactions
 from hiveacid.sql.execute.small_results import string_rows
 from hiveacid.sql.statements import administration
-from hiveacid.table.acid_table import cache_table
 
 
 def start_transaction(execution: ExecutionContext, statement: administration.StartTransaction) -> None:
@@ -82,20 +81,6 @@ def _shown(execution: ExecutionContext, key: str) -> str:
 def refresh(execution: ExecutionContext, statement: administration.RefreshTable) -> None:
     """REFRESH TABLE: only checks that the table exists, because every statement reads the current state."""
     execution.find(statement.table)
-
-
-def cache(execution: ExecutionContext, statement: administration.CacheTable) -> None:
-    """CACHE TABLE reads and keeps all rows; with LAZY the next query that reads the table does."""
-    rows = cache_table(execution.context, execution.find(statement.table))
-    if not statement.lazy:
-        rows.count()
-
-
-def uncache(execution: ExecutionContext, statement: administration.UncacheTable) -> None:
-    """UNCACHE TABLE; with IF EXISTS also of a table that does not exist."""
-    context = execution.context
-    name = statement.table.resolve(context.database)
-    context.cached_tables.release(name if statement.if_exists else execution.find(statement.table))
 
 
 def reset_option(execution: ExecutionContext, statement: administration.ResetOption) -> None:

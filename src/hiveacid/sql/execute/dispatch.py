@@ -52,8 +52,6 @@ _READING: Mapping[type, Executor] = {
     administration.SetOption: admin.set_option,
     administration.ResetOption: admin.reset_option,
     administration.RefreshTable: admin.refresh,
-    administration.CacheTable: admin.cache,
-    administration.UncacheTable: admin.uncache,
     administration.UseDatabase: catalog_statements.use,
     administration.StartTransaction: admin.start_transaction,
     administration.Commit: admin.commit,

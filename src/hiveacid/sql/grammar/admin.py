@@ -6,6 +6,12 @@ from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements import administration
 from hiveacid.sql.statements.values import Statement, TableRef
 
+CACHE_ADVICE = (
+    "transactional tables are not cached by name, because cached rows would be old after the next change: "
+    "spark.table(...).cache() in Python, or CREATE TEMPORARY VIEW v AS SELECT ..., then CACHE TABLE v"
+)
+"""Answer to CACHE TABLE."""
+
 
 def abort(cursor: Cursor) -> Statement:
     """Parse behind ABORT."""
@@ -92,18 +98,12 @@ def refresh(cursor: Cursor) -> administration.RefreshTable:
     return administration.RefreshTable(cursor.table())
 
 
-def cache(cursor: Cursor) -> administration.CacheTable:
-    """Parse behind CACHE."""
-    lazy = bool(cursor.take("LAZY"))
+def cache(cursor: Cursor) -> administration.UnsupportedStatement:
+    """Parse behind CACHE and UNCACHE."""
+    cursor.take("LAZY")
     cursor.expect("TABLE")
-    return administration.CacheTable(cursor.table(), lazy)
-
-
-def uncache(cursor: Cursor) -> administration.UncacheTable:
-    """Parse behind UNCACHE."""
-    cursor.expect("TABLE")
-    if_exists = bool(cursor.take("IF", "EXISTS"))
-    return administration.UncacheTable(cursor.table(), if_exists)
+    cursor.take("IF", "EXISTS")
+    return administration.UnsupportedStatement(CACHE_ADVICE, cursor.table())
 
 
 def unsupported(

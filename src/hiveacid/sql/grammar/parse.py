@@ -71,7 +71,7 @@ def _statement(cursor: Cursor) -> Statement:
         "ABORT": admin.abort,
         "REFRESH": admin.refresh,
         "CACHE": admin.cache,
-        "UNCACHE": admin.uncache,
+        "UNCACHE": admin.cache,
         "MSCK": admin.repair,
         "ANALYZE": admin.analyze,
     }

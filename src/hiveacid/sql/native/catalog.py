@@ -15,13 +15,13 @@ from pyspark.storagelevel import StorageLevel
 
 from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import Catalog as AcidCatalog
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.execute import show_rows
+from hiveacid.sql.grammar.admin import CACHE_ADVICE
 from hiveacid.sql.native.shared_gateway import NativeConnection, mirror_databases
 from hiveacid.sql.statements.values import SPARK_CATALOG
-from hiveacid.table.acid_table import cache_table
-from hiveacid.table.read.cached_tables import CachedTables
 
 T = TypeVar("T")
 RowsOf: TypeAlias = Callable[[AcidCatalog, str, str | None], list[tuple[str, ...]]]
@@ -110,34 +110,19 @@ class NativeCatalog(Catalog):
         return self._of_database(dbName, lambda: super(NativeCatalog, self).databaseExists(dbName))
 
     def cacheTable(self, tableName: str, storageLevel: StorageLevel | None = None) -> None:  # noqa: N802, N803
-        """Cache a table at its next use. If a hiveacid table has changed, the next read replaces the cached rows."""
-        ours = self._find(tableName)
-        if ours is not None:
-            cache_table(self._native.acid.context, ours, storageLevel)
-            return
+        """Cache a table of Spark's own; UnsupportedFeatureError for a transactional one."""
+        if self._find(tableName) is not None:
+            raise UnsupportedFeatureError(f"{tableName}: {CACHE_ADVICE}")
         super().cacheTable(tableName, *(() if storageLevel is None else (storageLevel,)))
 
     def isCached(self, tableName: str) -> bool:  # noqa: N802, N803
-        """Tell whether a table is cached, a hiveacid table by this session."""
-        ours = self._find(tableName)
-        return super().isCached(tableName) if ours is None else self._cached_tables.is_cached(ours)
+        """Tell whether a table is cached; a transactional one never is."""
+        return self._find(tableName) is None and super().isCached(tableName)
 
     def uncacheTable(self, tableName: str) -> None:  # noqa: N802, N803
         """Release the cached rows of a table."""
-        ours = self._find(tableName)
-        if ours is None:
+        if self._find(tableName) is None:
             super().uncacheTable(tableName)
-        else:
-            self._cached_tables.release(ours)
-
-    def clearCache(self) -> None:  # noqa: N802
-        """Release the cached rows of all tables and views."""
-        self._cached_tables.clear()
-        super().clearCache()
-
-    @property
-    def _cached_tables(self) -> CachedTables:
-        return self._native.acid.context.cached_tables
 
     def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803
         """Let later reads of a table see its current rows. Reads of hiveacid tables always do."""

@@ -44,7 +44,6 @@ from hiveacid.sql.native.writer_targets import Target, find_target
 from hiveacid.sql.session import open_session
 from hiveacid.sql.statements import queries
 from hiveacid.sql.statements.values import Slice, table_ref
-from hiveacid.table.read.cached_tables import CachedTables
 
 ConnectArguments: TypeAlias = tuple[str | None, str | None, Mapping[str, str] | None]
 
@@ -62,7 +61,6 @@ class NativeSession(SparkSession):
         self._sql_gateway = gateway
         self._parser = gateway.parser_of(plain._jsparkSession)  # noqa: SLF001
         self._local = threading.local()
-        self.cached_tables = CachedTables()
         self.connect_arguments = connect_arguments
 
     @property
@@ -72,7 +70,7 @@ class NativeSession(SparkSession):
         Closing it rolls back a transaction begun by START TRANSACTION; everything else ends with the Spark session.
         """
         if not hasattr(self._local, "acid"):
-            self._local.acid = self._sql_gateway.connection(self, self._parser, self.cached_tables)
+            self._local.acid = self._sql_gateway.connection(self, self._parser)
         acid: NativeConnection = self._local.acid
         return acid
 
@@ -221,7 +219,7 @@ class ClientSparkSession(NativeSession):
     ) -> None:
         """Create the connection, whose transactions have the client's name."""
         super().__init__(plain, gateway, connect_arguments)
-        self._connection = gateway.connection(self, self._parser, self.cached_tables)
+        self._connection = gateway.connection(self, self._parser)
         context = self._connection.context
         context.shares_store = True
         context.transactions = replace(context.transactions, client=client)

@@ -37,7 +37,6 @@ from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import administration, definitions, queries
 from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, TableRef
 from hiveacid.table.acid_table import AcidTable
-from hiveacid.table.read.cached_tables import CachedTables
 from hiveacid.transactions.transaction import Transaction
 
 _SPARK_DATABASE = re.compile(r"\w+", re.ASCII)
@@ -123,13 +122,10 @@ class Gateway:
         """Register `sweep` with the heartbeat."""
         self.root.context.transactions.heartbeats.add_sweeper(self.sweep)
 
-    def connection(
-        self, spark: SparkSession, parser: Any, cached_tables: CachedTables | None = None
-    ) -> NativeConnection:
+    def connection(self, spark: SparkSession, parser: Any) -> NativeConnection:
         """Return a connection on the shared store for one thread of a Spark session; ``parser``: Spark's own."""
-        cached_tables = CachedTables() if cached_tables is None else cached_tables
         facts = SparkFacts(spark, parser=parser)
-        context = replace(self.root.context, facts=facts, cached_tables=cached_tables)
+        context = replace(self.root.context, facts=facts)
         connection = NativeConnection(context, abandoned=self._abandoned)
         with self._lock:
             references = [reference for reference in self._connections if reference() is not None]
@@ -168,7 +164,6 @@ class Gateway:
                 connection = reference()
                 if connection is not None:
                     ending.callback(connection.close)
-                    ending.callback(connection.context.cached_tables.clear)
             ending.callback(self.sweep, 0.0)
 
     def remember(self, parser: SessionParser) -> None:

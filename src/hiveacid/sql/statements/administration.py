@@ -56,20 +56,6 @@ class RefreshTable(TableStatement):
 
 
 @dataclass(frozen=True)
-class CacheTable(TableStatement):
-    """CACHE [LAZY] TABLE t."""
-
-    lazy: bool = False
-
-
-@dataclass(frozen=True)
-class UncacheTable(TableStatement):
-    """UNCACHE TABLE [IF EXISTS] t."""
-
-    if_exists: bool = False
-
-
-@dataclass(frozen=True)
 class UnsupportedStatement(Statement):
     """A statement of Hive's that is refused, with its alternative; ``table``: the table that it names."""
 
