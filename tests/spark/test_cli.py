@@ -62,6 +62,14 @@ def test_several_statements_run_one_after_the_other(warehouse: str) -> None:
     script = "USE default; -- first\nSELECT 'a;b' AS x;\n\nSHOW TABLES;"
     result = run("sql", "-o", "json", text=script, HIVEACID_WAREHOUSE=warehouse)
     assert lines(result) == [{"x": "a;b"}, {"tab_name": "t"}]
+    options = ["-o", "json", "-e", "SELECT 1 AS x; SELECT 2 AS x", "-e", "SELECT 3 AS x"]
+    assert lines(run("sql", "-w", warehouse, *options)) == [{"x": 1}, {"x": 2}, {"x": 3}]
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(warehouse: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.sql"
+    script.write_text("SELECT 1 AS x", encoding="utf-8-sig")
+    assert lines(run("sql", "-w", warehouse, "-o", "json", "-f", str(script))) == [{"x": 1}]
 
 
 def test_a_transaction_that_nobody_commits_is_told_of(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-e", "--execute", "text", metavar="SQL", help="Statements, separated by semicolons.")
+@click.option(
+    "-e",
+    "--execute",
+    "texts",
+    metavar="SQL",
+    multiple=True,
+    help="Statements, separated by semicolons; may be given several times.",
+)
 @click.option(
     "-f", "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file of statements."
 )
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 def sql(
     *,
     connection: options.ConnectionOptions,
-    text: str | None,
+    texts: tuple[str, ...],
     file: Path | None,
     source: str | None,
     keep_going: bool,
@@ -42,7 +49,7 @@ def sql(
     printed on standard error with its code and position. A warehouse that does not exist is created only if the script
     has a CREATE statement.
     """
-    statements = list(_statements(_script(text, file, source)))
+    statements = [found for script in _scripts(texts, file, source) for found in _statements(script)]
     creates = any(text.lstrip()[: len("CREATE")].upper() == "CREATE" for text, _ in statements)
     with connection.session(new=creates, quiet=True) as session:
         successes = [
@@ -53,18 +60,18 @@ def sql(
         raise click.exceptions.Exit(1)
 
 
-def _script(text: str | None, file: Path | None, source: str | None) -> str:
+def _scripts(texts: Sequence[str], file: Path | None, source: str | None) -> Sequence[str]:
     if source not in (None, "-"):
         raise click.UsageError(f"unexpected argument {source}: statements come from -e, -f or standard input")
-    if sum((text is not None, file is not None, source is not None)) > 1:
+    if sum((bool(texts), file is not None, source is not None)) > 1:
         raise click.UsageError("give one of -e, -f and -")
-    if text is not None:
-        return text
+    if texts:
+        return texts
     if file is not None:
-        return file.read_text(encoding="utf-8")
+        return (file.read_text(encoding="utf-8-sig"),)
     if source is None and sys.stdin.isatty():
         raise click.UsageError("no statements: give -e SQL or -f FILE, or pipe them in")
-    return sys.stdin.read()
+    return (sys.stdin.read(),)
 
 
 def _statements(script: str) -> Iterator[tuple[str, int]]:

@@ -126,14 +126,17 @@ def store_cast(
 
     The cast never wraps around or returns NULL instead, with or without ``spark.sql.ansi.enabled``. Strings are cast to
     any atomic type (as in Hive), but must be well-formed. char and varchar are cut as in Hive; char has no trailing
-    blanks beyond its padding. ``by_name``: fields of structs that have the same names are matched by name, at any depth;
-    those of other structs (``struct(1, 2)`` has ``col1, col2``) by position. Raises SchemaMismatchError if no cast
-    between the types exists.
+    blanks beyond its padding. ``by_name``: fields of structs are matched by name, at any depth. Fields whose names are all
+    others are matched by position, and so are ``struct(1, x)`` (its fields are ``col1, x``) if no name has moved. Raises
+    SchemaMismatchError if no cast between the types exists, or if only some of the names agree.
     """
     target = spark_type(want)
     if not _is_castable(have, target, by_name=by_name):
+        names = (
+            ", or give the fields of the struct the names of the column's" if "struct<" in str(want) else ""
+        )
         raise SchemaMismatchError(
-            f"column {column} is {want}, but the value is {have.simpleString()}: cast it explicitly"
+            f"column {column} is {want}, but the value is {have.simpleString()}: cast it explicitly{names}"
         )
     if have != target and not isinstance(have, T.NullType):
         value = _strict_cast(value, have, target, want, column, by_name=by_name)
@@ -180,10 +183,21 @@ def convert_primitives(
 
 def _field_pairs(
     have: Sequence[T.StructField], want: Sequence[WantedField], *, by_name: bool
-) -> list[tuple[T.StructField, WantedField]]:
-    names = {field.name.lower(): field for field in have}
-    if by_name and len(names) == len(have) and sorted(names) == sorted(field.name.lower() for field in want):
-        return [(names[field.name.lower()], field) for field in want]
+) -> list[tuple[T.StructField, WantedField]] | None:
+    """Return the fields of two structs that belong together; None if neither names nor positions tell."""
+    if len(have) != len(want):
+        return None
+    given, wanted = ([field.name.lower() for field in fields] for fields in (have, want))
+    fields = dict(zip(given, have, strict=True))
+    if by_name and len(fields) == len(have) and sorted(given) == sorted(wanted):
+        return [(fields[name], field) for name, field in zip(wanted, want, strict=True)]
+    # Spark names an expression without a name after its position.
+    moved = any(
+        name not in (target, f"col{number}")
+        for number, (name, target) in enumerate(zip(given, wanted, strict=True), 1)
+    )
+    if by_name and moved and not set(given).isdisjoint(wanted):
+        return None
     return list(zip(have, want, strict=True))
 
 
@@ -241,7 +255,7 @@ def _strict_nested(
         case T.StructType(), Struct(fields=fields):
             parts = [
                 inner(value.getField(h.name), h.dataType, f.type, f"{column}.{f.name}").alias(f.name)
-                for h, f in _field_pairs(have.fields, fields, by_name=by_name)
+                for h, f in _field_pairs(have.fields, fields, by_name=by_name) or ()
             ]
             return F.when(value.isNotNull(), F.struct(*parts))
     raise SchemaMismatchError(f"column {column} is {want}, but the value is {have.simpleString()}")
@@ -277,10 +291,9 @@ def _is_castable(have: T.DataType, target: T.DataType, *, by_name: bool) -> bool
             pairs = (have.keyType, target.keyType), (have.valueType, target.valueType)
             return all(_is_castable(*pair, by_name=by_name) for pair in pairs)
         case T.StructType(), T.StructType():
-            same = len(have.fields) == len(target.fields)
-            return same and all(
-                _is_castable(h.dataType, t.dataType, by_name=by_name)
-                for h, t in _field_pairs(have.fields, target.fields, by_name=by_name)
+            fields = _field_pairs(have.fields, target.fields, by_name=by_name)
+            return fields is not None and all(
+                _is_castable(h.dataType, t.dataType, by_name=by_name) for h, t in fields
             )
     nested = (T.ArrayType, T.MapType, T.StructType)
     if isinstance(have, nested) or isinstance(target, nested):

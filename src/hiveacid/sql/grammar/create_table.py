@@ -62,7 +62,7 @@ def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
         _columns(cursor, draft)
     _clauses(cursor, draft)
     if "TRANSACTIONAL" in words:
-        _make_transactional(cursor, draft, start)
+        _make_transactional(draft)
     if catalog and draft.trino is None:
         cursor.refuse("a table name has at most two parts, database.table", catalog)
     if draft.like is not None:
@@ -75,17 +75,17 @@ def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
     return _finish(cursor, draft)
 
 
-def _make_transactional(cursor: Cursor, draft: _Draft, start: Token) -> None:
+def _make_transactional(draft: _Draft) -> None:
     """Add Hive's properties of CREATE TRANSACTIONAL TABLE: full ACID for unsorted ORC files, otherwise insert-only.
 
-    A 'transactional' property in the statement stays (``SemanticAnalyzer.validateAndAddDefaultProperties``, Hive 4).
+    These properties stay if the statement has them (``SemanticAnalyzer.validateAndAddDefaultProperties``, Hive 4).
     """
     keys = {key.lower() for key in draft.properties}
     if TRANSACTIONAL.name in keys:
         return
-    if TRANSACTIONAL_PROPERTIES.name in keys:
-        cursor.refuse("'transactional_properties' needs 'transactional'='true' beside it", start)
     draft.properties[TRANSACTIONAL.name] = "true"
+    if TRANSACTIONAL_PROPERTIES.name in keys:
+        return
     storage = draft.storage.resolve() if draft.like is None else None
     is_orc = storage is None or storage.input_format == ORC.input_format
     if not is_orc or (draft.bucketing is not None and draft.bucketing.sort_columns):
