@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hiveacid import errors
 from hiveacid.catalog.opening import create_database_if_missing
@@ -373,7 +373,7 @@ class Migration:
             if state.invalid:
                 changed[ADOPTED_INVALID.name] = ",".join(map(str, state.invalid))
         unmarked = state.table.without_properties(ADOPTED_TXN.name, ADOPTED_INVALID.name, MIGRATION.name)
-        return unmarked.with_properties(changed)
+        return replace(unmarked.with_properties(changed), incarnation="")
 
     def _add_partitions_and_write_ids(self, state: MigratedTable) -> None:
         name, target = state.table.name, self.target.store

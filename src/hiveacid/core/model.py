@@ -88,6 +88,8 @@ class TableDefinition:
     """Everything the catalog knows of a table.
 
     ``location`` is absolute (a path or a URI); ``properties`` are TBLPROPERTIES with their keys as given.
+    ``incarnation``: a unique id that the store gives to each table that it creates. RENAME and ALTER keep it; a table that
+    is dropped and created again has another one. Empty until the store has created the table.
     """
 
     name: TableName
@@ -101,6 +103,11 @@ class TableDefinition:
     comment: str | None = None
     owner: str = ""
     created_at: int = field(default=0)  # seconds since the epoch
+    incarnation: str = field(default="", compare=False)
+
+    def is_same_table(self, other: TableDefinition | None) -> bool:
+        """Tell whether ``other`` defines this very table, perhaps altered since, not a later one of its name and directory."""
+        return other is not None and other.incarnation == self.incarnation
 
     @property
     def kind(self) -> TableKind:

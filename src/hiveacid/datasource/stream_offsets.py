@@ -346,6 +346,7 @@ class ChangeSource:
         self._store = self._transactions = None
 
 
+# The time of creation, not the incarnation: hiveacid migrate keeps it, and the write ids go on in the other store.
 def _offset(table: TableDefinition, write_ids: ValidWriteIdList | None) -> Offset:
     return {"write_ids": "" if write_ids is None else write_ids.to_string(), "made": table.created_at}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hiveacid import errors
 from hiveacid.core.compaction.queue_records import CompactionRequest
-from hiveacid.core.model import DEFAULT_PARTITION, LockId, Partition, TableName, TxnId
+from hiveacid.core.model import DEFAULT_PARTITION, LockId, Partition, TableDefinition, TableName, TxnId
 from hiveacid.core.transactions.states import TransactionState
 
 CONFLICT = "50003"
@@ -30,6 +30,14 @@ def not_open(
     return errors.TransactionAbortedError(
         f"transaction {txn_id} was aborted{suffix}; open a new one and start over"
     )
+
+
+def require_same_table(existing: TableDefinition, changed: TableDefinition) -> None:
+    """Raise WriteConflictError for a changed definition that was read from an earlier table of the same name."""
+    if changed.incarnation and not existing.is_same_table(changed):
+        raise errors.WriteConflictError(
+            f"{existing.name} was dropped and created again meanwhile; nothing was changed: run the statement again"
+        )
 
 
 def read_only(txn_id: TxnId) -> errors.HiveAcidError:

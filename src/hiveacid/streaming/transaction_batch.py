@@ -140,7 +140,8 @@ class TransactionBatch:
 
     def _is_current(self) -> bool:
         table = self.target.table
-        if self.context.catalog.get_table(table.name) != table:
+        now = self.context.catalog.get_table(table.name)
+        if now != table or not table.is_same_table(now):
             return False
         for (values, _), file in self._files.items():  # a partition may have been dropped
             if not file.path.startswith(f"{self._location(values)}/") or not self.context.fs.exists(
@@ -331,7 +332,7 @@ class TransactionBatch:
         """Delete the published files of an aborted transaction, which no reader sees but which take space."""
         now = self.context.catalog.get_table(self.target.table.name)
         # a table that was created again under this name may have such a directory of its own
-        if now is None or now.created_at == self.target.table.created_at:
+        if now is None or self.target.table.is_same_table(now):
             for location in self._written_locations.values():
                 self.context.fs.delete_tree(f"{location}/{self._directory}")
 

@@ -66,8 +66,8 @@ class Transaction(Displayed):
         None  # an older one that waited for the locks and still holds them; ends with this one
     )
     warned: set[TableName] = field(default_factory=set)
-    # location and time of creation of each table at the first reading
-    tables_read: dict[TableName, tuple[str, int]] = field(default_factory=dict)
+    # the incarnation of each table at the first reading
+    tables_read: dict[TableName, str] = field(default_factory=dict)
     outdated: bool = False  # a table that it read was replaced: no later read may share it
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)

@@ -6,8 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableName, ViewDefinition, WriteId
-from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
+from hiveacid.core.model import (
+    Column,
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableName,
+    ViewDefinition,
+    WriteId,
+)
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    NoSuchDatabaseError,
+    NoSuchTableError,
+    WriteConflictError,
+)
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.write_ids import current_write_ids_of
 from support.samples import CLIENT, ORDERS, STOCK, Store, database, table
@@ -29,6 +43,12 @@ def view(name: str = "best", database: str = "shop") -> ViewDefinition:
         owner="ann",
         created_at=1_700_000_000,
     )
+
+
+def _definition(store: Store, name: TableName) -> TableDefinition:
+    found = store.get_table(name)
+    assert found is not None
+    return found
 
 
 class ViewRules:
@@ -240,6 +260,37 @@ class CatalogRules:
         other = table(TableName("shop", "other"))
         store.alter_table(ORDERS, other, replacing=True)
         assert store.get_table(other.name) == other
+
+    def test_each_creation_has_an_incarnation_of_its_own(self, store: Store) -> None:
+        """RENAME and ALTER keep it; DROP and CREATE in the same second give another, which an older definition cannot change."""
+        store.create_database(database())
+        store.create_table(replace(table(), incarnation="of another store"))
+        first = _definition(store, ORDERS)
+        assert first.incarnation not in ("", "of another store")
+        store.alter_table(ORDERS, first.with_properties({"k": "v"}))
+        (txn_id,) = store.open_txns(CLIENT)
+        store.commit_txn(txn_id, CatalogChanges(altered=(first.with_properties({"k": "w"}),)))
+        store.alter_table(ORDERS, table(STOCK))
+        renamed = _definition(store, STOCK)
+        assert first.is_same_table(renamed)
+        store.drop_table(STOCK)
+        store.create_table(table())
+        second = _definition(store, ORDERS)
+        assert second == first
+        assert not first.is_same_table(second)
+        assert not first.is_same_table(None)
+        (txn_id,) = store.open_txns(CLIENT)
+        with pytest.raises(WriteConflictError, match="created again"):
+            store.alter_table(ORDERS, first.with_properties({"k": "v"}))
+        with pytest.raises(WriteConflictError, match="created again"):
+            store.commit_txn(txn_id, CatalogChanges(altered=(first,)))
+        assert _definition(store, ORDERS) == second
+        (txn_id,) = store.open_txns(CLIENT)
+        store.commit_txn(txn_id, CatalogChanges(tables=(table(STOCK, "file:/wh/other"),)))
+        new = _definition(store, STOCK)
+        assert new.incarnation not in ("", second.incarnation)
+        store.alter_table(STOCK, replace(new, name=ORDERS), replacing=True)
+        assert new.is_same_table(_definition(store, ORDERS))
 
     def test_partitions(self, store: Store) -> None:
         """Added once, sorted by values, dropped by values; none and empty are the default partition."""

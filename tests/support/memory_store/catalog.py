@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -124,7 +125,8 @@ class MemoryCatalog(MemoryBase):
     def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError, AlreadyExistsError."""
         argument_validation.table(table)
-        self._require_table(name)
+        old = self._require_table(name)
+        refusal_errors.require_same_table(old, table)
         if table.name != name:
             if replacing and table.name in self._state.tables:
                 self.drop_table(table.name)
@@ -161,10 +163,11 @@ class MemoryCatalog(MemoryBase):
         self._require_table(name)
         return tuple(sorted(self._state.partitions[name].values(), key=lambda partition: partition.key))
 
-    def _require_table(self, name: TableName) -> None:
+    def _require_table(self, name: TableName) -> TableDefinition:
         argument_validation.table_name(name)
         if name not in self._state.tables:
             raise refusal_errors.no_table(name)
+        return self._state.tables[name]
 
     def _require_room(self, name: TableName) -> None:
         if name.database not in self._state.databases:
@@ -181,12 +184,12 @@ class MemoryCatalog(MemoryBase):
                 raise refusal_errors.location_taken(table.location, other.name, other.location)
 
     def _put_table(self, table: TableDefinition) -> None:
-        self._replace(table.name, table)
+        self._replace(table.name, replace(table, incarnation=secrets.token_hex(8)))
         self._state.partitions[table.name] = {}
 
     def _replace(self, name: TableName, table: TableDefinition) -> None:
         old = self._state.tables.get(name)
-        self._state.tables[name] = table
+        self._state.tables[name] = table if old is None else replace(table, incarnation=old.incarnation)
         if table.kind is not TableKind.PLAIN and (old is None or old.kind is TableKind.PLAIN):
             self._state.commits[name] = [
                 CommitRecord(
@@ -218,6 +221,7 @@ class MemoryCatalog(MemoryBase):
         for table in changes.tables:
             self._put_table(table)
         for table in changes.altered:
+            refusal_errors.require_same_table(self._require_table(table.name), table)
             self._replace(table.name, table)
         for name, count in changes.skipped:
             self._state.next_write_id[name] = WriteId(self._state.next_write_id.get(name, WriteId(1)) + count)

@@ -46,6 +46,7 @@ def list_kept(
     cache = context.listings.locations
     table_key = (
         table.name,
+        table.incarnation,
         table.kind,
         table_locations.adopted_txn_id(table),
         table_locations.uncommitted_txn_ids(table),

@@ -115,11 +115,9 @@ def require_same_table(context: StoreContext, table: TableDefinition, txn: Trans
     Write ids belong to names, and readers take no lock for which DROP and RENAME would wait: the write ids of one table
     could be applied to the files of another. Call it after listing.
     """
-    identity = (table.location, table.created_at)
-    same = txn.tables_read.setdefault(table.name, identity) == identity
+    same = txn.tables_read.setdefault(table.name, table.incarnation) == table.incarnation
     if same and not txn.has_lock_on(table.name):
-        now = context.catalog.get_table(table.name)
-        same = now is not None and (now.location, now.created_at) == identity
+        same = table.is_same_table(context.catalog.get_table(table.name))
     if not same:
         txn.outdated = True
         raise WriteConflictError(

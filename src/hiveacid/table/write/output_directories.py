@@ -160,7 +160,7 @@ class OutputDirectories:
         table is not, or no longer, in the catalog.
         """
         now = self.context.catalog.get_table(self.table.name)
-        if now is not None and now.created_at != self.table.created_at:
+        if now is not None and not self.table.is_same_table(now):
             return
         directories = self.directories if now is not None else without_owner(self.context, self.directories)
         for directory in directories:

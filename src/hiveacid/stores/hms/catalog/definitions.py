@@ -26,6 +26,8 @@ from hiveacid.stores.hms.thrift import protocol
 
 MANAGED, EXTERNAL, VIRTUAL = "MANAGED_TABLE", "EXTERNAL_TABLE", "VIRTUAL_VIEW"
 ACCURATE = "COLUMN_STATS_ACCURATE"
+INCARNATION = "hiveacid.incarnation"
+"""Property with a random id, in tables that hiveacid creates in a metastore of Hive 3, which has no ids of tables."""
 _OF_METASTORE = frozenset(
     {
         LAST_DDL_TIME.name.lower(),
@@ -40,6 +42,7 @@ _OF_METASTORE = frozenset(
         "external",
         "comment",
         ACCURATE.lower(),
+        INCARNATION,
     }
 )
 """Properties of the metastore itself, or of other fields of a definition: hidden as table properties, and never set."""
@@ -81,7 +84,15 @@ def table_of(raw: Any) -> TableDefinition:
         comment=parameters.get("comment"),
         owner=raw.owner or "",
         created_at=raw.createTime or 0,
+        incarnation=_incarnation(raw, parameters),
     )
+
+
+def _incarnation(raw: Any, parameters: Mapping[str, str]) -> str:
+    """Return the metastore's own id of the table (Hive 4); Hive 3 has its time of creation and our property, if any."""
+    if raw.id is not None:
+        return f"id {raw.id}"
+    return f"{raw.createTime or 0} {parameters.get(INCARNATION, '')}"
 
 
 def storage_of(raw: Any) -> StorageFormat:

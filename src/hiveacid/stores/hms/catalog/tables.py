@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ from hiveacid.stores.refusal_errors import (
     no_database,
     no_table,
     no_view,
+    require_same_table,
     table_exists,
 )
 
@@ -122,6 +124,8 @@ class MetastoreCatalog:
         if table.kind is not TableKind.PLAIN and not table.partition_columns:
             raw.dictionary = protocol.ObjectDictionary(values={_COUNT[0]: [_COUNT[1]]})
             raw.parameters |= NO_ROWS if empty else {}
+        if not self.capabilities.requests:
+            raw.parameters[definitions.INCARNATION] = secrets.token_hex(8)
         self._create(raw, table.name, table.created_at)
 
     def _create(self, raw: Any, name: TableName, created_at: int | None) -> None:
@@ -248,6 +252,7 @@ class MetastoreCatalog:
         plain_table(table.name)
         self._require_database(table.name.database)
         raw = _require_table_kind(self._require_raw(name))
+        require_same_table(definitions.table_of(raw), table)
         if table.name != name and self._raw(table.name) is not None:
             raise table_exists(table.name)
         columns = _columns(raw)

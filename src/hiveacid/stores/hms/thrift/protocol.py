@@ -94,7 +94,8 @@ struct Table {
     5: i32 lastAccessTime, 6: i32 retention, 7: required StorageDescriptor sd,
     8: list<FieldSchema> partitionKeys, 9: map<string,string> parameters, 10: string viewOriginalText,
     11: string viewExpandedText, 12: string tableType, 14: bool temporary, 15: bool rewriteEnabled,
-    17: string catName, 18: i32 ownerType, 19: i64 writeId, 27: ObjectDictionary dictionary
+    17: string catName, 18: i32 ownerType, 19: i64 writeId, 25: i64 id,
+    27: ObjectDictionary dictionary
 }
 struct Partition {
     1: required list<string> values, 2: string dbName, 3: string tableName, 4: i32 createTime,

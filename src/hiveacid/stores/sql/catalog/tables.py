@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.sql.elements import ColumnElement
@@ -138,6 +140,7 @@ class SqlCatalog(SqlBase):
 
         def work(connection: Connection) -> None:
             old_row = _require_table(connection, name)
+            refusal_errors.require_same_table(old_row, table)
             if new != name:
                 if replacing:
                     connection.execute(delete(tables).where(*_is_named(tables, new)))
@@ -274,7 +277,7 @@ def _create_table(database: Database, connection: Connection, definition: TableD
         if overlap(definition.location, other.location):
             raise refusal_errors.location_taken(definition.location, other.name, other.location)
     name = definition.name
-    _insert_definition(connection, tables, definition)
+    _insert_definition(connection, tables, replace(definition, incarnation=secrets.token_hex(8)))
     if definition.kind is not TableKind.PLAIN:
         commit_history.start_history(connection, name, "CREATE TABLE", database.now())
 
@@ -284,7 +287,7 @@ def _replace(
 ) -> None:
     if old.kind is TableKind.PLAIN and definition.kind is not TableKind.PLAIN:
         commit_history.start_history(connection, definition.name, "CONVERT", database.now())
-    _update_definition(connection, tables, old.name, definition)
+    _update_definition(connection, tables, old.name, replace(definition, incarnation=old.incarnation))
 
 
 _ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_partitions, streams, commits)
@@ -379,7 +382,9 @@ def apply_changes(
     for definition in changes.tables:
         _create_table(database, connection, definition)
     for definition in changes.altered:
-        _replace(database, connection, _require_table(connection, definition.name), definition)
+        old_row = _require_table(connection, definition.name)
+        refusal_errors.require_same_table(old_row, definition)
+        _replace(database, connection, old_row, definition)
     for name, new_partitions in _by_table(changes).items():
         if connection.scalar(_TABLE, table_parameters(name)) is not None:
             _insert_partitions(connection, name, _by_digest(new_partitions), existing[name])

@@ -101,6 +101,26 @@ def test_what_we_do_not_know_of_a_table_stays() -> None:
     assert changed.parameters == {"numRows": "3", "new": "1"}
 
 
+def test_a_table_made_again_has_another_incarnation() -> None:
+    """Hive 4 numbers its tables; in a metastore of Hive 3 the time of creation and a hidden property of ours tell them apart."""
+    raw = definitions.raw_table(TABLE)
+    first = definitions.table_of(raw)
+    raw.parameters[definitions.INCARNATION] = "a"
+    ours = definitions.table_of(raw)
+    assert ours.properties == TABLE.properties
+    altered = definitions.raw_table(replace(ours, comment=None, properties=()), raw)
+    assert ours.is_same_table(definitions.table_of(altered))
+    assert not ours.is_same_table(first)
+    raw.createTime += 1
+    assert not ours.is_same_table(definitions.table_of(raw))
+    raw.id = 7
+    numbered = definitions.table_of(raw)
+    raw.createTime += 1
+    assert numbered.is_same_table(definitions.table_of(raw))
+    raw.id = 8
+    assert not numbered.is_same_table(definitions.table_of(raw))
+
+
 def test_partitions_come_back_whole() -> None:
     one = Partition(("2026-01-01", None), "/elsewhere/p", (("k", "v"),))
     raw = definitions.raw_partition(definitions.raw_table(TABLE), one, 5000)
