@@ -31,7 +31,8 @@ from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.stores.clock import SystemClock
-from hiveacid.streaming import Connection, JsonWriter
+from hiveacid.streaming import Connection
+from hiveacid.streaming.text_lines import JsonLines, parse_lines
 
 COLUMNS = (
     Column("id", "bigint"),
@@ -92,13 +93,13 @@ def client(kind: str, warehouse: str, rows: int, batch: int, ready: Barrier, res
     """Write ``rows`` rows in transactions of ``batch``; report CPU seconds and peak memory in KiB."""
     table = arrow_rows(batch, os.getpid())
     records = table if kind == "arrow" else json_lines(table)
-    writer = None if kind == "arrow" else JsonWriter()
-    with Connection("t", warehouse=warehouse, writer=writer, batch_size=10) as stream:
+    with Connection("t", warehouse=warehouse, batch_size=10) as stream:
         ready.wait()
         began = time.process_time()
         for _ in range(rows // batch):
             with stream.transaction():
-                stream.write(records)
+                rows_of = records if kind == "arrow" else parse_lines(JsonLines(), records, COLUMNS, 1)
+                stream.write(rows_of)
     results.put((time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
 
 

@@ -7,35 +7,30 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import click
 
 from hiveacid.cli import options
 
 if TYPE_CHECKING:
-    from hiveacid.streaming import RecordWriter, Reject, Statistics
+    from hiveacid.streaming import Statistics
+    from hiveacid.streaming.text_lines import LineFormat
 
 
 @click.command()
 @click.argument("name", metavar="TABLE")
 @click.argument("files", nargs=-1, metavar="[FILE...]")
 @click.option(
-    "--format", "kind", type=click.Choice(["json", "csv", "regex"]), default="json", show_default=True,
-    help="What a line is: a JSON object, delimited fields, or what --regex matches.",
+    "--format", "kind", type=click.Choice(["json", "csv"]), default="json", show_default=True,
+    help="What a line is: a JSON object, or delimited fields.",
 )  # fmt: skip
-@click.option("--regex", metavar="PATTERN", help="Groups are the columns, by position or by name (RE2).")
 @click.option("--delimiter", default=",", show_default=True, help="Separator of fields (csv).")
 @click.option("--quote", default='"', show_default=True, help="Quote around fields (csv); empty: none.")
 @click.option("--null", default="\\N", show_default=True, help="Text of NULL (csv).")
 @click.option("--header", is_flag=True, help="Skip the first line of each file (csv).")
 @click.option("--ignore-unknown", is_flag=True, help="Ignore JSON keys that are no columns.")
 @options.partition_option("Static partition columns; the records hold the others.")
-@click.option(
-    "--rejects",
-    metavar="FILE",
-    help="Write bad records there, one JSON object a line; without it the first one ends the command.",
-)
 @click.option(
     "--batch-rows", type=click.IntRange(min=1), default=1_000_000, show_default=True,
     help="Rows of one transaction.",
@@ -56,9 +51,7 @@ def ingest(
     name: str,
     files: tuple[str, ...],
     kind: str,
-    regex: str | None,
     partition: str | None,
-    rejects: str | None,
     batch_rows: int,
     batch_seconds: float,
     batch_size: int,
@@ -68,30 +61,28 @@ def ingest(
 ) -> None:
     """Write lines of files, or of standard input (-), into a transactional ORC table.
 
-    Rows committed before an error stay in the table. The exit code is 0 even if bad records went to --rejects.
+    The first line that does not fit ends the command. Rows committed before stay in the table.
     """
-    if (kind == "regex") != (regex is not None):
-        raise click.UsageError("--regex PATTERN goes with --format regex")
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415 - keeps --help fast
     from hiveacid.streaming import Connection  # noqa: PLC0415
     from hiveacid.streaming.line_feeder import Feeder  # noqa: PLC0415
 
     clock = SystemClock()
     began = clock.now()
-    with connection.opened_store() as store, _rejects(rejects) as refuse:
+    with connection.opened_store() as store:
         stream = Connection(
             name,
             store=store,
             partition=options.partition_spec(partition),
-            writer=_writer(kind, regex, text),
             batch_size=batch_size,
             agent="hiveacid ingest",
-            rejects=refuse,
         )
         show_progress = _progress(began, clock.now)
-        feeder = Feeder(stream, clock, batch_rows, batch_seconds, show_progress)
         try:
             with stream:
+                feeder = Feeder(
+                    stream, _line_format(kind, text), clock, batch_rows, batch_seconds, show_progress
+                )
                 for path in files or ("-",):
                     with _opened(path) as descriptor:
                         feeder.feed(descriptor, path, skip_first=header)
@@ -102,15 +93,13 @@ def ingest(
         _print_summary(name, stream.stats, (clock.now() - began) / 1000, output)
 
 
-def _writer(kind: str, regex: str | None, text: dict[str, object]) -> RecordWriter:
-    from hiveacid.streaming import DelimitedWriter, JsonWriter, RegexWriter  # noqa: PLC0415
+def _line_format(kind: str, text: dict[str, object]) -> LineFormat:
+    from hiveacid.streaming.text_lines import DelimitedLines, JsonLines  # noqa: PLC0415
 
     if kind == "json":
-        return JsonWriter("ignore" if text["ignore_unknown"] else "error")
-    if kind == "regex":
-        return RegexWriter(regex or "")
+        return JsonLines(bool(text["ignore_unknown"]))
     delimiter = str(text["delimiter"]).replace("\\t", "\t")
-    return DelimitedWriter(delimiter, str(text["quote"]) or None, None, str(text["null"]))
+    return DelimitedLines(delimiter, str(text["quote"]) or None, str(text["null"]))
 
 
 @contextmanager
@@ -129,28 +118,6 @@ def _opened(path: str) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _rejects(path: str | None) -> Iterator[Callable[[Reject], object] | None]:
-    """Yield a function that appends a bad record to the file ``path``, None if bad records are errors."""
-    from hiveacid.errors import StorageError  # noqa: PLC0415
-
-    if path is None:
-        yield None
-        return
-    try:
-        file = open(path, "a", encoding="utf-8")  # noqa: PTH123, SIM115 - closed below
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
-    with file:
-        yield lambda reject: _write_reject(file, reject)
-
-
-def _write_reject(file: IO[str], reject: Reject) -> None:
-    row = {"number": reject.number, "reason": reject.reason, "record": reject.record}
-    file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    file.flush()
 
 
 def _progress(began: int, now: Callable[[], int]) -> Callable[[Statistics], None]:
@@ -172,7 +139,6 @@ def _print_summary(name: str, stats: Statistics, seconds: float, output: str) ->
         row = {
             "table": name,
             "rows": stats.records_written,
-            "rejected": stats.records_rejected,
             "transactions": stats.committed_transactions,
             "bytes": stats.bytes_written,
             "seconds": round(seconds, 3),
@@ -181,6 +147,5 @@ def _print_summary(name: str, stats: Statistics, seconds: float, output: str) ->
         click.echo(json.dumps(row))
         return
     click.echo(
-        f"{name}: {stats.records_written} rows in {stats.committed_transactions} transactions, "
-        f"{stats.records_rejected} rejected, {rate} rows/s"
+        f"{name}: {stats.records_written} rows in {stats.committed_transactions} transactions, {rate} rows/s"
     )

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.errors import (
     BadRecordError,
@@ -24,7 +24,7 @@ from hiveacid.errors import (
 from hiveacid.ports.store import TransactionStore, WarehouseStore
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
-from hiveacid.streaming.record_parsers import OnReject, RecordWriter, writer_for
+from hiveacid.streaming.records import to_batches
 from hiveacid.streaming.stream_target import StreamTarget, require_no_update_events
 from hiveacid.streaming.transaction_batch import StreamContext, TransactionBatch
 from hiveacid.table.context import require_table
@@ -47,7 +47,6 @@ class Statistics:
     """
 
     records_written: int = 0
-    records_rejected: int = 0
     committed_transactions: int = 0
     aborted_transactions: int = 0
     bytes_written: int = 0
@@ -68,20 +67,17 @@ class Connection:
         warehouse: str | None = None,
         store: str | WarehouseStore | None = None,
         partition: Mapping[str, object] | None = None,
-        writer: RecordWriter | None = None,
         batch_size: int = 1,
         agent: str = "hiveacid streaming",
         settings: Mapping[str, str] | None = None,
-        rejects: OnReject | None = None,
         overwrite: bool = False,
     ) -> None:
         """Connect to a table.
 
         ``warehouse``, ``store``: as `hiveacid.connect` takes them; ``store`` may be an open one, which stays open.
-        ``partition``: values of static partition columns; the records contain the others. ``writer``: parser of the
-        records (not needed for Arrow data and Python dicts). ``batch_size``: transactions per batch. ``rejects``: receives
-        bad records, which otherwise are errors. ``overwrite``: a transaction's rows replace the rows of their partitions,
-        or of an unpartitioned table, as INSERT OVERWRITE does. Raises NoSuchTableError, UnsupportedFeatureError,
+        ``partition``: values of static partition columns; the records contain the others. ``batch_size``: transactions per
+        batch. ``overwrite``: a transaction's rows replace the rows of their partitions, or of an unpartitioned table, as
+        INSERT OVERWRITE does. Raises NoSuchTableError, UnsupportedFeatureError,
         ConfigError, NoSuchColumnError, SchemaMismatchError.
         """
         if batch_size < 1:
@@ -99,10 +95,8 @@ class Connection:
         effective, transactions = begin_session(opened_store, settings or {}, clock, agent)
         self._context = StreamContext(LocalFileSystem(), opened_store, transactions, effective)
         self._partition = dict(partition or {})
-        self._writer = writer
         self._batch_size = batch_size
         self._overwrite = overwrite
-        self._rejects = rejects
         self._batch: TransactionBatch | None = None
         self._open = False
         self._closed = False
@@ -113,8 +107,6 @@ class Connection:
         try:
             self.table = table if isinstance(table, TableName) else TableName.parse(table)
             self._target = self._look_up_target()
-            if writer is not None:
-                writer.check(self._target.columns)
             require_no_update_events(self._context.fs, opened_store, self._target.table)
         except BaseException:
             self.close()
@@ -151,29 +143,27 @@ class Connection:
         raise WriteConflictError(f"{self.table} is overwritten repeatedly by other transactions: try later")
 
     def write(self, records: Any) -> int:
-        """Add records to the open transaction; return the number of rows.
+        """Add Arrow data or dicts to the open transaction (`streaming.records.to_batches`); return the number of rows.
 
-        A bad record goes to ``rejects``; without ``rejects`` it raises BadRecordError, and the call adds no row. After
-        BadRecordError, SchemaMismatchError and ConfigError the transaction stays open; any other error aborts the batch.
-        Raises TransactionAbortedError if the transaction timed out.
+        A bad record raises BadRecordError, and the call adds no row. After BadRecordError, SchemaMismatchError and
+        ConfigError the transaction stays open; any other error aborts the batch. Raises TransactionAbortedError if the
+        transaction timed out.
         """
         with self._exclusive():
             batch = self._require_open()
             try:
                 self._require_alive(batch)
-                writer = self._writer or writer_for(records)
-                writer.check(self._target.columns)
-                parsed = writer.read(records, self._target.columns, self._records_read + 1, self._rejects)
-                for rows in parsed.batches:
+                batches = to_batches(records, self._target.columns, self._records_read + 1)
+                for rows in batches:
                     batch.write(rows)
             except _HARMLESS:
                 raise
             except BaseException as error:
                 self._abort_batch(str(error))
                 raise
-            self._records_read += parsed.records
-            self.stats = replace(self.stats, records_rejected=self.stats.records_rejected + parsed.rejected)
-            return sum(rows.num_rows for rows in parsed.batches)
+            count: int = sum(rows.num_rows for rows in batches)
+            self._records_read += count
+            return count
 
     def commit(self) -> int:
         """Make the transaction's rows visible; return their number.
@@ -224,6 +214,11 @@ class Connection:
     def store(self) -> TransactionStore:
         """Return the transaction store."""
         return self._context.transactions.store
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns that the records hold: all of the table's but static partition columns."""
+        return self._target.columns
 
     @property
     def definition(self) -> TableDefinition:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hiveacid.errors import StorageError
 from hiveacid.ports.clock import Clock
 from hiveacid.streaming.connection import Connection, Statistics
+from hiveacid.streaming.text_lines import LineFormat, parse_lines
 
 _BLOCK = 4 << 20  # bytes read at a time
 
@@ -23,13 +24,19 @@ class Feeder:
     """
 
     connection: Connection
+    form: LineFormat
     clock: Clock
     rows: int
     seconds: float
     on_commit: Callable[[Statistics], object] = lambda _: None
     _open: bool = False
     _begun: int = 0  # ms
-    _taken: int = 0  # rows of the transaction
+    _taken: int = 0  # lines of the transaction
+    _lines: int = 0  # given so far
+
+    def __post_init__(self) -> None:
+        """Raise UnsupportedFeatureError for columns that the lines cannot hold."""
+        self.form.check(self.connection.columns)
 
     def feed(self, descriptor: int, name: str, *, skip_first: bool = False) -> None:
         """Write all lines of a file or pipe; the last one may lack its line break. Raises StorageError."""
@@ -63,8 +70,10 @@ class Feeder:
                 block = b"\n".join(head) + b"\n"
             else:
                 block, lines = lines, b""
-            self.connection.write(block)
-            self._taken += block.count(b"\n")
+            count = block.count(b"\n")
+            self.connection.write(parse_lines(self.form, block, self.connection.columns, self._lines + 1))
+            self._taken += count
+            self._lines += count
             self._commit_if_due()
 
     def _commit_if_due(self) -> None:

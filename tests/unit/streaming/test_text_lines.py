@@ -1,0 +1,125 @@
+"""Lines of text become rows of the table's types; the first line that does not fit is named."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from hiveacid.core.model import Column
+from hiveacid.errors import BadRecordError, UnsupportedFeatureError
+from hiveacid.streaming.text_lines import DelimitedLines, JsonLines, LineFormat, parse_lines
+
+COLUMNS = (
+    Column("n", "int"),
+    Column("s", "varchar(20)"),
+    Column("d", "date"),
+    Column("t", "timestamp"),
+    Column("m", "decimal(10,2)"),
+    Column("b", "binary"),
+    Column("ok", "boolean"),
+)
+ROW = {
+    "n": 1,
+    "s": "x",
+    "d": date(2024, 2, 29),
+    "t": datetime(2024, 1, 2, 3, 4, 5, 600_000),  # noqa: DTZ001 - Hive's timestamps have no zone
+    "m": Decimal("1.50"),
+    "b": b"\xc3\xa9",
+    "ok": True,
+}
+NULLS = dict.fromkeys(ROW)
+
+
+def rows(form: LineFormat, text: str | bytes, columns: tuple[Column, ...] = COLUMNS) -> list[dict[str, Any]]:
+    form.check(columns)
+    data = text.encode() if isinstance(text, str) else text
+    found: list[dict[str, Any]] = parse_lines(form, data, columns, 1).to_pylist()
+    return found
+
+
+def first_bad(
+    form: LineFormat, text: str | bytes, columns: tuple[Column, ...] = COLUMNS, first: int = 1
+) -> tuple[int, str]:
+    """Return number and text of the line that the error names."""
+    data = text.encode() if isinstance(text, str) else text
+    with pytest.raises(BadRecordError) as caught:
+        parse_lines(form, data, columns, first)
+    return caught.value.number, caught.value.record
+
+
+def test_delimited_text() -> None:
+    line = "1,x,2024-02-29,2024-01-02 03:04:05.6,1.5,é,true\n"
+    nulls = r"\N,\N,\N,\N,\N,\N,\N"
+    empty = ",,,,,,"
+    assert rows(DelimitedLines(), line + nulls + "\n\n" + empty) == [ROW, NULLS, NULLS | {"s": "", "b": b""}]
+    assert rows(DelimitedLines(), line.replace("05.6", "05.600000000")) == [ROW]
+    tabs = DelimitedLines(delimiter="\t", quote='"', null="")
+    assert rows(tabs, '1\t"a""\tb"\t\t\t\t\t\r\n') == [NULLS | {"n": 1, "s": 'a"\tb'}]
+    assert rows(DelimitedLines(), 'a"b', (Column("s", "string"),)) == [{"s": 'a"b'}]
+    assert rows(DelimitedLines(), "\r\n\n") == []
+
+
+@pytest.mark.parametrize(("names", "line"), [("ab", "\t"), ("a", " "), ("a", "\t ")])
+def test_lines_of_white_space_are_records_of_delimited_text(names: str, line: str) -> None:
+    """Alone, among other lines, and before a bad one; only empty lines are skipped."""
+    columns = tuple(Column(name, "string") for name in names)
+    form = DelimitedLines(delimiter="\t" if names == "ab" else ",")
+    want = [dict(zip(names, line.split("\t") if names == "ab" else [line], strict=True))]
+    good = ("x\ty" if names == "ab" else "x") + "\n"
+    assert rows(form, line, columns) == want
+    assert rows(form, f"\r\n\n{line}\r\n\n", columns) == want
+    assert rows(form, good + line, columns)[1:] == want
+    assert first_bad(form, f"\r\n{line}\nx\ty,z\t\n{good}", columns)[0] == 3
+
+
+def test_the_first_bad_line_is_found_among_many_good_ones() -> None:
+    columns = (Column("n", "int"), Column("s", "string"))
+    lines = [f"{n},text {n}" for n in range(1000)]
+    lines[20] = ""
+    for place, bad in ((17, "x,y"), (400, "1"), (999, "3000000000,z"), (0, "1,2,3")):
+        some = [*lines[:place], bad, *lines[place + 1 :]]
+        assert first_bad(DelimitedLines(), "\n".join(some), columns, 101) == (101 + place, bad)
+    assert first_bad(DelimitedLines(quote='"'), '1,"a\n2,b"\n3,c\n', columns)[0] == 1
+    assert first_bad(DelimitedLines(), b"1,\xff\n2,b\n", columns)[0] == 1
+    assert first_bad(DelimitedLines(), "0,a\n1e39,b", (Column("x", "float"), Column("s", "string"))) == (
+        2,
+        "1e39,b",
+    )
+
+
+def test_json_lines() -> None:
+    line = (
+        '{"n":1,"s":"x","d":"2024-02-29","t":"2024-01-02 03:04:05.6","m":1.5,"b":"é","ok":true}\n'
+        '\n  \n{"n":null}\n{}\n'
+    )
+    assert rows(JsonLines(), line) == [ROW, NULLS, NULLS]
+    assert rows(JsonLines(ignore_unknown=True), '{"z":{"y":1},"n":7}') == [NULLS | {"n": 7}]
+    assert rows(JsonLines(), '{"s":"} n"}') == [NULLS | {"s": "} n"}]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        '{"n":1.5}', '{"n":"1"}', '{"n":3000000000}', '{"s":5}', '{"m":"1.234"}', '{"z":1}', '{"n":1', "[1]",
+        '{"n":1}{"n":2}', '{"n":1,"n":2}', '{"d":"2024-13-01"}', '{"ok":1}', "null x", "null", '{"n":1} null x',
+        '{"n":1} null', "nonsense",
+    ],
+)  # fmt: skip
+def test_a_bad_line_of_json_is_named(bad: str) -> None:
+    """Alone and among good ones; Arrow's reader crashes on some of them."""
+    assert first_bad(JsonLines(), bad) == (1, bad)
+    assert first_bad(JsonLines(), f'{{"n":7}}\n\n{bad}\n{{"n":8}}\n') == (3, bad)
+
+
+def test_nested_values_and_what_cannot_be_read() -> None:
+    columns = (Column("a", "array<struct<d:date,x:double>>"), Column("x", "float"))
+    line = '{"a":[{"d":"2024-01-01","x":1},null],"x":0.5}\n'
+    assert rows(JsonLines(), line, columns) == [{"a": [{"d": date(2024, 1, 1), "x": 1.0}, None], "x": 0.5}]
+    assert first_bad(JsonLines(), line + '{"a":[{"y":1}]}', columns)[0] == 2
+    assert first_bad(JsonLines(), line + '{"x":1e39}', columns)[0] == 2
+    for form, kind in ((JsonLines(), "map<string,int>"), (DelimitedLines(), "array<int>")):
+        with pytest.raises(UnsupportedFeatureError, match="Arrow data or Python dicts"):
+            form.check((Column("m", kind),))
