@@ -10,7 +10,7 @@ from hiveacid.config import Settings
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import TableName
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks import WAITS_FOR, LockComponent, LockType
 from hiveacid.errors import (
     CompactionError,
     StorageError,
@@ -292,19 +292,21 @@ def test_rows_are_never_written_below_a_base_that_came_meanwhile(world: World) -
 
 
 @pytest.mark.parametrize(
-    ("write", "overwrite", "inserts", "overwrites"),
+    ("write", "overwrite", "overwrites"),
     [
-        ("false", "true", LockType.SHARED_WRITE, LockType.EXCL_WRITE),
-        ("true", "true", LockType.SHARED_READ, LockType.EXCLUSIVE),
-        # EXCL_WRITE does not wait for SHARED_READ: rows inserted beside the overwrite would be lost
-        ("true", "false", LockType.SHARED_WRITE, LockType.EXCL_WRITE),
+        ("false", "true", LockType.EXCL_WRITE),
+        ("true", "true", LockType.EXCLUSIVE),
+        ("true", "false", LockType.EXCL_WRITE),
     ],
 )
-def test_an_insert_and_an_overwrite_wait_for_each_other(
-    world: World, write: str, overwrite: str, inserts: LockType, overwrites: LockType
+def test_the_settings_only_make_the_lock_of_an_overwrite_stronger(
+    world: World, write: str, overwrite: str, overwrites: LockType
 ) -> None:
+    """No overwrite of any session passes an INSERT of any other one."""
     context = session(world, "a").context
     context.settings = Settings.of({"hive.txn.xlock.write": write, "hive.txn.xlock.iow": overwrite})
     table = context.require(WHOLE)
-    assert insert_lock(context, table, {}, overwrite=False).type is inserts
+    inserts = insert_lock(context, table, {}, overwrite=False).type
+    assert inserts is LockType.SHARED_WRITE
+    assert inserts in WAITS_FOR[overwrites]
     assert insert_lock(context, table, {}, overwrite=True).type is overwrites

@@ -32,7 +32,7 @@ CASES = [
     ({}, "DELETE FROM t WHERE id = 9", "SHARED_WRITE on default.t"),
     ({}, INSERTS, "SHARED_WRITE on default.t"),
     ({}, "INSERT INTO plain SELECT 1", "EXCL_WRITE on default.plain"),
-    ({WRITE: "true"}, INTO, "SHARED_READ on default.t/p=1"),
+    ({WRITE: "true"}, INTO, "SHARED_WRITE on default.t/p=1"),
     ({WRITE: "true"}, OVER, "EXCLUSIVE on default.t/p=1"),
     ({WRITE: "true", OVERWRITE: "false"}, OVER, "EXCL_WRITE on default.t/p=1"),
     ({WRITE: "true"}, "UPDATE t SET id = 1 WHERE id = 9", "EXCL_WRITE on default.t"),

@@ -37,8 +37,7 @@ from hiveacid.core.schema.location_overlap import lies_in, overlap
 from hiveacid.core.schema.partitions import matching_partitions, parse_partition_values
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.suggestions import did_you_mean
-from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.ports.transactions import Operation, Start
+from hiveacid.ports.transactions import Start
 from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.paths import absolute, real_path
@@ -59,7 +58,7 @@ from hiveacid.table.partitions import (
     static_values,
 )
 from hiveacid.table.write.conflict_checks import require_no_leftovers
-from hiveacid.table.write.insert import InsertOptions, empty_partitions, write_rows
+from hiveacid.table.write.insert import InsertOptions, empty_partitions, insert_lock, write_rows
 from hiveacid.transactions.transaction import Transaction
 
 Spec = Mapping[str, object]
@@ -385,7 +384,7 @@ def truncate(
     static = static_values(context, table, spec)
     if table.external:
         raise errors.CatalogError(f"TRUNCATE of {name}: the table is external, its files belong to others")
-    lock = LockComponent(LockType.EXCL_WRITE, name.database, name.name, None, Operation.UPDATE)
+    lock = insert_lock(context, table, {}, overwrite=True)
     changed = () if table.kind is TableKind.PLAIN else (name,)
     with context.transactions.scope(context.settings, joined, Start((lock,), changed)) as txn:
         table = context.require(name)

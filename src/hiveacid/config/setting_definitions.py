@@ -59,14 +59,15 @@ LOCK_SLEEP = duration(
 XLOCK_WRITE = flag(
     "hive.txn.xlock.write",
     "false",
-    "true: UPDATE, DELETE and MERGE exclude each other by locks (EXCL_WRITE). "
+    "true: UPDATE, DELETE and MERGE exclude each other, and inserts, by locks (EXCL_WRITE). "
     "false: they run side by side and the first to commit wins.",
     "Hive 4.0 had true; 4.1 and later false",
 )
 XLOCK_OVERWRITE = flag(
     "hive.txn.xlock.iow",
     "true",
-    "INSERT OVERWRITE locks EXCLUSIVE, if hive.txn.xlock.write is true as well; otherwise EXCL_WRITE.",
+    "INSERT OVERWRITE and TRUNCATE lock EXCLUSIVE, if hive.txn.xlock.write is true as well; otherwise EXCL_WRITE. "
+    "With a Hive Metastore they always lock EXCLUSIVE.",
 )
 XLOCK_MERGE_INSERT = flag(
     "hive.txn.xlock.mergeinsert",

@@ -159,6 +159,9 @@ class TransactionPort(Protocol):
     ) -> None:
         """Commit, atomically with ``changes``. Committing a committed transaction again changes nothing.
 
+        A commit conflicts, inserts included, with an overwrite (``Written.replaced``) of one of its partitions that
+        committed after its snapshot with a higher write id: no reader would see its rows. (A metastore does not know.)
+
         ``written``: partitions written that ``add_written`` has not recorded yet. ``batch``: the batch of a stream whose
         progress is committed with it. ``operations``: summaries for ``commits``; every write id gets a record there.
 

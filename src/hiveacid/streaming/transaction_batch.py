@@ -124,8 +124,8 @@ class TransactionBatch:
         if not self.shared:
             self._files = {}
         try:
-            settings, name = self.context.settings, table.name
-            kind = insert_lock_type(settings, overwrite=self.overwrite)
+            name, store = table.name, self.context.transactions.store
+            kind = insert_lock_type(self.context.settings, store, overwrite=self.overwrite)
             lock = LockComponent(
                 kind, name.database, name.name, self.target.static_partition_name, self._operation
             )

@@ -14,7 +14,7 @@ from hiveacid.errors import (
     TransactionStateError,
     WriteConflictError,
 )
-from hiveacid.ports.transactions import Operation, TxnKind
+from hiveacid.ports.transactions import Operation, TxnKind, Written
 from support.samples import CLIENT, ORDERS, STOCK, Store, wrote
 
 INSERT, UPDATE, DELETE = Operation
@@ -103,6 +103,41 @@ class CommitContract:
         for txn_id in ids:
             store.commit_txn(txn_id)
         assert {store.txn_state(txn_id) for txn_id in ids} == {"committed"}
+
+    @pytest.mark.parametrize("at_once", [True, False])
+    def test_rows_below_the_base_of_a_later_overwrite_are_refused(
+        self, store: Store, *, at_once: bool
+    ) -> None:
+        """No reader would see them. Rows above it, in other places, or of a later snapshot are safe."""
+        below, elsewhere, whole, overwriting, above = _begin(store, 5)
+        self._commit(store, overwriting, Written(ORDERS, "p=1", UPDATE, 0, replaced=True), at_once=at_once)
+        for safe, partition in ((elsewhere, "p=2"), (whole, None), (above, "p=1")):
+            self._commit(store, safe, wrote(ORDERS, INSERT, partition), at_once=at_once)
+        with pytest.raises(
+            WriteConflictError, match=rf"transaction {overwriting} overwrote shop/orders/p=1"
+        ) as caught:
+            self._commit(store, below, wrote(ORDERS, INSERT, "p=1"), at_once=at_once)
+        assert caught.value.retryable
+        assert store.txn_state(below) == "aborted"
+        late = _begin(store, 1)[0]
+        self._commit(store, late, wrote(ORDERS, INSERT, "p=1"), at_once=at_once)
+        assert store.txn_state(late) == "committed"
+
+    def test_rows_below_an_overwrite_that_was_rolled_back_are_kept(self, store: Store) -> None:
+        """Its base is invisible, and so is an update, which hides no rows of others."""
+        below, overwriting, updating = _begin(store, 3)
+        store.add_written(overwriting, [Written(ORDERS, None, UPDATE, 0, replaced=True)])
+        store.abort_txns([overwriting], "no")
+        store.commit_txn(updating, written=[wrote(ORDERS, UPDATE)])
+        store.commit_txn(below, written=[wrote(ORDERS, INSERT)])
+        assert store.valid_write_ids(store.valid_txns(), [ORDERS])[ORDERS].is_valid(1)
+
+    @staticmethod
+    def _commit(store: Store, txn_id: TxnId, written: Written, *, at_once: bool) -> None:
+        """Record what was written with the commit, or before it."""
+        if not at_once:
+            store.add_written(txn_id, [written])
+        store.commit_txn(txn_id, written=[written] if at_once else [])
 
     def test_one_common_partition_is_enough(self, store: Store) -> None:
         """A transaction over many partitions fails as a whole."""

@@ -63,7 +63,10 @@ class TransactionRecord:
 
 @dataclass
 class WrittenRow:
-    """A table or partition that a transaction wrote. ``operation``: i, u, d, or c for a compaction up to ``write_id``."""
+    """A table or partition that a transaction wrote. ``operation``: i, u, d, or c for a compaction up to ``write_id``.
+
+    ``write_id`` of u: that of an overwrite.
+    """
 
     txn_id: TxnId
     change: Change

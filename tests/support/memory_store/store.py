@@ -16,7 +16,13 @@ from hiveacid.core.transactions.commit_records import (
     TableOperation,
     sort_commits,
 )
-from hiveacid.core.transactions.conflicts import Change, Conflict, conflict_message, first_conflict
+from hiveacid.core.transactions.conflicts import (
+    Change,
+    Conflict,
+    conflict_message,
+    first_conflict,
+    overtaken_message,
+)
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
 from hiveacid.core.transactions.stream_progress import (
@@ -33,6 +39,7 @@ from hiveacid.ports.transactions import (
     Begun,
     Client,
     HeartbeatAnswer,
+    Operation,
     Start,
     TransactionRow,
     TxnKind,
@@ -167,12 +174,10 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
             self._end_txn(txn, "conflict", elsewhere, refusal_errors.CONFLICT)
             raise WriteConflictError(elsewhere)
         mine = [row for row in self._state.written if row.txn_id == txn_id]
-        conflict = self._conflict(txn, mine)
-        if conflict is not None:
-            self._state.sequence += 1
-            message = conflict_message(txn_id, self._state.sequence, conflict)
-            self._end_txn(txn, "conflict", message, refusal_errors.CONFLICT)
-            raise WriteConflictError(message)
+        refusal = self._refusal(txn, mine)
+        if refusal is not None:
+            self._end_txn(txn, "conflict", refusal, refusal_errors.CONFLICT)
+            raise WriteConflictError(refusal)
         try:
             self._require_changes_fit(changes)
         except HiveAcidError:
@@ -194,9 +199,35 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
             if row.change.operation != "c":
                 self._state.changed[row.change.table, row.change.partition] = self._clock.now()
 
+    def _refusal(self, txn: TransactionRecord, mine: list[WrittenRow]) -> str | None:
+        conflict = self._conflict(txn, mine)
+        if conflict is None:
+            return self._overtaken(txn, mine)
+        self._state.sequence += 1
+        return conflict_message(txn.id, self._state.sequence, conflict)
+
     def _conflict(self, txn: TransactionRecord, mine: list[WrittenRow]) -> Conflict | None:
         committed = [row.committed() for row in self._state.written if row.sequence is not None]
         return first_conflict(txn.moment, [row.change for row in mine], committed)
+
+    def _overtaken(self, txn: TransactionRecord, mine: list[WrittenRow]) -> str | None:
+        """Return the reason if an overwrite with a higher write id committed in one of the places since the snapshot."""
+        for row in mine:
+            own = self._write_id_of(txn.id, row.change.table)
+            for theirs in self._state.written:
+                place = theirs.change.table, theirs.change.partition
+                later = theirs.change.operation == Operation.UPDATE and (theirs.sequence or 0) > txn.moment
+                if (
+                    later
+                    and place == (row.change.table, row.change.partition)
+                    and (theirs.write_id or 0) > own
+                ):
+                    return overtaken_message(row.change, theirs.txn_id)
+        return None
+
+    def _write_id_of(self, txn_id: TxnId, table: TableName) -> WriteId:
+        given = self._state.write_ids.get(table, {})
+        return next((write_id for write_id, owner in given.items() if owner == txn_id), WriteId(0))
 
     @synchronized
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
@@ -319,7 +350,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
             raise refusal_errors.read_only(txn_id)
         for one in changes:
             change = Change(one.table, one.partition, one.operation.value)
-            self._state.written.append(WrittenRow(txn_id, change))
+            own = self._write_id_of(txn_id, one.table) if one.replaced else None
+            self._state.written.append(WrittenRow(txn_id, change, write_id=own))
 
     @synchronized
     def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:

@@ -71,6 +71,14 @@ def first_conflict(
     return None
 
 
+def overtaken_message(mine: Change, overwriter: TxnId) -> str:
+    """Return the reason to refuse a commit whose rows lie below the base of an overwrite that committed first."""
+    return (
+        f"transaction {overwriter} overwrote {mine.resource} since this one began to write to the table, and its rows there "
+        "would be lost; it is rolled back: run it again"
+    )
+
+
 def conflict_message(txn_id: TxnId, sequence: int, conflict: Conflict) -> str:
     """Return Hive's message; ``sequence`` is the number that the refused commit would have had."""
     theirs = conflict.theirs

@@ -59,7 +59,7 @@ written = _table(
     _required(String, "database_name", "table_name"),
     _optional(String, "partition_name"),
     _required(String, "operation"),  # i, u, d; c: a compaction of the ids up to write_id
-    _optional(BigInteger, "commit_sequence", "write_id"),
+    _optional(BigInteger, "commit_sequence", "write_id"),  # write_id: of compactions and of overwrites
 )
 
 write_ids = _table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Table, and_, bindparam, tuple_
+from sqlalchemy import FromClause, Table, and_, bindparam, tuple_
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import TableName
@@ -21,7 +21,7 @@ def table_parameters(table: TableName) -> dict[str, Any]:
     return {"database": table.database, "name": table.name}
 
 
-def is_of_same_table(rows: Table, others: Table) -> ColumnElement[bool]:
+def is_of_same_table(rows: FromClause, others: FromClause) -> ColumnElement[bool]:
     """Return the SQL condition that two rows belong to the same table."""
     return and_(rows.c.database_name == others.c.database_name, rows.c.table_name == others.c.table_name)
 

@@ -32,8 +32,10 @@ def require_not_overtaken(
     before its lock. Before it gets the lock, another transaction may overwrite the location (INSERT OVERWRITE,
     TRUNCATE), and readers of the new base ignore smaller write ids. Under the lock no such base can follow. Raises
     WriteConflictError.
+
+    A SQL store refuses such a commit, too (``CommitTxn``). A metastore does not, so that locations are always listed there.
     """
-    if not (txn.explicit or txn.has_later_commits(table.name)):
+    if context.store.maintained_by_hiveacid() and not (txn.explicit or txn.has_later_commits(table.name)):
         return  # its write id is newer than its lock, or no other transaction committed one in between
     for location in locations:
         if is_overwritten(context.fs, context.store, table, location, write_id):

@@ -188,7 +188,7 @@ def insert_lock(
         # file names are numbered, so only one writer may choose the next ones
         kind = LockType.EXCLUSIVE if overwrite else LockType.EXCL_WRITE
     else:
-        kind = insert_lock_type(context.settings, overwrite=overwrite)
+        kind = insert_lock_type(context.settings, context.store, overwrite=overwrite)
     partition = None
     if table.partition_columns and len(static) == len(table.partition_columns):
         partition = partition_name(table, tuple(static[c.name] for c in table.partition_columns))

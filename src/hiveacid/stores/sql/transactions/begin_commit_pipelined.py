@@ -214,10 +214,15 @@ _NOTED = """noted AS (
         ON told.database_name = given.database_name AND told.table_name = given.table_name)"""
 _DONE = f"""UPDATE hiveacid_txns txn SET state = %(to)s, ended = {_NOW}, reason = NULL, code = NULL
     WHERE txn.id = %(txn_id)s::bigint AND txn.state = '{TransactionState.OPEN}'"""
+# `commit_txn` decides whether one of the overwrites is of a partition that this transaction wrote.
+_NOT_OVERTAKEN = """NOT EXISTS (SELECT 1 FROM hiveacid_write_ids given JOIN hiveacid_written theirs
+        ON theirs.database_name = given.database_name AND theirs.table_name = given.table_name
+        WHERE given.txn_id = %(txn_id)s::bigint AND theirs.commit_sequence > txn.moment
+        AND theirs.write_id > given.write_id AND theirs.operation = 'u')"""
 _COMMIT = f"""WITH done AS (
     {_DONE} AND txn.kind <> '{TxnKind.COMPACTION}' AND (txn.kind <> '{TxnKind.READ_ONLY}' OR cardinality(%(databases)s::text[]) = 0)
     AND NOT EXISTS (SELECT 1 FROM hiveacid_written early
-        WHERE early.txn_id = %(txn_id)s::bigint AND early.operation IN ({_CONFLICTING}))
+        WHERE early.txn_id = %(txn_id)s::bigint AND early.operation IN ({_CONFLICTING})) AND {_NOT_OVERTAKEN}
     {_RETURNED}), kept AS (
     INSERT INTO hiveacid_written (txn_id, database_name, table_name, partition_name, operation)
     SELECT done.id, brought.* FROM done, {_BROUGHT}), {_RELEASED}, {_NOTED}
@@ -231,7 +236,7 @@ _COMMIT_CHANGES = f"""WITH mine AS (
     {_DONE} AND txn.kind = '{TxnKind.DEFAULT}' AND NOT EXISTS (SELECT 1 FROM mine JOIN hiveacid_written theirs
         ON theirs.database_name = mine.database_name AND theirs.table_name = mine.table_name
         AND theirs.partition_name IS NOT DISTINCT FROM mine.partition_name
-        WHERE theirs.commit_sequence > txn.moment AND theirs.operation IN ({_CONFLICTING}))
+        WHERE theirs.commit_sequence > txn.moment AND theirs.operation IN ({_CONFLICTING})) AND {_NOT_OVERTAKEN}
     {_RETURNED}), counted AS (
     UPDATE hiveacid_counters SET value = value + 1 FROM done WHERE name = '{COMMIT_SEQUENCE}' RETURNING value), marked AS (
     UPDATE hiveacid_written early SET commit_sequence = counted.value FROM counted

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, select, update
+from sqlalchemy import BigInteger, Connection, and_, bindparam, func, insert, select, update
 
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.commit_records import TableOperation
@@ -19,21 +19,23 @@ from hiveacid.core.transactions.conflicts import (
     Conflict,
     conflict_message,
     first_conflict,
+    overtaken_message,
 )
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
 from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
-from hiveacid.ports.transactions import TxnKind, Written
+from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.sql.catalog import tables
 from hiveacid.stores.sql.compaction import job_states
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
-from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, OPEN, lock_requests, txns, written
-from hiveacid.stores.sql.table_names import is_of_any_table, table_columns, table_pairs
+from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, OPEN, lock_requests, txns, write_ids, written
+from hiveacid.stores.sql.table_names import is_of_any_table, is_of_same_table, table_columns, table_pairs
 from hiveacid.stores.sql.transactions import begin_commit_pipelined, commit_history, stream_progress
+from hiveacid.stores.sql.transactions.open_txns import counter_value
 from hiveacid.stores.sql.transactions.txn_rows import (
     NOW,
     end_txns,
@@ -72,7 +74,7 @@ class CommitTxn(SqlBase):
         answer = tried = False
         if changes == NO_CHANGES and batch is None:
             answer = not writes and not operations and _end_read(database, txn_id)
-            if not answer and database.dialect.pipelines:
+            if not answer and database.dialect.pipelines and not any(write.replaced for write in writes):
                 tried, now = True, database.now()
                 answer = database.write_statement(
                     lambda connection: begin_commit_pipelined.commit(
@@ -91,12 +93,17 @@ class CommitTxn(SqlBase):
 
 def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -> None:
     if changes:
+        own_ids = {}
+        if any(write.replaced for write in changes):
+            own = connection.execute(_OWN_WRITE_IDS, {"txn_id": txn_id})
+            own_ids = {TableName(row.database_name, row.table_name): row.write_id for row in own}
         rows = [
             {
                 "txn_id": txn_id,
                 **table_columns(write.table),
                 "partition_name": write.partition,
                 "operation": write.operation.value,
+                "write_id": own_ids.get(write.table) if write.replaced else None,
             }
             for write in changes
         ]
@@ -104,6 +111,7 @@ def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -
 
 
 _RECORD = insert(written)
+_OWN_WRITE_IDS = select(write_ids).where(write_ids.c.txn_id == bindparam("txn_id"))
 
 
 def _end_read(database: Database, txn_id: TxnId) -> bool:
@@ -168,16 +176,10 @@ def _commit(
         for write in written_now
         if write.operation.value in CONFLICTING_OPERATIONS
     ]
-    if own_changes:
-        # The counter's row is held until the commit: numbers become visible in order, and the
-        # next committer sees what was committed before.
-        sequence = database.dialect.increment_counter(connection, COMMIT_SEQUENCE)
-        conflict = _conflict(connection, rows[0].moment, own_changes)
-        if conflict is not None:
-            message = conflict_message(txn_id, sequence, conflict)
-            end_txns(connection, [txn_id], "conflict", now, message, refusal_errors.CONFLICT)
-            return WriteConflictError(message)
-        connection.execute(_MARK, {"id": txn_id, "sequence": sequence})
+    refusal = _refusal(database, connection, txn_id, rows[0], own_changes)
+    if refusal is not None:
+        end_txns(connection, [txn_id], "conflict", now, refusal, refusal_errors.CONFLICT)
+        return WriteConflictError(refusal)
     tables.apply_changes(database, connection, changes, existing)
     for name, count in changes.skipped:
         database.dialect.take_write_ids(connection, name, count)
@@ -197,6 +199,7 @@ _WITH_CHANGES = (
         txns.c.state,
         txns.c.kind,
         txns.c.moment,
+        counter_value(COMMIT_SEQUENCE).label("sequence"),
         txns.c.reason,
         txns.c.code,
         written.c.database_name,
@@ -212,9 +215,47 @@ _WITH_CHANGES = (
     .where(txns.c.id == bindparam("txn_id"))
     .with_for_update(of=txns)
 )
+_THEIRS = written.alias("theirs")
+_OVERTAKEN = (
+    select(written, _THEIRS.c.txn_id.label("overwriter"))
+    .join(write_ids, and_(write_ids.c.txn_id == written.c.txn_id, is_of_same_table(write_ids, written)))
+    .join(_THEIRS, is_of_same_table(_THEIRS, written))
+    .where(
+        written.c.txn_id == bindparam("txn_id"),
+        _THEIRS.c.commit_sequence > bindparam("moment", type_=BigInteger),
+        _THEIRS.c.operation == Operation.UPDATE.value,  # not the trace of a compaction
+        _THEIRS.c.write_id > write_ids.c.write_id,
+        func.coalesce(_THEIRS.c.partition_name, "") == func.coalesce(written.c.partition_name, ""),
+    )
+    .limit(1)
+)
 _MARK = (
     update(written).where(written.c.txn_id == bindparam("id")).values(commit_sequence=bindparam("sequence"))
 )
+
+
+def _refusal(
+    database: Database, connection: Connection, txn_id: TxnId, row: Any, own_changes: Sequence[Change]
+) -> str | None:
+    """Return why a transaction cannot commit after those that committed since its snapshot, None if it can.
+
+    It then has its place in the sequence of commits, if it updates or deletes. ``row``: its row of ``_WITH_CHANGES``.
+    """
+    sequence = 0
+    if own_changes:
+        # The counter's row is held until the commit: numbers become visible in order, and the
+        # next committer sees what was committed before.
+        sequence = database.dialect.increment_counter(connection, COMMIT_SEQUENCE)
+        conflict = _conflict(connection, row.moment, own_changes)
+        if conflict is not None:
+            return conflict_message(txn_id, sequence, conflict)
+    if own_changes or row.sequence > row.moment:
+        overtaken = connection.execute(_OVERTAKEN, {"txn_id": txn_id, "moment": row.moment}).first()
+        if overtaken is not None:
+            return overtaken_message(_change(overtaken), TxnId(overtaken.overwriter))
+    if own_changes:
+        connection.execute(_MARK, {"id": txn_id, "sequence": sequence})
+    return None
 
 
 def _conflict(connection: Connection, moment: int, own_changes: Sequence[Change]) -> Conflict | None:
