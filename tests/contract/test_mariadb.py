@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from server_rules import Place, ServerContract, ServerRules
 from sqlalchemy import text
@@ -42,4 +44,20 @@ def test_a_schema_that_was_left_half_made_is_finished(place: Place) -> None:
     database.close()
     store = SqlStore(url)
     assert store.open_txns(CLIENT, 3) == (1, 2, 3)
+    store.close()
+
+
+def test_a_connection_that_the_server_has_closed_is_replaced(place: Place) -> None:
+    """MySQL ends every idle session after some seconds: the pool notices before a statement does."""
+    place.empty()
+    store = SqlStore(place.url)
+    with store._database._engine.connect() as connection:
+        number = connection.exec_driver_sql("SELECT CONNECTION_ID()").scalar()
+    with place.engine.connect() as other:
+        other.exec_driver_sql(f"KILL {number}")
+        listed = text("SELECT count(*) FROM information_schema.processlist WHERE id = :id")
+        while other.scalar(listed, {"id": number}):
+            time.sleep(0.01)
+    assert store.open_txns(CLIENT) == (1,)
+    assert store._database._generation == 0
     store.close()

@@ -209,6 +209,36 @@ def test_a_locked_database(store: SqlStore, tmp_path: Path) -> None:
     other.close()
 
 
+class _ReleasesLater(ManualClock):
+    """A clock whose sleepers release a lock of the database once so many seconds are over."""
+
+    def __init__(self, holder: sqlite3.Connection, seconds: float) -> None:
+        super().__init__()
+        self._holder = holder
+        self._until = self.now() + int(1000 * seconds)
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.now() >= self._until:
+            self._until = 2**62
+            self._holder.execute("ROLLBACK")
+
+
+def test_a_stopped_client_that_holds_the_database(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A client with an open transaction waits longer than 20 seconds, with a warning, as for a server that is away."""
+    SqlStore(url_in(tmp_path)).close()
+    holder = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    store = SqlStore(url_in(tmp_path), clock=_ReleasesLater(holder, 100))
+    (txn_id,) = store.open_txns(CLIENT)
+    with store._database._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA busy_timeout = 1")
+    holder.execute("BEGIN IMMEDIATE")
+    assert store.heartbeat([txn_id]).aborted == ()
+    assert caplog.text.count("is locked by another client; trying for another 2") == 1
+    holder.close()
+    store.close()
+
+
 def test_a_full_disk(store: SqlStore) -> None:
     """Reported as what it is; nothing of the verb happened."""
     (txn_id,) = store.open_txns(CLIENT)

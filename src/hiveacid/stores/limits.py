@@ -9,6 +9,8 @@ from types import MappingProxyType
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.transactions.states import CompactionState
 
+_SHORTEST_SILENCE, _LONGEST_SILENCE = 3.0, 10.0  # seconds
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -28,6 +30,15 @@ class Limits:
     history: Mapping[str, int]
     # no setting: Hive has no such limit (CompactionTxnHandler.revokeTimedoutWorkers always queues the job again)
     max_lost_workers: int = 3
+
+    @property
+    def silence(self) -> float:
+        """Return for how many seconds a call waits for a byte from the server.
+
+        A heartbeat that meets a silent server is sent at half of the time-out; two more can follow before the transaction
+        expires. One second more or less is no reason to give a server up.
+        """
+        return min(_LONGEST_SILENCE, max(_SHORTEST_SILENCE, self.txn_timeout / 5))
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:

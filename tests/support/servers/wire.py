@@ -1,4 +1,4 @@
-"""A wire between a client and a server that counts round trips and can be cut at any of them."""
+"""A wire between a client and a server that counts round trips, can be cut at any of them, and can fall silent."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class Wire:
         self.cuts = 0
         self._planned: tuple[int, Cut] | None = None
         self._open: set[socket.socket] = set()
+        self._flowing = threading.Event()
+        self._flowing.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def start(self) -> None:
@@ -46,6 +48,14 @@ class Wire:
         with self._lock:
             self._planned = (turn, where)
 
+    def freeze(self) -> None:
+        """Take everything and pass nothing on, as a host that hangs; connections can still be opened."""
+        self._flowing.clear()
+
+    def thaw(self) -> None:
+        """Pass on what was held back, and everything later."""
+        self._flowing.set()
+
     def refuse(self) -> None:
         """Take no new connections."""
         _shut(self._listener)
@@ -53,6 +63,7 @@ class Wire:
     def close(self) -> None:
         """Break everything and listen no more."""
         self.refuse()
+        self.thaw()
         with self._lock:
             left, self._open = self._open, set()
         for one in left:
@@ -81,6 +92,7 @@ class Wire:
             while True:
                 for ready in select.select([client, server], [], [])[0]:
                     data = ready.recv(_PIECE)
+                    self._flowing.wait()
                     if not data:
                         return
                     if ready is server:

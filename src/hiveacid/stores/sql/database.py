@@ -33,10 +33,14 @@ _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")
 
 TRIES = 12
-"""Attempts at a statement that is safe to repeat. The waits between them add up to about 20 seconds.
+"""Attempts at a statement that is safe to repeat. The waits between them add up to less than 20 seconds.
 
-While the database cannot be reached, it is tried until the client's transactions are about to expire.
+While the database cannot be reached, or a lock is not free, it is tried until the client's transactions are about to expire.
 """
+_PATIENCE = 20.0
+"""Seconds after which a warning is logged. A client without open transactions then gives an unreachable database up."""
+_SLOW = 900.0
+"""Seconds for which the server may be silent during a statement that works on very many rows or changes the schema."""
 FIRST_TRIES = 4
 """Attempts at the first connection to a server: a wrong address or password should be reported sooner."""
 _DENIED = (
@@ -58,14 +62,15 @@ class Database:
         self._clock = clock
         self.retry_deadlines = RetryDeadlines(clock)
         self.dialect = dialect_of(self._address.url)
+        self._generation = 0  # of connections: a lost one makes all that are as old suspect
         self._server_time = self.dialect.server_time if server_time is None else server_time
         try:
             self._engine = self.dialect.engine(self._address.url)
         except (ImportError, ArgumentError, NoSuchModuleError) as error:
             msg = f"the store {self} cannot be used: the URL is wrong, or its driver is not installed"
             raise ConfigError(self._address.masked(msg)) from error
-        event.listen(self._engine, "connect", _remember_process)
-        event.listen(self._engine, "checkout", _refuse_other_process)
+        event.listen(self._engine, "connect", self._mark)
+        event.listen(self._engine, "checkout", self._refuse_unusable)
         self.tries = FIRST_TRIES if self.dialect.server_time else TRIES
 
     def __str__(self) -> str:
@@ -89,12 +94,13 @@ class Database:
         *,
         repeatable: bool = False,
         in_doubt: bool = False,
+        slow: bool = False,
     ) -> _Answer:
         """Run statements in one transaction of the database; repeat it if that is safe.
 
         ``work`` may run several times, also after a commit whose answer was lost. An error that it raises
         rolls everything back. ``repeatable``: a second execution does no harm if the first one was committed unnoticed.
-        ``in_doubt``: an earlier call may have committed the same.
+        ``in_doubt``: an earlier call may have committed the same. ``slow``: the server may be silent for a quarter of an hour.
         Raises StoreUnavailableError, StoreError, and, unless ``repeatable`` or not fully durable,
         CommitStateUnknownError when the answer to a commit was lost and the store could not be asked again.
         """
@@ -103,6 +109,7 @@ class Database:
             durability,
             repeatable=repeatable,
             in_doubt=in_doubt,
+            slow=slow,
         )
 
     def write_statement(
@@ -167,19 +174,22 @@ class Database:
         *,
         repeatable: bool,
         in_doubt: bool = False,
+        slow: bool = False,
     ) -> _Answer:
         def refusal(kind: type[StoreError], error: BaseException, advice: str = "") -> StoreError:
             unknown = in_doubt and durability is Durability.FULL and not repeatable
             return self._store_error(CommitStateUnknownError if unknown else kind, error, advice)
 
+        begun, warned = self._clock.now(), False
         for attempt in count(1):
-            away = True
+            trouble = ErrorKind.LOST
             try:
                 with self._borrowed_connection() as connection:
+                    self.dialect.limit_waits(connection, _SLOW if slow else self.dialect.silence)
                     return work(connection, durability)
-            except _LostCommit as lost:
+            except _LostCommit as failed:
                 in_doubt = True
-                error: BaseException = lost.__cause__ or lost
+                error: BaseException = failed.__cause__ or failed
             except DBAPIError as failed:
                 trouble = self.dialect.classify_error(failed)
                 if trouble is ErrorKind.DENIED:
@@ -188,19 +198,37 @@ class Database:
                     raise refusal(StoreError, failed) from None
                 if trouble is ErrorKind.UNAVAILABLE:
                     raise refusal(StoreUnavailableError, failed) from None
-                error, away = failed, trouble is ErrorKind.LOST
+                error = failed
             except SQLAlchemyError as failed:
                 raise refusal(StoreUnavailableError, failed) from None
-            remaining = self.retry_deadlines.remaining() if away else 0.0
-            if attempt >= self.tries and not remaining:
+            lost = trouble is ErrorKind.LOST
+            self._generation += lost
+            late = self._clock.now() - begun >= 1000 * _PATIENCE
+            remaining = 0.0 if trouble is ErrorKind.BUSY else self.retry_deadlines.remaining()
+            if (attempt >= self.tries or (lost and late)) and not remaining:
                 break
-            if attempt == self.tries:
+            if (attempt >= self.tries or late) and not warned:
+                warned = True
                 logger.warning(
-                    "the transaction store %s cannot be reached; trying for another %.0f s, until the open transactions"
-                    " are about to expire", self, remaining,
+                    "the transaction store %s %s; trying for another %.0f s, until the open transactions are about to expire",
+                    self, "does not answer" if lost else "is locked by another client", remaining,
                 )  # fmt: skip
             self._wait(attempt, error)
         raise refusal(StoreUnavailableError, error) from None
+
+    def _mark(self, _connection: object, record: Any) -> None:
+        record.info["process"], record.info["generation"] = os.getpid(), self._generation
+
+    def _refuse_unusable(self, _connection: object, record: Any, proxy: Any) -> None:
+        """Refuse a connection that a parent process opened, and one that is as old as a lost one.
+
+        Two processes would use one socket. Waiting for a silent server takes time, which each old connection would cost again.
+        """
+        if record.info["process"] != os.getpid():
+            record.dbapi_connection = proxy.dbapi_connection = None
+            raise DisconnectionError("the connection belongs to another process")
+        if record.info["generation"] != self._generation:
+            raise DisconnectionError("another connection of its age was lost")
 
     @contextmanager
     def _borrowed_connection(self) -> Iterator[Connection]:
@@ -247,17 +275,6 @@ def _roll_back(connection: Connection) -> None:
         connection.exec_driver_sql("ROLLBACK")
     except SQLAlchemyError:
         connection.invalidate()
-
-
-def _remember_process(_connection: object, record: Any) -> None:
-    record.info["process"] = os.getpid()
-
-
-def _refuse_other_process(_connection: object, record: Any, proxy: Any) -> None:
-    """Refuse a connection that a parent process opened: both processes would use one socket."""
-    if record.info["process"] != os.getpid():
-        record.dbapi_connection = proxy.dbapi_connection = None
-        raise DisconnectionError("the connection belongs to another process")
 
 
 def chunks(items: Iterable[_Item], size: int = 500) -> Iterator[Sequence[_Item]]:

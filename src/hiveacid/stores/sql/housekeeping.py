@@ -53,7 +53,7 @@ class Housekeeping(SqlBase):
             for statement in _DELETIONS:
                 connection.execute(statement, parameters)
 
-        self._database.write(work)
+        self._database.write(work, slow=True)
 
 
 def _bounds(database: Database, connection: Connection, now: int | None) -> dict[str, int]:

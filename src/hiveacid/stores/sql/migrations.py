@@ -135,7 +135,7 @@ def migrate(database: Database, steps: tuple[tuple[str, ...], ...] = MIGRATIONS)
     Raises StoreVersionError for a store that a newer hiveacid has created or upgraded.
     """
     if _missing(database.read(_version), steps):
-        database.write(lambda connection: _apply(database, connection, steps))
+        database.write(lambda connection: _apply(database, connection, steps), slow=True)
 
 
 def _missing(version: int, steps: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:

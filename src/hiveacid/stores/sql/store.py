@@ -73,6 +73,7 @@ class SqlStore(
             limits = replace(limits, txn_timeout=txn_timeout)
         clock = clock or SystemClock()
         super().__init__(Database(url, clock, server_time=server_time), limits, clock)
+        self._database.dialect.silence = limits.silence
         try:
             migrate(self._database)
         except BaseException:
@@ -87,6 +88,7 @@ class SqlStore(
     def apply_settings(self, settings: Settings) -> None:
         """Apply the limits of ``settings`` from now on."""
         self._limits = Limits.of(settings)
+        self._database.dialect.silence = self._limits.silence
 
     def layout_level(self) -> str | None:
         """Return None: the settings choose the layout level."""

@@ -38,7 +38,10 @@ class Durability(Enum):
 class ErrorKind(Enum):
     """Class of a driver's error, which decides whether the statement is repeated."""
 
-    BUSY = auto()  # deadlock, serialisation, locked: the database rolled it back; try again
+    BUSY = auto()  # deadlock, serialisation: the database rolled it back; try again
+    LOCKED = (
+        auto()
+    )  # another client holds a lock for too long: rolled back; try again until the holder is gone
     LOST = auto()  # the connection broke
     UNAVAILABLE = auto()  # disk full, read-only, no such file: an immediate retry is useless
     DENIED = auto()  # the role lacks a privilege
@@ -75,6 +78,8 @@ class Dialect(ABC):
     """Transaction ids come from `take_txn_ids`, not from the table's serial column."""
     server_time = True
     """Times come from the database, not from the client's clock."""
+    silence = 10.0
+    """Seconds without a byte from the server after which a connection counts as lost (``Limits.silence``)."""
     words: Mapping[str, str] = MappingProxyType(
         {
             "options": "",
@@ -90,6 +95,14 @@ class Dialect(ABC):
     @abstractmethod
     def engine(self, url: URL) -> Engine:
         """Make the engine; every connection is in autocommit mode, :meth:`begin` opens transactions."""
+
+    def limit_waits(self, connection: Connection, seconds: float) -> None:  # noqa: B027 - an embedded database needs nothing
+        """Limit the wait for the server to ``seconds``, and the server's waits for locks and for this client.
+
+        A client that stops inside a transaction (a suspended machine, a lost network) then loses its locks after half of
+        :attr:`silence`, and other clients go on. The limit of locks is half of ``seconds``, so that the server reports it
+        before the client takes the server for lost.
+        """
 
     def prepare(self, connection: Connection, durability: Durability) -> None:  # noqa: B027 - most need nothing
         """Prepare the connection for a single writing statement, which is a transaction by itself."""

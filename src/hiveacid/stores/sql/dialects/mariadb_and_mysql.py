@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
+import select
 from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import Dialect as SqlalchemyDialect
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -23,7 +24,8 @@ from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind,
 from hiveacid.stores.sql.dialects.tls import mariadb_context
 from hiveacid.stores.sql.table_names import table_parameters
 
-_BUSY = frozenset({1020, 1040, 1062, 1203, 1205, 1213, 1451, 1452, 1637, 3101, 3572})
+_BUSY = frozenset({1020, 1040, 1062, 1203, 1213, 1451, 1452, 1637, 3101, 3572})
+_LOCKED = 1205
 _LOST = frozenset({0, 1047, 1053, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2055, 3169, 4031})
 _UNAVAILABLE = frozenset({3, 1021, 1026, 1030, 1044, 1045, 1049, 1114, 1290, 1698, 1792, 1836, 2026})
 _DENIED = frozenset({1142, 1143, 1227, 1370})
@@ -31,6 +33,7 @@ _DONE_BEFORE = frozenset({1050, 1060, 1061, 1062})  # the table, column, index o
 _OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0, 17)}  # SKIP LOCKED; utf8mb4_0900_bin
 _KEYS = 256
 _RECURSION = "/*M! max_recursive_iterations */ /*!80017 cte_max_recursion_depth */"
+_IDLE = "/*M! idle_transaction_timeout */ /*!80017 wait_timeout */"
 _EXACT = "CHARACTER SET utf8mb4 COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
 
 _NOW = "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(3)) DIV 1000)"
@@ -82,11 +85,40 @@ class MariadbDialect(Dialect):
             # Every method ends its transaction: a ROLLBACK afterwards would only be one more round trip.
             pool_reset_on_return=None, skip_autocommit_rollback=True,
         )  # fmt: skip
-        event.listen(engine, "do_connect", _connect)
+        event.listen(engine, "do_connect", self._connect)
         event.listen(engine, "connect", _prepare)
+        event.listen(engine, "checkout", _require_open)
         if tls is not None:
             event.listen(engine, "connect", _require_tls, insert=True)
         return engine
+
+    def _connect(
+        self, dialect: SqlalchemyDialect, _record: object, arguments: Any, options: dict[str, Any]
+    ) -> Any:
+        limits = dict.fromkeys(("connect_timeout", "read_timeout", "write_timeout"), self.silence)
+        try:
+            return dialect.connect(*arguments, **limits | options)
+        except RuntimeError as error:  # PyMySQL needs a package that may be absent
+            raise ConfigError(
+                f"the store's server offers no TLS, and the log-in without it fails: {error}. Let the server offer TLS "
+                "(ssl_ca=FILE in the store's URL verifies it), or install the package"
+            ) from error
+
+    def limit_waits(self, connection: Connection, seconds: float) -> None:
+        """Set ``innodb_lock_wait_timeout``, MariaDB's ``idle_transaction_timeout``, and the driver's time-outs.
+
+        MySQL ends idle sessions only, in a transaction or not; :func:`_require_open` replaces them.
+        """
+        limits = (seconds, self.silence)
+        if connection.info.get("limits") == limits:
+            return
+        driver: Any = connection.connection.driver_connection
+        for name in ("read_timeout", "write_timeout"):
+            if name not in connection.engine.url.query:
+                setattr(driver, f"_{name}", seconds)
+        locks, idle = (max(1, round(limit / 2)) for limit in limits)
+        self.run(connection, f"SET SESSION innodb_lock_wait_timeout = {locks}, SESSION {_IDLE} = {idle}")
+        connection.info["limits"] = limits
 
     def begin(self, connection: Connection, durability: Durability) -> None:  # noqa: ARG002 - always full
         """Begin; the session uses read committed (:func:`_prepare`)."""
@@ -133,6 +165,8 @@ class MariadbDialect(Dialect):
         code = _code(error)
         if code in _BUSY:
             return ErrorKind.BUSY
+        if code == _LOCKED:
+            return ErrorKind.LOCKED
         if error.connection_invalidated or code in _LOST:
             return ErrorKind.LOST
         if code in _DENIED:
@@ -194,21 +228,19 @@ def _check_options(url: URL) -> None:
         )
 
 
-def _connect(dialect: SqlalchemyDialect, _record: object, arguments: Any, options: Any) -> Any:
-    try:
-        return dialect.connect(*arguments, **options)
-    except RuntimeError as error:  # PyMySQL needs a package that may be absent
-        raise ConfigError(
-            f"the store's server offers no TLS, and the log-in without it fails: {error}. Let the server offer TLS (ssl_ca=FILE "
-            "in the store's URL verifies it), or install the package"
-        ) from error
-
-
 def _require_tls(connection: Any, _record: object) -> None:
     """Refuse a connection in plain text: PyMySQL before 1.2 continues without TLS if the server has none."""
     if not getattr(connection, "_secure", False):
         connection.close()
         raise ConfigError("the store's server offers no TLS, and its URL asks for it (ssl…=)")
+
+
+def _require_open(connection: Any, _record: object, _proxy: object) -> None:
+    """Refuse a connection that the server has closed while it was idle: it has something to read. The pool opens another."""
+    poll = select.poll()
+    poll.register(connection._sock, select.POLLIN)  # noqa: SLF001 - PyMySQL has no other access
+    if poll.poll(0):
+        raise DisconnectionError("the server has closed the idle connection")
 
 
 def _prepare(connection: Any, _record: object) -> None:

@@ -1,4 +1,4 @@
-"""Pipelines of PostgreSQL: several statements in one message (libpq's pipeline mode, through psycopg's ``pq``).
+"""Connections of PostgreSQL whose waits have a limit, and pipelines: several statements in one message (libpq's pipeline mode).
 
 psycopg's own pipeline sends each statement as it comes. Between the first, which takes locks, and the last, which
 releases them, the client may lose its processor while others wait for the locks. The server needs no client to go on
@@ -10,13 +10,14 @@ from __future__ import annotations
 import itertools
 import re
 import selectors
+import time
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from psycopg import OperationalError, errors, pq
+from psycopg import Connection, OperationalError, errors, pq
 
 _PLACE = re.compile(r"%\((\w+)\)s|%%")
 _READ = selectors.EVENT_READ
@@ -26,11 +27,41 @@ _BOOLEAN, _NUMBERS = 16, frozenset({20, 21, 23})  # types in pg_type
 Step = tuple[str, Mapping[str, Any]]
 
 
+class LimitedConnection(Connection[Any]):
+    """A connection that is closed when the server sends nothing for :attr:`silence` seconds, instead of waiting for ever."""
+
+    silence = 10.0
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """Wait as psycopg does. Raises OperationalError at the limit."""
+        return super().wait(self._limited(gen), *args, **options)
+
+    def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        heard = time.monotonic()
+        ready: Any = None
+        while True:
+            try:
+                wanted = gen.send(ready)
+            except StopIteration as end:
+                return end.value
+            ready = yield wanted  # psycopg sends a zero every tenth of a second
+            if ready:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > self.silence:
+                raise self.lost()
+
+    def lost(self) -> OperationalError:
+        """Close the connection, and return the error to raise."""
+        self.close()
+        return OperationalError(f"no answer from the server for {self.silence:.0f} s")
+
+
 class Pipeline:
     """A connection, idle and in autocommit mode, with its prepared statements."""
 
-    def __init__(self, driver: Any) -> None:
-        """``driver``: psycopg's connection."""
+    def __init__(self, driver: LimitedConnection) -> None:
+        """``driver``: the connection."""
+        self._driver = driver
         self._connection: pq.abc.PGconn = driver.pgconn
         self._encoding: str = driver.info.encoding
         self._prepared: dict[str, bytes] = {}
@@ -88,12 +119,12 @@ class Pipeline:
         with selectors.DefaultSelector() as selector:
             selector.register(connection.socket, _BOTH)
             while connection.flush():
-                if any(event & _READ for _, event in selector.select()):
+                if any(event & _READ for _, event in self._select(selector)):
                     connection.consume_input()
             selector.modify(connection.socket, _READ)
             while True:
                 while connection.is_busy():
-                    selector.select()
+                    self._select(selector)
                     connection.consume_input()
                 result = connection.get_result()
                 if result is None:
@@ -103,6 +134,12 @@ class Pipeline:
                     return results
                 else:
                     results.append(result)
+
+    def _select(self, selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = selector.select(self._driver.silence)
+        if not ready:
+            raise self._driver.lost()
+        return ready
 
     def _parameter(self, value: object) -> bytes | None:
         if value is None:

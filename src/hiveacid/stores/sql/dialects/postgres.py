@@ -22,6 +22,11 @@ from hiveacid.stores.sql.dialects.dialect import (
 from hiveacid.stores.sql.dialects.tls import check_postgres
 
 _NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+_ENDED_SESSION = frozenset({"25P03", "57P01", "57P02", "57P03", "57P05"})
+_LIMIT = text(
+    "SELECT set_config('lock_timeout', :locks, false),"
+    " set_config('idle_in_transaction_session_timeout', :idle, false)"
+)
 
 
 @compiles(database_now, "postgresql")
@@ -50,13 +55,43 @@ class PostgresDialect(Dialect):
     def engine(self, url: URL) -> Engine:
         """Make the engine. Raises ConfigError for TLS options that would have no effect."""
         check_postgres(url, os.environ)
-        patience = {} if "connect_timeout" in url.query else {"connect_timeout": 10}  # seconds
         engine = create_engine(
             url, isolation_level="AUTOCOMMIT", hide_parameters=True, max_overflow=20, pool_use_lifo=True,
-            connect_args=patience,
         )  # fmt: skip
+        event.listen(engine, "do_connect", self._connect)
         event.listen(engine, "connect", _prepare)
         return engine
+
+    def _connect(self, _dialect: object, _record: object, arguments: Any, options: dict[str, Any]) -> Any:
+        """Connect with a limit of time. Keepalives find a dead peer, and keep routers from forgetting an idle connection.
+
+        No ``tcp_user_timeout``: it ends a wait for a host that is gone, and ``LimitedConnection`` ends every wait.
+        """
+        from hiveacid.stores.sql.dialects.pipeline import LimitedConnection  # noqa: PLC0415 - it imports the driver
+
+        limits = {
+            "connect_timeout": max(2, int(self.silence)),
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+        }
+        connection = LimitedConnection.connect(*arguments, **limits | options)
+        connection.silence = self.silence
+        return connection
+
+    def limit_waits(self, connection: Connection, seconds: float) -> None:
+        """Set ``lock_timeout`` and ``idle_in_transaction_session_timeout``, and the limit of the driver's waits.
+
+        No ``statement_timeout``: a large answer may take longer than the server may be silent.
+        """
+        limits = (seconds, self.silence)
+        if connection.info.get("limits") == limits:
+            return
+        driver: Any = connection.connection.driver_connection
+        driver.silence = seconds
+        milliseconds = {"locks": str(int(seconds * 500)), "idle": str(int(self.silence * 500))}
+        connection.execute(_LIMIT, milliseconds)
+        connection.info["limits"] = limits
 
     def begin(self, connection: Connection, durability: Durability) -> None:  # noqa: ARG002 - always full
         """Begin with read committed: after a wait for a lock, the next statement sees the other transaction's changes."""
@@ -109,9 +144,11 @@ class PostgresDialect(Dialect):
     def classify_error(self, error: DBAPIError) -> ErrorKind:
         """Classify by SQLSTATE."""
         state = getattr(error.orig, "sqlstate", None) or ""
-        if state in ("40001", "40P01", "55P03", "53300", "23503", "23505"):
+        if state in ("40001", "40P01", "53300", "23503", "23505"):
             return ErrorKind.BUSY
-        if error.connection_invalidated or state.startswith("08") or state in ("57P01", "57P02", "57P03"):
+        if state == "55P03":
+            return ErrorKind.LOCKED
+        if error.connection_invalidated or state.startswith("08") or state in _ENDED_SESSION:
             return ErrorKind.LOST
         if state == "42501":
             return ErrorKind.DENIED

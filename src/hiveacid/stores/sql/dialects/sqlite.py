@@ -53,7 +53,7 @@ class SqliteDialect(Dialect):
             raise StoreUnavailableError(msg) from error
         protect_file(file)
         engine = create_engine(
-            url, isolation_level="AUTOCOMMIT", hide_parameters=True, connect_args={"timeout": 30.0}
+            url, isolation_level="AUTOCOMMIT", hide_parameters=True, connect_args={"timeout": self.silence}
         )
         event.listen(engine, "connect", _prepare_sqlite)
         return engine
@@ -90,7 +90,9 @@ class SqliteDialect(Dialect):
     def classify_error(self, error: DBAPIError) -> ErrorKind:
         """Classify by SQLite's primary result code."""
         code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CONSTRAINT):
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return ErrorKind.LOCKED
+        if code == sqlite3.SQLITE_CONSTRAINT:
             return ErrorKind.BUSY
         unavailable = (
             sqlite3.SQLITE_FULL,
