@@ -27,7 +27,7 @@ help:  ## show this list
 
 .PHONY: demo
 demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real flights of 2013 (under 3 minutes)
-	@$(BIN)/hiveacid demo $(ARGS)
+	@PYTHONPATH=examples $(BIN)/python -m flights $(ARGS)
 
 # What `make lint`, `make interop` and `make clients` run.
 ELSEWHERE := --ignore=tests/tidy --ignore=tests/interop --ignore=tests/clients

@@ -285,7 +285,6 @@ def test_the_doctor_says_what_is_wrong(tmp_path: Path) -> None:
         "check",
         "compact",
         "doctor",
-        "demo",
     ],
 )
 def test_every_command_explains_itself(command: str) -> None:

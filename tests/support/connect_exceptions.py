@@ -51,7 +51,6 @@ EXCEPTIONS = {
     "spark/test_documents.py": "the pages start sessions of their own, classic ones",
     "spark/test_shell.py": "the shell starts a session of its own, a classic one",
     "spark/test_hive_support.py": "Spark's own Hive catalog, in a process with a classic session",
-    "spark/test_demo.py": "the demo starts a session of its own, a classic one",
     "spark/test_views.py::test_views_of_ours_beside_sparks": NATIVE,
     "sql/test_scripts.py::test_script_by_spark_sql": NATIVE,
 }

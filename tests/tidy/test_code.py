@@ -21,7 +21,6 @@ SPARK_ROOMS = (
     "src/hiveacid/streaming/",
     "src/hiveacid/sql/native",
     "src/hiveacid/serve/",
-    "src/hiveacid/demo/",  # written like a user's program
 )
 # Where the time of day may be asked: the clock itself, and what talks to a person.
 CLOCK_ROOMS = ("src/hiveacid/stores/clock.py", "src/hiveacid/cli/", "src/hiveacid/web/", "tools/", "bench/")

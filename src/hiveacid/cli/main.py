@@ -23,7 +23,6 @@ _COMMANDS = {
     "completion": ("hiveacid.cli.main:completion", "Let Tab complete in bash, zsh or fish."),
     "migrate": ("hiveacid.cli.migrate:migrate", "Move tables from one store to another."),
     "doctor": ("hiveacid.cli.doctor:doctor", "Check the installation on this machine."),
-    "demo": ("hiveacid.cli.demo:demo", "Run the main job on the real flights of 2013."),
 }
 
 

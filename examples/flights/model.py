@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from hiveacid.demo.source import Source
+from flights.source import Source
 
 SHOWN = 5  # differing rows that a failure prints
 

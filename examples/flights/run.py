@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import hiveacid
-from hiveacid.demo.source import load
-from hiveacid.demo.story import Advance, Files, Step, Story
+from flights.source import load
+from flights.story import Advance, Files, Step, Story
 from hiveacid.errors import ConfigError
 
 MOST_MONTHS = 12

