@@ -237,16 +237,17 @@ def test_a_closed_warehouse_is_refused(unchanged: AcidSession) -> None:
     ],
 )
 def test_an_example_runs(unchanged: AcidSession, name: str, arguments: list[str], expected: str) -> None:
-    example = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    example = Path(__file__).parents[2] / "examples" / f"query_by_{name}.py"
     command = [sys.executable, str(example), unchanged.context.warehouse, *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert expected in done.stdout
+    usage = subprocess.run(command[:2], check=False, capture_output=True, text=True)
+    assert usage.stderr.startswith("usage: ")
 
 
 KINDS = {
     "orc": "STORED AS ORC",
     "parquet": "STORED AS PARQUET",
-    "text": "ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' STORED AS TEXTFILE",
 }
 FLAT_TYPES = "i INT, l BIGINT, s STRING, c CHAR(3), v VARCHAR(4), d DATE, t TIMESTAMP, n DECIMAL(10,2), x DOUBLE, b BOOLEAN"
 
@@ -268,30 +269,6 @@ def test_files_of_every_kind(acid: AcidSession, wh: ArrowWarehouse, kind: str, *
     assert wh.table("flat").count(where="i = 3 AND d = '2020-01-01' AND c = 'abc'") == 1
     with pytest.raises(ConfigError):
         wh.table("flat").to_arrow(row_ids=True)
-
-
-TEXTS = {
-    "n": ("DECIMAL(5,2)", ["1.234", "1.235", "-1.235", "1e2", "+1.5", "12345", "999.999", "1_0", "1."]),
-    "x": ("DOUBLE", ["1d", "1.5f", "NaN", "-Infinity", "1e400", "1.", "inf1"]),
-    "d": ("DATE", ["2020-1-1", "2020-01-01 10:11:12", "2020-01-01T1", "2020-13-01", "0001-01-01"]),
-    "t": (
-        "TIMESTAMP",
-        ["2020-1-1 1:2:3", "2020-01-01 10:11:12.123456789", "2020-01-01T10:11:12.5", "2020-01-01 1:99:0"],
-    ),
-    "i": ("INT", ["007", "+5", "-.5", "1.9", "99999999999", "x"]),
-}
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_texts_of_other_programs(acid: AcidSession, wh: ArrowWarehouse, tmp_path: Path, name: str) -> None:
-    """Values in another form than hiveacid writes them are those that Spark reads, not NULL."""
-    hive, texts = TEXTS[name]
-    (tmp_path / "landed.txt").write_text("\n".join([*texts, "\\N", texts[0]]) + "\n")
-    acid.sql(f"CREATE TABLE texts ({name} {hive}) STORED AS TEXTFILE")
-    acid.sql(f"LOAD DATA LOCAL INPATH '{tmp_path}/landed.txt' INTO TABLE texts")
-    found = wh.table("texts").to_arrow().column(name).to_pylist()
-    assert repr(found) == repr([row[0] for row in acid.table("texts").to_df().collect()])
-    assert found[0] is not None
 
 
 def test_values_below_structs_arrays_and_maps(acid: AcidSession, wh: ArrowWarehouse) -> None:

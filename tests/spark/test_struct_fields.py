@@ -9,12 +9,9 @@ import pytest
 from hiveacid.errors import SchemaMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid import AcidSession
-    from hiveacid.table.acid_table import AcidTable
 
 Verb = "Callable[[AcidTable, DataFrame], object]"
 BY_NAME: dict[str, Verb] = {

@@ -114,7 +114,7 @@ EXHAUSTIVE = {
     "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[true": "the other SQL interface stays",
     **{
         f"spark/test_arrow.py::test_files_of_every_kind[{name}": "each format stays, insert-only or plain"
-        for name in ("insert_only-text", "plain-orc", "plain-parquet")
+        for name in ("plain-orc", "plain-parquet")
     },
     "spark/test_bad_input.py::test_a_missing_directory_is_named[]": "a partition whose directory is missing stays",
     "spark/test_beside_trino.py::test_an_unbucketed_table": "sizes only; Trino's rules for statements stay",

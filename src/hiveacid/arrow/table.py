@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from hiveacid.arrow.dataset import Read, TableDataset
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
-from hiveacid.core.schema.storage_formats import supported_file_kind
+from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError
@@ -191,7 +191,11 @@ class ArrowTable:
     ) -> Iterator[tuple[Snapshot, Selection]]:
         """Yield a snapshot, whose files stay during the block, and what to read of it."""
         table = self.definition
-        supported_file_kind(table)
+        kind = supported_file_kind(table)
+        if kind not in (FileKind.ORC, FileKind.PARQUET):
+            raise UnsupportedFeatureError(
+                f"{table.name} is stored as {kind}: read it with Spark (hiveacid.connect), or copy it into a table in ORC or Parquet"
+            )
         self._require_row_ids(table, row_ids=row_ids)
         selection = select(table, columns, where, row_ids=row_ids)
         context, complete = self.context, False

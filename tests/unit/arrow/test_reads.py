@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -125,82 +122,7 @@ def test_an_append_of_text_that_is_not_utf8_is_refused(wh: ArrowWarehouse) -> No
     assert table.count() == 0
 
 
-AVRO = "STORED AS AVRO TBLPROPERTIES ('transactional'='true','transactional_properties'='insert_only')"
-INNER = {
-    "type": "record",
-    "name": "inner",
-    "fields": [{"name": "A", "type": "int"}, {"name": "c", "type": "string"}],
-}
 NOON = datetime(2024, 1, 2, 12, tzinfo=UTC)
-MOMENT = {"type": "long", "logicalType": "timestamp-millis"}
-NULLABLE = [
-    {"name": "Id", "type": ["null", "int"]},
-    {"name": "z", "type": ["null", INNER]},
-    {"name": "m", "type": ["null", {"type": "map", "values": {"type": "array", "items": "inner"}}]},
-    {"name": "q", "type": ["null", {"type": "array", "items": MOMENT}]},
-]
-
-
-def write_avro(wh: ArrowWarehouse, table: ArrowTable, fields: list[dict[str, Any]], rows: list[Any]) -> None:
-    """Commit an Avro file of an insert-only table."""
-    txn = wh.context.transactions.begin(wh.context.settings)
-    write_id = txn.write_id(table.name)
-    directory = Path(table.definition.location, f"delta_{write_id:07d}_{write_id:07d}_0000")
-    directory.mkdir()
-    with (directory / "000000_0").open("wb") as file:
-        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, rows)
-    txn.commit()
-
-
-@pytest.mark.parametrize(
-    ("name", "hive", "kind", "value"),
-    [
-        ("fraction", "INT", "double", 1.5),
-        ("whole", "INT", ["null", "double"], 2.0),
-        ("number", "TIMESTAMP", "int", 5),
-        ("wall_clock_ms", "TIMESTAMP", {"type": "long", "logicalType": "local-timestamp-millis"}, NOON),
-        ("wall_clock_us", "TIMESTAMP", {"type": "long", "logicalType": "local-timestamp-micros"}, NOON),
-        ("day_number", "DATE", "int", 5),
-        ("moment", "DATE", MOMENT, NOON),
-    ],
-)
-def test_avro_values_of_another_kind_are_refused(
-    wh: ArrowWarehouse, name: str, hive: str, kind: Any, value: Any
-) -> None:
-    """Arrow would cut the fraction and the time of day, and make a moment of 5."""
-    table = create(wh, f"CREATE TABLE avro_{name} (c {hive}) {AVRO}")
-    write_avro(wh, table, [{"name": "c", "type": kind}], [{"c": value}])
-    with pytest.raises(UnsupportedFeatureError, match=r"column c is .* can't be read without Spark"):
-        table.to_arrow()
-
-
-def test_avro_numbers_in_a_timestamp_column_are_milliseconds(wh: ArrowWarehouse) -> None:
-    """As for Hive and Spark, which show the same time as of a logical timestamp."""
-    table = create(wh, f"CREATE TABLE millis (a TIMESTAMP, b TIMESTAMP, c TIMESTAMP) {AVRO}")
-    kinds = {"A": "long", "b": ["null", "long"], "c": MOMENT}
-    number = int(NOON.timestamp() * 1000) + 5
-    moment = NOON + timedelta(milliseconds=5)
-    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
-    write_avro(wh, table, fields, [{"A": number, "b": number, "c": moment}, {"A": 0, "b": None, "c": moment}])
-    first, second = table.to_arrow().to_pylist()
-    assert first["a"] == first["b"] == first["c"]
-    assert second["b"] is None
-
-
-def test_avro_records_have_names_in_any_case(wh: ArrowWarehouse) -> None:
-    """Values whose name is not found would silently be NULL."""
-    table = create(
-        wh,
-        "CREATE TABLE avro (id INT, z STRUCT<a:INT,c:CHAR(2)>, m MAP<STRING,ARRAY<STRUCT<a:INT,c:CHAR(2)>>>, "
-        f"q ARRAY<TIMESTAMP>) {AVRO}",
-    )
-    one = {"A": 5, "c": "x"}
-    write_avro(wh, table, NULLABLE, [{"Id": 1, "z": one, "m": {"k": [one]}}, {"Id": 2}])
-    inner = {"a": 5, "c": "x "}
-    read = table.to_arrow(columns=["id", "z", "m"]).to_pylist()
-    assert read == [{"id": 1, "z": inner, "m": [("k", [inner])]}, {"id": 2, "z": None, "m": None}]
-    with pytest.raises(UnsupportedFeatureError, match="column q"):
-        table.to_arrow()
 
 
 def test_times_that_need_another_reader_are_no_matter_of_other_columns(wh: ArrowWarehouse) -> None:
@@ -239,29 +161,11 @@ def test_values_of_another_kind_in_parquet_files_are_refused(
         table.to_arrow()
 
 
-def test_numbers_in_text_files_beyond_the_range_are_infinite(wh: ArrowWarehouse) -> None:
-    """As for Hive and Spark. A stream refuses them."""
-    table = create(wh, "CREATE TABLE numbers (x DOUBLE, y FLOAT) STORED AS TEXTFILE")
-    Path(wh.context.warehouse, "numbers", "000000_0").write_text("1e400\x011e39\n1e400d\x01-1e39f\n")
-    infinite = float("inf")
-    assert table.to_arrow().to_pylist() == [{"x": infinite, "y": infinite}, {"x": infinite, "y": -infinite}]
-
-
-def test_numbers_in_text_files_have_one_suffix(wh: ArrowWarehouse) -> None:
-    """As Java reads them; `1.5fd` is no number."""
-    table = create(wh, "CREATE TABLE suffixes (x DOUBLE, y FLOAT) STORED AS TEXTFILE")
-    Path(wh.context.warehouse, "suffixes", "000000_0").write_text("1.5d\x011.5F\n1.5fd\x011.5dd\n")
-    assert table.to_arrow().to_pylist() == [{"x": 1.5, "y": 1.5}, {"x": None, "y": None}]
-
-
-@pytest.mark.parametrize(("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
-def test_byte_order_marks_at_the_beginning_of_text_files_are_dropped(
-    wh: ArrowWarehouse, ending: str, pack: Callable[[bytes], bytes]
-) -> None:
-    """As Spark and Hive do; the mark made the first number NULL."""
-    name = f"marked{ending[1:]}"
-    table = create(wh, f"CREATE TABLE {name} (i INT, s STRING) STORED AS TEXTFILE")
-    mark = "\ufeff"
-    text = f"{mark}1\x01a\n2\x01{mark}b\n"
-    Path(wh.context.warehouse, name, f"000000_0{ending}").write_bytes(pack(text.encode()))
-    assert table.to_arrow().to_pylist() == [{"i": 1, "s": "a"}, {"i": 2, "s": f"{mark}b"}]
+@pytest.mark.parametrize("kind", ["TEXTFILE", "AVRO"])
+def test_text_and_avro_tables_are_left_to_spark(wh: ArrowWarehouse, kind: str) -> None:
+    table = create(wh, f"CREATE TABLE flat_{kind} (i INT) STORED AS {kind}")
+    for read in (table.to_arrow, table.count, lambda: list(table.to_batches())):
+        with pytest.raises(
+            UnsupportedFeatureError, match=f"stored as {kind.lower()}: read it with Spark"
+        ):
+            read()

@@ -17,10 +17,10 @@ from hiveacid.errors import StatementError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot
-from hiveacid.table.arrow_read.flat_files import batch_without_columns, read_flat_file
 from hiveacid.table.arrow_read.live_rows import LiveRows
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, OrcReader
 from hiveacid.table.arrow_read.ordered_threads import map_in_order
+from hiveacid.table.arrow_read.parquet_file import batch_without_columns, read_parquet_file
 from hiveacid.table.arrow_read.pruning import possible_stripes
 from hiveacid.table.context import StoreContext
 
@@ -96,7 +96,7 @@ class _PartitionReader:
         table = self.snapshot.table
         if file_kind(table.storage) is not FileKind.ORC:
             for file in self.files.rows:
-                for stored in read_flat_file(self.context.fs, file, table, self._stored_names):
+                for stored in read_parquet_file(self.context.fs, file, table, self._stored_names):
                     yield self._filter_batch(stored)
             return
         readers = self._open_readers()

@@ -1,7 +1,7 @@
 """Read a table as a Polars frame, without Spark or Java.
 
     pip install 'hiveacid[polars]'
-    python examples/polars.py WAREHOUSE TABLE COLUMN
+    python examples/query_by_polars.py WAREHOUSE TABLE COLUMN
 
 Prints the rows of each value of a column. Only that column is read.
 """
@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import sys
 
+import polars as pl
+
 import hiveacid
-
-# This file has the name of the package: import the package, not this file.
-sys.path = [path for path in sys.path if not path.endswith("examples")]
-
-import polars as pl  # noqa: E402 - after the line above
 
 
 def main(warehouse: str, table: str, column: str) -> None:
@@ -26,4 +23,6 @@ def main(warehouse: str, table: str, column: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(f"usage: {sys.argv[0]} WAREHOUSE TABLE COLUMN")
     main(*sys.argv[1:])

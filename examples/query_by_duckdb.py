@@ -1,7 +1,7 @@
 """Query tables by DuckDB's SQL, without Spark or Java.
 
     pip install 'hiveacid[duckdb]'
-    python examples/duckdb.py WAREHOUSE "SELECT item, sum(qty) FROM sales GROUP BY item"
+    python examples/query_by_duckdb.py WAREHOUSE "SELECT item, sum(qty) FROM sales GROUP BY item"
 
 Every table of the database default has its name in the query. Only the columns and stripes that it needs are read.
 """
@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import sys
 
+import duckdb
+
 import hiveacid
-
-# This file has the name of the package: import the package, not this file.
-sys.path = [path for path in sys.path if not path.endswith("examples")]
-
-import duckdb  # noqa: E402 - after the line above
 
 
 def main(warehouse: str, query: str) -> None:
@@ -27,4 +24,6 @@ def main(warehouse: str, query: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(f"usage: {sys.argv[0]} WAREHOUSE QUERY")
     main(*sys.argv[1:])

@@ -1,0 +1,125 @@
+"""Parquet files of insert-only and plain tables, in batches of the table's columns."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
+from hiveacid.errors import BadFileError, SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.orc.file_range import FileRange
+from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.local_file_system import local_path
+from hiveacid.storage.paths import is_local
+from hiveacid.table.arrow_read.files_to_open import RowFile
+from hiveacid.table.cast_to_table_columns import cast, require_castable
+
+_ROWS = 65_536
+_WRITER_ZONE = b"writer.time.zone"  # key of Hive's metadata in a Parquet footer
+_UNMARKED_TEXTS = frozenset({("bytes", "text")})  # of old writers of Parquet
+
+
+def read_parquet_file(
+    fs: FileSystem, file: RowFile, table: TableDefinition, names: Sequence[str]
+) -> Iterator[Any]:
+    """Yield batches of the columns ``names``, in their order, of a Parquet file.
+
+    Raises BadFileError, UnsupportedFeatureError with the column's name, StorageError.
+    """
+    by_name = {column.name: column for column in table.columns}
+    columns = [by_name[name] for name in names]
+    try:
+        yield from _read_parquet(fs, file, columns)
+    except (pa.ArrowException, OSError) as error:
+        raise BadFileError(f"can't be read ({error})", path=file.path) from error
+
+
+def _batch(columns: Sequence[Column], arrays: Sequence[Any], count: int) -> Any:
+    if not arrays:
+        return batch_without_columns(count)
+    return pa.RecordBatch.from_arrays([*arrays], schema=arrow_schema(tuple(columns)))
+
+
+def batch_without_columns(count: int) -> Any:
+    """Return a batch that has only a number of rows."""
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
+
+
+def _require_no_nested_times(file: RowFile, column: Column, hive: HiveType) -> None:
+    if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
+        raise UnsupportedFeatureError(
+            f"{file.path}: column {column.name} is {column.type}: times inside the column can't be read without Spark"
+        )
+
+
+def _read_parquet(fs: FileSystem, file: RowFile, columns: Sequence[Column]) -> Iterator[Any]:
+    local = is_local(file.path)
+    source = (
+        local_path(file.path) if local else pa.PythonFile(FileRange(fs, file.path, file.length), mode="r")
+    )
+    with parquet.ParquetFile(source, coerce_int96_timestamp_unit="us") as reader:
+        schema = reader.schema_arrow
+        stored = {name.lower(): name for name in schema.names}
+        names = [stored[column.name] for column in columns if column.name in stored]
+        zone = (reader.metadata.metadata or {}).get(_WRITER_ZONE, b"").decode()
+        physical = {
+            name.lower(): reader.schema.column(index).physical_type
+            for index in range(len(reader.schema))
+            for name in [reader.schema.column(index).path]
+        }
+        for batch in reader.iter_batches(_ROWS, columns=names):
+            arrays = []
+            for column in columns:
+                if column.name not in stored:
+                    arrays.append(pa.nulls(batch.num_rows, arrow_type(parse_type(column.type))))
+                    continue
+                values = batch.column(batch.schema.get_field_index(stored[column.name]))
+                instants = (
+                    physical.get(column.name) == "INT96" or getattr(values.type, "tz", None) is not None
+                )
+                arrays.append(_parquet_values(file, column, values, zone if instants else None))
+            yield _batch(columns, arrays, batch.num_rows)
+
+
+def _parquet_values(file: RowFile, column: Column, values: Any, zone: str | None) -> Any:
+    """Convert a column's values. ``zone``: for instants, the writer's time zone ('' if unknown); None for other values."""
+    hive = parse_type(column.type)
+    _require_no_nested_times(file, column, hive)
+    if isinstance(hive, Primitive) and hive.name == "timestamp" and zone is not None:
+        values = _wall_clock(values, zone)
+    try:
+        require_castable(column.name, values.type, arrow_type(hive), _UNMARKED_TEXTS)
+        return to_stored_values(cast(values, arrow_type(hive)), hive)
+    except (pa.ArrowException, SchemaMismatchError) as error:
+        raise UnsupportedFeatureError(
+            f"{file.path}: column {column.name} is {column.type}, stored as {values.type}, which can't be read without Spark"
+        ) from error
+
+
+def _wall_clock(values: Any, zone: str) -> Any:
+    """Convert instants to wall-clock times of a time zone; '' is the zone of this process."""
+    instants = values.cast(pa.timestamp("us", "UTC"))
+    name = zone or _local_zone()
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise UnsupportedFeatureError(f"unknown time zone {name!r} of a Parquet file") from error
+    return pc.local_timestamp(instants.cast(pa.timestamp("us", name)))
+
+
+def _local_zone() -> str:
+    """Return the name of this process's time zone, as Java finds it: ``TZ``, or the machine's zone."""
+    name = os.environ.get("TZ", "").removeprefix(":")
+    if not name:
+        link = os.path.realpath("/etc/localtime")
+        name = link.rpartition("zoneinfo/")[2] if "zoneinfo/" in link else ""
+    return name or (time.tzname[0] if time.tzname[0] in ("UTC", "GMT") else "UTC")
