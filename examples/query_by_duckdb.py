@@ -24,6 +24,8 @@ def main(warehouse: str, query: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit(f"usage: {sys.argv[0]} WAREHOUSE QUERY")
-    main(*sys.argv[1:])
+    match sys.argv[1:]:
+        case [warehouse, query]:
+            main(warehouse, query)
+        case _:
+            sys.exit(f"usage: {sys.argv[0]} WAREHOUSE QUERY")

@@ -23,6 +23,8 @@ def main(warehouse: str, table: str, column: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        sys.exit(f"usage: {sys.argv[0]} WAREHOUSE TABLE COLUMN")
-    main(*sys.argv[1:])
+    match sys.argv[1:]:
+        case [warehouse, table, column]:
+            main(warehouse, table, column)
+        case _:
+            sys.exit(f"usage: {sys.argv[0]} WAREHOUSE TABLE COLUMN")
