@@ -165,7 +165,5 @@ def test_values_of_another_kind_in_parquet_files_are_refused(
 def test_text_and_avro_tables_are_left_to_spark(wh: ArrowWarehouse, kind: str) -> None:
     table = create(wh, f"CREATE TABLE flat_{kind} (i INT) STORED AS {kind}")
     for read in (table.to_arrow, table.count, lambda: list(table.to_batches())):
-        with pytest.raises(
-            UnsupportedFeatureError, match=f"stored as {kind.lower()}: read it with Spark"
-        ):
+        with pytest.raises(UnsupportedFeatureError, match=f"stored as {kind.lower()}: read it with Spark"):
             read()
