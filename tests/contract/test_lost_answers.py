@@ -10,10 +10,10 @@ from server_rules import Place
 from sqlalchemy import text
 
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
-from hiveacid.core.model import Partition, TableName, WriteId
+from hiveacid.core.model import Partition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks import LockState, LockType
 from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
-from hiveacid.ports.transactions import Operation
+from hiveacid.ports.transactions import Begun, Operation, Start, TxnKind
 from hiveacid.stores.sql.store import SqlStore
 from support.clock import ManualClock
 from support.samples import CLIENT, ORDERS, STOCK, database, lock_on, table, wrote
@@ -55,6 +55,46 @@ def first_job(store: SqlStore) -> Compaction:
     return store.show_compactions()[0]
 
 
+def shown(store: SqlStore) -> list[TxnId]:
+    """Return the open and aborted transactions without the ids that a server has left out."""
+    return [row.txn_id for row in store.show_transactions()]
+
+
+def begin(kind: LockType, *more: str) -> Callable[[SqlStore], object]:
+    """Return a verb that begins as a statement that writes into a table; several locks take the general way."""
+    locks = tuple(lock_on(kind, name) for name in ("orders", *more))
+    return lambda store: store.begin_txn(CLIENT, Start(locks, (ORDERS,), (ORDERS,)))
+
+
+def begun_once(store: SqlStore, answer: object) -> bool:
+    """Tell whether there is one transaction, which holds all its locks, and the first write id."""
+    assert isinstance(answer, Begun)
+    assert answer.lock is not None
+    assert answer.snapshot is not None
+    return (
+        shown(store) == [answer.txn_id]
+        and answer.lock.state is LockState.ACQUIRED
+        and {row.lock_id.partition(".")[0] for row in store.show_locks()} == {str(answer.lock.lock_id)}
+        and answer.allocated == {ORDERS: 1} == {ORDERS: count(store, "hiveacid_write_ids")}
+    )
+
+
+def held(store: SqlStore) -> object:
+    return store.begin_txn(CLIENT, Start((lock_on(LockType.EXCLUSIVE, "orders"),)))
+
+
+def waits_once(store: SqlStore, answer: object) -> bool:
+    assert isinstance(answer, Begun)
+    assert answer.lock is not None
+    holder, waiter = store.show_locks()
+    return (
+        answer.lock.state is LockState.WAITING
+        and waiter.txn_id == answer.txn_id
+        and shown(store) == [holder.txn_id, waiter.txn_id]
+        and count(store, "hiveacid_write_ids") == 0
+    )
+
+
 STREAM = StreamKey(ORDERS, "clicks")
 
 
@@ -67,6 +107,20 @@ def commit_batch(store: SqlStore) -> object:
 
 
 VERBS = {
+    "open": Verb(
+        nothing,
+        lambda store: store.open_txns(CLIENT, 3),
+        lambda store, answer: answer == tuple(shown(store)),
+    ),
+    "begin to read": Verb(
+        nothing,
+        lambda store: store.begin_txn(CLIENT, Start(tables=(ORDERS,)), TxnKind.READ_ONLY).txn_id,
+        lambda store, answer: [answer] == shown(store),
+    ),
+    "begin to insert": Verb(nothing, begin(LockType.SHARED_READ), begun_once),
+    "begin to overwrite": Verb(nothing, begin(LockType.EXCL_WRITE), begun_once),
+    "begin to overwrite two tables": Verb(nothing, begin(LockType.EXCL_WRITE, "stock"), begun_once),
+    "begin and wait": Verb(held, begin(LockType.EXCL_WRITE), waits_once),
     "register a stream": Verb(
         lambda store: store.register_stream(STREAM, "old run", "check"),
         lambda store: store.register_stream(STREAM, "run", "check"),

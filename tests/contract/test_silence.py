@@ -19,7 +19,7 @@ from hiveacid.core.model import Partition, TxnId
 from hiveacid.core.transactions.locks import LockType
 from hiveacid.errors import StoreUnavailableError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
-from hiveacid.ports.transactions import Operation, Start
+from hiveacid.ports.transactions import Begun, Operation, Start
 from hiveacid.stores.sql.store import SqlStore
 from support.samples import CLIENT, ORDERS, database, lock_on, table, wrote
 from support.servers.databases import Server
@@ -175,3 +175,19 @@ def test_a_commit_meets_a_silent_server(
     assert call.ended() is None
     assert witness.txn_state(begun.txn_id) == "committed"
     assert witness.show_locks() == ()
+
+
+def test_a_begin_meets_a_silent_server(store: SqlStore, witness: SqlStore, wire: Wire) -> None:
+    """It opens one transaction, although the server hears of it twice in the end."""
+    start = Start((lock_on(LockType.EXCL_WRITE, "orders"),), (ORDERS,), (ORDERS,))
+    for _ in range(2):
+        store.commit_txn(store.begin_txn(CLIENT, start).txn_id)
+    wire.freeze()
+    call = Call(lambda: store.begin_txn(CLIENT, start))
+    until_lost(store)
+    wire.thaw()
+    begun = call.ended()
+    assert isinstance(begun, Begun)
+    assert begun.snapshot is not None
+    assert [row.txn_id for row in witness.show_transactions()] == [begun.txn_id]
+    assert witness.aborted_write_ids(ORDERS) == ()

@@ -118,6 +118,12 @@ _VIEWS = (
 # Hive's default, for transactions that are open during the upgrade and for clients of an earlier version.
 _TIMEOUTS = ("ALTER TABLE hiveacid_txns ADD COLUMN timeout BIGINT NOT NULL DEFAULT 300000",)
 
+# By its mark a repeated call finds the transactions that it has opened; two attempts cannot both open them.
+_MARKS = (
+    "ALTER TABLE hiveacid_txns ADD COLUMN mark {key}",
+    "CREATE UNIQUE INDEX hiveacid_txns_mark ON hiveacid_txns (mark)",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COMPACTION_SERVICES,
@@ -125,6 +131,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _COMMITS,
     _VIEWS,
     _TIMEOUTS,
+    _MARKS,
 )
 """Step n brings a store of version n - 1 to version n."""
 

@@ -51,6 +51,7 @@ txns = _table(
     _required(BigInteger, "min_open"),  # lowest id that was open when this one began
     _optional(String, "reason", "code"),
     _required(String, "user_name", "host", "agent"),
+    _optional(String, "mark"),  # of the call that opened it
 )
 
 written = _table(

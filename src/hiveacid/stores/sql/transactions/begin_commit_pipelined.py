@@ -111,10 +111,11 @@ def _hold(exclusive: tuple[bool, ...]) -> str:
 
 
 _OPEN = f"""WITH made AS (
-    INSERT INTO hiveacid_txns (kind, state, started, heartbeat, timeout, moment, min_open, user_name, host, agent)
+    INSERT INTO hiveacid_txns (kind, state, started, heartbeat, timeout, moment, min_open, user_name, host, agent, mark)
     SELECT %(kind)s, '{TransactionState.OPEN}', clock.now, clock.now, %(timeout)s::bigint,
         (SELECT value FROM hiveacid_counters WHERE name = '{COMMIT_SEQUENCE}'),
-        least(settled.value + 1, coalesce(lowest.id, highest.id + 1, 1)), %(user)s, %(host)s, %(agent)s
+        least(settled.value + 1, coalesce(lowest.id, highest.id + 1, 1)), %(user)s, %(host)s, %(agent)s,
+        %(mark)s::text || '-1'
     FROM (SELECT {_NOW} AS now) clock,
         (SELECT value FROM hiveacid_counters WHERE name = '{SETTLED}') settled,
         (SELECT min(id) AS id FROM hiveacid_txns WHERE state = '{TransactionState.OPEN}') lowest,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,15 +14,15 @@ from hiveacid.stores import argument_validation
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.transactions import begin_commit_pipelined
-from hiveacid.stores.sql.transactions.lock_queue import enqueue, keys_of
-from hiveacid.stores.sql.transactions.open_txns import insert_txns, open_parameters
+from hiveacid.stores.sql.transactions.lock_queue import enqueue, keys_of, request_of
+from hiveacid.stores.sql.transactions.open_txns import find_opened, insert_txns, open_parameters
 from hiveacid.stores.sql.transactions.snapshots import (
     raise_settled_counter,
     read_snapshot_row,
     record_moment,
     snapshot_of_row,
 )
-from hiveacid.stores.sql.transactions.write_ids import assign_write_ids, write_id_lists
+from hiveacid.stores.sql.transactions.write_ids import allocate, assign_write_ids, write_id_lists
 
 
 class BeginTxn(SqlBase):
@@ -42,9 +43,15 @@ class BeginTxn(SqlBase):
 
 
 def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tuple[Begun, Any]:
+    """Begin by one of the two ways; an attempt that is repeated looks for the transaction of the first one."""
+    attempts = count()
     if database.dialect.pipelines and begin_commit_pipelined.can_begin(start):
         outcome = database.write_statement(
-            lambda connection: begin_commit_pipelined.begin(connection, database.dialect, start, parameters),
+            lambda connection: (
+                None
+                if next(attempts)
+                else begin_commit_pipelined.begin(connection, database.dialect, start, parameters)
+            ),
             repeatable=True,
         )
         if outcome is not None:
@@ -56,8 +63,15 @@ def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tupl
     def work(connection: Connection) -> tuple[Begun, Any]:
         if start.locks:
             database.dialect.serialise(connection, keys_of(start.locks))
-        (txn_id,) = insert_txns(database, connection, parameters)
-        answer = enqueue(database, connection, txn_id, start.locks) if start.locks else None
+        earlier = find_opened(connection, parameters) if next(attempts) else ()
+        (txn_id,) = earlier or insert_txns(database, connection, parameters)
+        answer = None
+        if start.locks:
+            answer = (
+                request_of(connection, txn_id)
+                if earlier
+                else enqueue(database, connection, txn_id, start.locks)
+            )
         if answer is not None and answer.state is LockState.WAITING:
             return Begun(txn_id, answer), None
         row = read_snapshot_row(database, connection, txn_id)
@@ -67,7 +81,8 @@ def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tupl
         lists = write_id_lists(connection, snapshot, start.tables)
         allocated: dict[TableName, WriteId] = {}
         for table in dict.fromkeys(start.writes):
-            allocated[table] = assign_write_ids(database, connection, [txn_id], table)[txn_id]
+            assign = allocate if earlier else assign_write_ids
+            allocated[table] = assign(database, connection, [txn_id], table)[txn_id]
         return Begun(txn_id, answer, snapshot, lists, allocated), row
 
     durability = Durability.FULL if start.writes else Durability.WITH_CLIENT

@@ -146,6 +146,15 @@ def enqueue(
     return LockAnswer(LockId(lock_id), LockState(state), None if blocker is None else str(blocker))
 
 
+def request_of(connection: Connection, txn_id: TxnId) -> LockAnswer:
+    """Return the answer to the only lock request of a transaction."""
+    row = connection.execute(_REQUEST_OF, {"txn_id": txn_id}).one()
+    return LockAnswer(LockId(row.id), LockState(row.state), row.blocked_by)
+
+
+_REQUEST_OF = select(lock_requests.c.id, lock_requests.c.state, lock_requests.c.blocked_by).where(
+    lock_requests.c.txn_id == bindparam("txn_id")
+)
 _COMPONENTS = insert(lock_components)
 
 

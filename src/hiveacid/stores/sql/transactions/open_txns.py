@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from functools import cache
+from itertools import count as attempt_numbers
 from typing import Any
 
 from sqlalchemy import (
@@ -11,8 +13,10 @@ from sqlalchemy import (
     BigInteger,
     Connection,
     Insert,
+    String,
     bindparam,
     case,
+    cast,
     func,
     insert,
     literal,
@@ -22,10 +26,11 @@ from sqlalchemy import (
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import TxnId
+from hiveacid.core.transactions.states import TRANSACTION
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.database import Database, SqlBase
+from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, COMMITTED, OPEN, SETTLED, counters, txns
 from hiveacid.stores.sql.transactions.txn_rows import NOW
@@ -49,13 +54,16 @@ class OpenTxns(SqlBase):
         Each transaction records the commit sequence and the lowest open id, so that housekeeping keeps the rows it needs.
         """
         database, sent, limits = self._database, self._clock.now(), self._limits
-        parameters = open_parameters(database, limits, client, count, kind)
+        parameters, attempts = open_parameters(database, limits, client, count, kind), attempt_numbers()
+
+        def work(connection: Connection) -> tuple[TxnId, ...]:
+            opened = find_opened(connection, parameters) if next(attempts) else ()
+            return opened or insert_txns(database, connection, parameters)
+
         if database.dialect.has_txn_id_counter:
-            opened = database.write(lambda connection: insert_txns(database, connection, parameters))
+            opened = database.write(work, repeatable=True)
         else:
-            opened = database.write_statement(
-                lambda connection: insert_txns(database, connection, parameters), Durability.WITH_CLIENT
-            )
+            opened = database.write_statement(work, Durability.WITH_CLIENT, repeatable=True)
         database.retry_deadlines.opened(opened, limits.txn_timeout, sent)
         return opened
 
@@ -80,7 +88,23 @@ def open_parameters(
         "timeout": int(limits.txn_timeout * 1000),
         "limit": limits.max_open_txns,
         "now": database.now(),
+        "mark": uuid.uuid4().hex,
     }
+
+
+def find_opened(connection: Connection, parameters: Mapping[str, Any]) -> tuple[TxnId, ...]:
+    """Return the transactions that an earlier attempt with these parameters has opened; its answer was lost."""
+    marks = [f"{parameters['mark']}-{number}" for number in range(1, parameters["count"] + 1)]
+    rows = [row for chunk in chunks(marks) for row in connection.execute(_MARKED, {"marks": chunk})]
+    for row in rows:
+        if row.state != TRANSACTION.start:
+            raise refusal_errors.not_open(TxnId(row.id), row.state, row.reason, row.code)
+    return tuple(sorted(TxnId(row.id) for row in rows))
+
+
+_MARKED = select(txns.c.id, txns.c.state, txns.c.reason, txns.c.code).where(
+    txns.c.mark.in_(bindparam("marks", expanding=True))
+)
 
 
 def insert_txns(
@@ -128,6 +152,7 @@ def _insert_open_txns(*, gaps: bool, counted: bool = False) -> Insert:
     )
     fits = open_count + bindparam("count", type_=BigInteger) <= bindparam("limit", type_=BigInteger)
     numbers = _numbers()
+    values["mark"] = bindparam("mark", type_=String) + "-" + cast(numbers.c.n, String)
     if counted:
         values["id"] = bindparam("first", type_=BigInteger) + numbers.c.n - 1
     rows = select(*values.values()).select_from(numbers).where(fits)

@@ -5,7 +5,7 @@ After Hive's ``AllocateTableWriteIdsFunction`` and ``GetValidWriteIdsFunction``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -54,7 +54,7 @@ class WriteIds(SqlBase):
         if not txn_ids:
             return ()
         allocated = self._database.write(
-            lambda connection: _allocate(self._database, connection, sorted(set(txn_ids)), table)
+            lambda connection: allocate(self._database, connection, sorted(set(txn_ids)), table)
         )
         return tuple(allocated[txn_id] for txn_id in txn_ids)
 
@@ -75,9 +75,10 @@ class WriteIds(SqlBase):
         return self._database.read(lambda connection: write_id_lists(connection, txns, tables))
 
 
-def _allocate(
+def allocate(
     database: Database, connection: Connection, txn_ids: Sequence[TxnId], table: TableName
-) -> Mapping[TxnId, WriteId]:
+) -> dict[TxnId, WriteId]:
+    """Return the write ids of open transactions; assign them to those that have none."""
     lock_writing_txns(connection, txn_ids)
     key = table_parameters(table)
     allocated = {
