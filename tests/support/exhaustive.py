@@ -77,6 +77,8 @@ EXHAUSTIVE = {
     "spark/test_narrowing.py::test_names_of_columns_may_have_capitals[not": _JOB,
     "spark/test_narrowing.py::test_the_result_is_the_same[by": _JOB,
     "spark/test_server_stores.py::test_two_sessions_insert_update_merge_and_compact[mariadb": "sessions on PostgreSQL stay",
+    "spark/test_thread_connections.py::test_sessions_of_clients_leave_no_connection[300": _OTHER_CASE,
+    "spark/test_thread_connections.py::test_threads_that_used_a_native_session_leave_no_connection[3000": _OTHER_CASE,
     "spark/test_stream_source.py::test_updates_are_paired": "unit/datasource pairs changes",
     "spark/test_native_connect.py": "spark/test_native.py looks at the plans that a Connect server gets",
     "cluster/test_python_workers.py::test_a_worker": "unit/datasource/test_worker_pickling.py lacks a package without a cluster",

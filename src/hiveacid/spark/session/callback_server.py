@@ -36,6 +36,23 @@ def use_secret_ids(spark: SparkSession) -> None:
     pool.put = put
 
 
+def keep_connections_once(spark: SparkSession) -> None:
+    """Make Py4J hold the connection of each Python thread once, so that it is closed when its thread ends.
+
+    A call to the JVM puts its connection into ``JavaClient.deque`` when it ends. If the JVM calls Python meanwhile, which calls
+    the JVM in turn, both calls put the same connection there, and the end of the thread removes it only once
+    (``ThreadLocalConnectionFinalizer``). The socket, and a thread of the JVM, then stay for ever. Calling it twice does no harm.
+    """
+    client: Any = spark.sparkContext._gateway._gateway_client  # noqa: SLF001
+    give_back = type(client)._give_back_connection  # noqa: SLF001
+
+    def give_back_once(connection: Any) -> None:
+        if connection not in client.deque:
+            give_back(client, connection)
+
+    client._give_back_connection = give_back_once  # noqa: SLF001
+
+
 class LastReturned(threading.local):
     """Last Java object that a callback returned or threw, one for each thread.
 

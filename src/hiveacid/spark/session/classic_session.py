@@ -13,7 +13,7 @@ from hiveacid.config.property_definitions import TRANSACTIONAL
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import java_packages, scala_items, session_of
-from hiveacid.spark.session.callback_server import LastReturned, use_secret_ids
+from hiveacid.spark.session.callback_server import LastReturned, keep_connections_once, use_secret_ids
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
 
@@ -46,6 +46,7 @@ def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None
 
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
     use_secret_ids(spark)
+    keep_connections_once(spark)
     start: Callable[[Any], None] = java_gateway.ensure_callback_server_started
     start(gateway)
     # Spark's own errors must leave our parser unchanged, not as text in a Py4JException.
