@@ -25,7 +25,7 @@ _SECONDS: Mapping[str, float] = MappingProxyType(
 _BYTES: Mapping[str, int] = MappingProxyType(
     {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 )
-_AMOUNT = re.compile(r"\s*(-?\d+)\s*([a-z]*)\s*")
+_AMOUNT = re.compile(r"(-?\d{1,18})\s*+([a-z]*)")
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,19 @@ def parse_duration(text: str, bare_unit: str = "s", *, negative: bool = False) -
     A bare number is in ``bare_unit``, which differs between Hive's settings (HiveConf's TimeValidator). ``negative``: a
     duration below 0 is allowed.
     """
-    match = _AMOUNT.fullmatch(text.lower())
+    match = _AMOUNT.fullmatch(text.strip().lower())
     seconds = None if match is None else _SECONDS.get(match[2] or bare_unit)
     if match is None or seconds is None or (int(match[1]) < 0 and not negative):
-        raise ConfigError(f"expected a duration such as 300s, 5min or 12h, got {text!r}")
+        raise ConfigError(f"expected a duration such as 300s, 5min or 12h, got {text[:80]!r}")
     return int(match[1]) * seconds
 
 
 def parse_size(text: str) -> int:
     """Read a number of bytes, bare or with kb, mb or gb."""
-    match = _AMOUNT.fullmatch(text.lower())
+    match = _AMOUNT.fullmatch(text.strip().lower())
     unit = None if match is None else _BYTES.get(match[2])
     if match is None or unit is None or int(match[1]) < 0:
-        raise ConfigError(f"expected a size such as 67108864 or 64mb, got {text!r}")
+        raise ConfigError(f"expected a size such as 67108864 or 64mb, got {text[:80]!r}")
     return int(match[1]) * unit
 
 

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from hiveacid.core.model import Column, TableName
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.wildcards import compile_wildcards
 from hiveacid.errors import HiveAcidError
 from hiveacid.serve.fetch_results import RowsResult
 from hiveacid.spark.session.classic_session import spark_catalog_tables
@@ -78,18 +79,15 @@ def matches(pattern: str | None, text: str) -> bool:
         return True
     if len(pattern) > _LONGEST_PATTERN:
         return False
-    parts, letters = [""], iter(pattern.lower())
+    pieces, letters = [""], iter(pattern.lower())
     for letter in letters:
         if letter in "%*":
-            parts.append("")
+            pieces.append("")
         elif letter == "_":
-            parts[-1] += "."
+            pieces[-1] += "."
         else:
-            parts[-1] += re.escape(next(letters, letter) if letter == "\\" else letter)
-    # Atomic groups: each part between two wildcards is matched at its first occurrence, so that nothing is tried again.
-    middle = "".join(f"(?>.*?{part})" for part in parts[1:-1])
-    end = f".*{parts[-1]}" if len(parts) > 1 else ""
-    return re.fullmatch(f"{parts[0]}{middle}{end}", text.lower(), re.DOTALL) is not None
+            pieces[-1] += re.escape(next(letters, letter) if letter == "\\" else letter)
+    return compile_wildcards(pieces).fullmatch(text.lower()) is not None
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import ClientProtocolError, ConfigError, UnsupportedFeatureError
@@ -32,6 +32,7 @@ from hiveacid.serve.sessions import (
     wait_for,
 )
 from hiveacid.serve.status import INVALID_HANDLE, SUCCESS, error_status
+from hiveacid.spark.parser.lexer import scan
 from hiveacid.sql.execute.small_results import WRITTEN
 
 if TYPE_CHECKING:
@@ -41,10 +42,24 @@ logger = logging.getLogger(__name__)
 
 _LONG_POLL = 0.5  # seconds that GetOperationStatus waits for the end of a statement
 # Statements without rows. A client asks whether a statement has rows before the statement has ended.
-_VERBS_WITHOUT_RESULT = re.compile(
-    r"(?:create|drop|use|start|begin|commit|rollback|truncate|load|msck|refresh|cache|uncache|alter\s+(?!.*\bcompact\b))\b",
-    re.IGNORECASE,
+_VERBS_WITHOUT_RESULT = frozenset(
+    {
+        "CREATE",
+        "DROP",
+        "USE",
+        "START",
+        "BEGIN",
+        "COMMIT",
+        "ROLLBACK",
+        "TRUNCATE",
+        "LOAD",
+        "MSCK",
+        "REFRESH",
+        "CACHE",
+    }
+    | {"UNCACHE", "ALTER"}
 )
+_LONGEST_ALTER = 1000  # words in which COMPACT is looked for: it has a result
 _MAX_ROWS = 100_000
 _UNKNOWN_METHOD = 1
 _INFO = {13: "hiveacid", 17: "Spark SQL"}  # TGetInfoType: name of the server, of the DBMS
@@ -165,7 +180,7 @@ class Service:
 
         operation = self._register(session, work, hs2_structs.EXECUTE_STATEMENT)
         operation.settings = session.overlaid(request.confOverlay or {})
-        operation.expects_result = not _VERBS_WITHOUT_RESULT.match(text)
+        operation.expects_result = _expects_result(text)
         running = operation.start(float(request.queryTimeout or 0))
         if not request.runAsync:
             return self._wait_and_answer(session, operation, running, caller)
@@ -266,6 +281,13 @@ class Service:
     def _query_id(self, request: Any, caller: Caller) -> Any:
         _, operation = self.sessions.operation(request.operationHandle, caller)
         return hs2_structs.TGetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
+
+
+def _expects_result(text: str) -> bool:
+    """Tell by its words whether a statement probably has rows."""
+    words = (token.keyword for token in islice(scan(text), _LONGEST_ALTER))
+    verb = next(words, "")
+    return verb not in _VERBS_WITHOUT_RESULT or (verb == "ALTER" and "COMPACT" in words)
 
 
 def _require_cursor(operation: ClientOperation) -> ResultCursor:

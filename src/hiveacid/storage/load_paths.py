@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass
 
 from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.wildcards import compile_wildcards
 from hiveacid.errors import InvalidPathError, MissingDirectoryError
 from hiveacid.ports.file_system import FileSystem
 
 _PATTERN = re.compile(r"[*?\[{]")
-_PART = re.compile(r"\[(?P<negated>[\^!]?)(?P<members>[^\]]+)\]|.", re.DOTALL)
+_PART = re.compile(r"\[(?P<negated>[\^!]?)(?P<members>[^\]]{1,255})\]|.", re.DOTALL)
+_SPECIAL = re.compile(r"[\\\[&~|^]")  # in brackets; not the range sign
 
 
 @dataclass(frozen=True)
@@ -63,22 +65,29 @@ def _matching(fs: FileSystem, folder: str, last: str, path: str) -> list[FileEnt
     except MissingDirectoryError:
         raise InvalidPathError(f"no files matching path {path}") from None
     try:
-        pattern = re.compile(_regular(last) if _PATTERN.search(last) else re.escape(last))
+        pattern = _expression(last) if _PATTERN.search(last) else re.compile(re.escape(last))
     except re.error as error:  # [z-a]
         raise InvalidPathError(f"{path}: {last} is not a pattern ({error})") from None
     return [entry for entry in entries if pattern.fullmatch(entry.path.partition("/")[0])]
 
 
-def _regular(pattern: str) -> str:
-    """Return the regular expression for a pattern of a file name, as Hadoop's ``GlobPattern`` reads it, without ``{a,b}``."""
-    return _PART.sub(_part_of_regular, pattern)
+def _expression(pattern: str) -> re.Pattern[str]:
+    """Return the expression of a pattern of a file name, as Hadoop's ``GlobPattern`` reads it, without ``{a,b}``."""
+    pieces = [""]
+    for part in _PART.finditer(pattern):
+        if part[0] == "*":
+            pieces.append("")
+        else:
+            pieces[-1] += _letter(part)
+    return compile_wildcards(pieces, "[^/]")
 
 
-def _part_of_regular(part: re.Match[str]) -> str:
+def _letter(part: re.Match[str]) -> str:
+    """Return the expression of one letter."""
     if part["members"] is not None:
-        members = re.sub(r"[\\\[&~|^]", r"\\\g<0>", part["members"])  # not the range sign
+        members = _SPECIAL.sub(r"\\\g<0>", part["members"])
         return f"[{'^/' if part['negated'] else ''}{members}]"
-    return {"*": "[^/]*", "?": "[^/]"}.get(part[0], re.escape(part[0]))
+    return "[^/]" if part[0] == "?" else re.escape(part[0])
 
 
 def _is_hidden(path: str) -> bool:

@@ -18,7 +18,7 @@ from hiveacid.storage.paths import S3, StorageUri, parse_uri
 Lookup = Callable[[str], str | None]
 """Returns the value of a Hadoop setting (``fs.s3a.endpoint``), None if it is not set."""
 _AMAZON = re.compile(r"\.amazonaws\.com(\.cn)?\Z")
-_REGION = re.compile(r"(?:^|[.-])([a-z]{2}(?:-[a-z]+)+-\d)(?=\.(?:vpce\.)?amazonaws\.com)")
+_REGION = re.compile(r"(?:^|[.-])([a-z]{2}(?:-[a-z]{1,20}){1,3}-\d)(?=\.(?:vpce\.)?amazonaws\.com)")
 # Hosts that Arrow derives from the region, or cannot use (accelerated hosts accept no bucket in the path).
 _DEFAULT_HOSTS = re.compile(
     r"s3(?:[.-][a-z]{2}(?:-[a-z]+)+-\d|-external-1|-accelerate(?:\.dualstack)?)?\.amazonaws\.com(\.cn)?"

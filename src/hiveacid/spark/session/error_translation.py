@@ -77,7 +77,9 @@ def _query_loggers() -> list[logging.Logger]:
 
 _COUNTED_FROM_0 = re.compile(r"\(line (\d+), pos (\d+)\)")
 _COUNTED_FROM_1 = re.compile(r"\(line (\d+), position (\d+)\)")
-_NOISE = re.compile(r"\s*(?:SQLSTATE: \w+|\(line \d+, pos\w* \d+\)|; line \d+ pos \d+;?.*)", re.DOTALL)
+_NOISE = re.compile(
+    r"(?<!\s)\s*+(?:SQLSTATE: \w+|\(line \d+, pos\w* \d+\)|; line \d+ pos \d+;?.*)", re.DOTALL
+)
 _PLAN = re.compile(r";\s*\n")
 _CLASS = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _LONGEST = 400  # characters of a message

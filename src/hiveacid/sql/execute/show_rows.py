@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TransactionState
-from hiveacid.errors import NoSuchDatabaseError, NoSuchTransactionError, TransactionStateError
+from hiveacid.core.wildcards import LONGEST_PATTERN, compile_wildcards
+from hiveacid.errors import (
+    NoSuchDatabaseError,
+    NoSuchTransactionError,
+    StatementError,
+    TransactionStateError,
+)
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.locks import LockRow
 from hiveacid.ports.transactions import TransactionPort
@@ -20,6 +26,7 @@ LOCK_COLUMNS = (
     "last_heartbeat", "acquired_at", "user", "hostname", "agent_info",
 )  # fmt: skip
 TABLE_COLUMNS = ("tab_name",)
+_WILDCARD = re.compile(r"[*%]")
 _NO_BLOCKER = " " * 12  # ShowLocksOperation: "try to keep cols aligned"
 
 
@@ -32,12 +39,13 @@ def matching(names: Iterable[str], pattern: str | None) -> list[str]:
     """
     if pattern is None:
         return list(names)
-    expression = re.compile("|".join(_expression(part) for part in pattern.split("|")), re.IGNORECASE)
-    return [name for name in names if expression.fullmatch(name)]
-
-
-def _expression(part: str) -> str:
-    return ".*".join(re.escape(piece) for piece in re.split(r"[*%]", part.strip()))
+    if len(pattern) > LONGEST_PATTERN:
+        raise StatementError(f"the pattern has {len(pattern)} characters; the limit is {LONGEST_PATTERN}")
+    expressions = [
+        compile_wildcards([re.escape(piece) for piece in _WILDCARD.split(part.strip())], flags=re.IGNORECASE)
+        for part in pattern.split("|")
+    ]
+    return [name for name in names if any(expression.fullmatch(name) for expression in expressions)]
 
 
 def table_rows(catalog: Catalog, database: str, pattern: str | None = None) -> list[TextRow]:

@@ -41,7 +41,7 @@ from hiveacid.table.arrow_read.three_valued_logic import ALWAYS, NEVER, UNKNOWN,
 _NEGATED_OPERATORS = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _SWAPPED_OPERATORS = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NUMBERED_COLUMN = "FieldPath("  # how pyarrow prints a column that is given by its number
-_QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _OPERATOR_SYNONYMS = {"==": "=", "!=": "<>"}
 SUBQUERY_STARTS = frozenset({"SELECT", "WITH"})
 _MAX_DEPTH = 100

@@ -37,8 +37,8 @@ _SIMPLE_KINDS: Mapping[str, Kind] = MappingProxyType(
 )
 _COMMENT = re.compile(r"#.*")
 _STRUCT_DECLARATION = re.compile(r"struct (\w+) \{(.*?)\}", re.DOTALL)
-_CALL_DECLARATION = re.compile(r"(\S+) (\w+)\((.*?)\)(?:\s+throws \((.*?)\))?", re.DOTALL)
-_FIELD_DECLARATION = re.compile(r"(\d+): (required )?(\S+) (\w+)")
+_CALL_DECLARATION = re.compile(r"(?<!\S)(\S++) (\w++)\(([^)]*+)\)(?:\s++throws \(([^)]*+)\))?")
+_FIELD_DECLARATION = re.compile(r"\b(\d++): (required )?(\S++) (\w+)")
 
 
 class ThriftStruct:
