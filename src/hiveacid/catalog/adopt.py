@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice, takewhile
 
 from hiveacid import errors
 from hiveacid.catalog.databases import create_database
@@ -14,10 +16,12 @@ from hiveacid.config.property_definitions import (
     ADOPTED_TXN,
     HISTORY_FROM,
 )
+from hiveacid.core.format.names import is_hidden, is_layout
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import (
     LAST_SEED,
     DatabaseDefinition,
+    Partition,
     TableDefinition,
     TableKind,
     TableName,
@@ -28,12 +32,13 @@ from hiveacid.core.snapshot.change_feed import lost_history
 from hiveacid.storage.snapshot_locations import list_layout
 from hiveacid.table.context import Context
 from hiveacid.table.definition import check_definition, exclusive_name
-from hiveacid.table.partitions import (
-    partitions_on_disk,
-)
+from hiveacid.table.partitions import partitions_on_disk
 
 _MAX_LATER = 100_000
 """Maximum number of write ids above those of a list."""
+_SHOWN = 5  # directories that a message names
+
+logger = logging.getLogger(__name__)
 
 
 def adopt(
@@ -74,6 +79,7 @@ def _adopt(
         raise errors.AlreadyExistsError(f"table {table.name} exists already")
     partitions = partitions_on_disk(context, table)
     roots = [p.location for p in partitions] if table.partition_columns else [table.location]
+    left_out = _require_data(context, table, partitions)
     highest, history_from, visible = _ids_on_disk(context, roots, table.kind)
     visibility = max(visible, default=0)
     invalid = sorted(txn_id for txn_id in visible if txns is not None and not txns.is_valid(TxnId(txn_id)))
@@ -93,6 +99,36 @@ def _adopt(
     except BaseException:
         context.catalog.drop_table(table.name)  # a table without its write ids would show no rows
         raise
+    if left_out:
+        logger.warning("%s: data that is not of the table was not adopted: %s", table.name, left_out)
+
+
+def _require_data(context: Context, table: TableDefinition, partitions: Sequence[Partition]) -> str:
+    """Return the directories with data that the table does not take, shortened. Raises CatalogError if it takes none."""
+    taken = {partition.location.removeprefix(f"{table.location}/") for partition in partitions}
+    depth, takes_data = len(table.partition_columns), False
+    left_out: dict[str, None] = {}
+    for entry in context.fs.list_tree(table.location):
+        *folders, name = entry.path.split("/")
+        # A partition's directory may begin with _ or a point, as its column does.
+        if entry.is_dir or is_hidden(name) or any(is_hidden(part) and "=" not in part for part in folders):
+            continue
+        inside = folders[depth:]
+        if "/".join(folders[:depth]) in (taken if depth else {""}) and not (inside and "=" in inside[0]):
+            takes_data = True
+        else:
+            left_out["/".join(takewhile(lambda part: not is_layout(part), folders)) or "."] = None
+    shown = ", ".join(islice(left_out, _SHOWN)) + (
+        f" and {len(left_out) - _SHOWN} others" if len(left_out) > _SHOWN else ""
+    )
+    if left_out and not takes_data:
+        columns = ", ".join(table.partition_column_names)
+        raise errors.CatalogError(
+            f"{table.name} would be empty: {table.location} has data only in {shown}, which is not where a table "
+            + (f"PARTITIONED BY ({columns})" if columns else "without partitions")
+            + " has its rows; PARTITIONED BY names the columns of the directories column=value, in their order"
+        )
+    return shown
 
 
 def _seed(

@@ -34,7 +34,7 @@ from hiveacid.core.model import (
     TableName,
 )
 from hiveacid.core.schema.location_overlap import lies_in, overlap
-from hiveacid.core.schema.partitions import matching_partitions, parse_partition_values
+from hiveacid.core.schema.partitions import KnownPartitions, parse_partition_values, require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.ports.transactions import Start
@@ -290,13 +290,12 @@ def add_partitions(
     table = context.require(name)
     transactional = table.kind is not TableKind.PLAIN
     committed = current_write_ids_of(context.store, name) if transactional else None
-    existing = partitions_of(context, table) or ()
-    existing_values = {p.values for p in existing}
-    places = {p.location for p in existing}
+    known = KnownPartitions.of(table, partitions_of(context, table) or ())
+    places = {p.location for p in known.by_values.values()}
     added: list[Partition] = []
     for spec, location in specs:
-        values = partition_values(context, table, spec)
-        if values in existing_values:
+        values = known.values_of(partition_values(context, table, spec))
+        if values in known.by_values:
             if if_not_exists:
                 continue
             raise errors.AlreadyExistsError(
@@ -392,7 +391,7 @@ def truncate(
         if not table.partition_columns:
             write_rows(context, table, empty_rows(context.facts, table), {}, options, txn)
             return
-        chosen = matching_partitions(table, partitions_of(context, table, txn) or (), static)
+        chosen = require_partitions(table, partitions_of(context, table, txn) or (), static)
         if table.kind is TableKind.PLAIN:
             require_listable(context, [partition.location for partition in chosen])
         empty_partitions(context, table, chosen, options, txn)

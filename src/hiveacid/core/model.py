@@ -25,6 +25,19 @@ BUCKETING_VERSION = "bucketing_version"
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
+def partition_value(text: str | None) -> str | None:
+    """Return the value of a partition's text: None (NULL) for the empty text and for the default partition's name.
+
+    Hive keeps no difference: all three are one partition, in every type of column.
+    """
+    return None if text == DEFAULT_PARTITION else text or None
+
+
+def partition_value_shown(value: str | None) -> str:
+    """Return the text of a partition value that names of partitions and stores hold."""
+    return DEFAULT_PARTITION if value is None else value
+
+
 @dataclass(frozen=True, order=True)
 class TableName:
     """Database and table, both lower case as Hive keeps them."""
@@ -165,10 +178,14 @@ class Partition:
     location: str
     properties: tuple[tuple[str, str], ...] = ()
 
+    def __post_init__(self) -> None:
+        """Normalise the values, wherever their texts come from (`partition_value`)."""
+        object.__setattr__(self, "values", tuple(map(partition_value, self.values)))
+
     @property
     def key(self) -> tuple[str, ...]:
-        """Return the values that identify the partition: None and the empty text are the default partition."""
-        return tuple(value or DEFAULT_PARTITION for value in self.values)
+        """Return the values as texts, which identify the partition."""
+        return tuple(map(partition_value_shown, self.values))
 
 
 @dataclass(frozen=True)

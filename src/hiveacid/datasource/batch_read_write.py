@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.schema.types import INTEGER_TYPES
 from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes
@@ -120,11 +120,10 @@ class BatchReader(SentToWorkers, DataSourceReader):
     def _passes_partition_filters(self, file: FileChanges) -> bool:
         values = () if file.partition is None else file.partition.values
         texts = {
-            column.name: (None if text == DEFAULT_PARTITION else text)
+            column.name: text
             for column, text in zip(file.table.partition_columns, values, strict=True)
             # The text 01, of another engine's directory p=01, is the value 1: such partitions are not pruned.
-            if column.type in _TYPES_WITH_UNIQUE_TEXT
-            and (text is None or text == DEFAULT_PARTITION or is_canonical(text, column.type))
+            if column.type in _TYPES_WITH_UNIQUE_TEXT and (text is None or is_canonical(text, column.type))
         }
         return all(name not in texts or texts[name] in values for name, values in self.partition_filters)
 

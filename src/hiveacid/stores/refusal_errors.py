@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hiveacid import errors
 from hiveacid.core.compaction.queue_records import CompactionRequest
-from hiveacid.core.model import DEFAULT_PARTITION, LockId, Partition, TableDefinition, TableName, TxnId
+from hiveacid.core.model import LockId, Partition, TableDefinition, TableName, TxnId
 from hiveacid.core.transactions.states import TransactionState
 
 CONFLICT = "50003"
@@ -142,7 +142,7 @@ def location_taken(location: str, name: TableName, other_location: str) -> error
 
 def misplaced_partition(table: TableName, new: Partition, existing: Partition | None) -> str:
     """Return the reason why a commit fails if another client created the same new partition at another location."""
-    values = ", ".join(value or DEFAULT_PARTITION for value in new.values)
+    values = ", ".join(new.key)
     now = "was dropped again" if existing is None else f"lies in {existing.location}"
     return (
         f"another client made partition ({values}) of {table} meanwhile, and it {now}: rows written to {new.location} "

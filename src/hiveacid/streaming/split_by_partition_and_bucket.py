@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
@@ -69,7 +69,7 @@ def _rows_by_code(codes: Any, rows: Any) -> Iterator[tuple[int, Any]]:
 
 
 def partition_texts(values: Any, column: Column) -> Any:
-    """Format partition values as Hive does in directory names; the empty text becomes the default partition (NULL).
+    """Format partition values as Hive does in directory names; NULL stands for all texts of the default partition.
 
     Raises UnsupportedFeatureError for a value whose format in Hive is not known.
     """
@@ -82,12 +82,14 @@ def partition_texts(values: Any, column: Column) -> Any:
         texts = values.cast(pa.string())
     if kind == "timestamp":
         texts = _short_fraction(texts)
+    of_default = pc.is_in(texts, pa.array(["", DEFAULT_PARTITION]))
+    texts = pc.if_else(of_default, pa.scalar(None, pa.string()), texts)
     for text in pc.unique(texts).to_pylist():
         if text is not None and not is_canonical(text, column.type):
             raise UnsupportedFeatureError(
                 f"partition column {column.name}: Hive writes the {column.type} {text} differently; insert these rows by Spark"
             )
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    return texts
 
 
 def _short_fraction(texts: Any) -> Any:

@@ -11,8 +11,8 @@ from hiveacid import errors
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.format.names import parse_bucket_file
-from hiveacid.core.model import Column, TableDefinition, TableKind
-from hiveacid.core.schema.partitions import format_partition, is_canonical
+from hiveacid.core.model import Column, TableDefinition, TableKind, partition_value
+from hiveacid.core.schema.partitions import KnownPartitions, format_partition
 from hiveacid.core.schema.types import parse_type
 from hiveacid.core.snapshot.directory_listing import last_flush_length
 from hiveacid.core.suggestions import did_you_mean
@@ -86,24 +86,10 @@ class StreamTarget:
         names = self.table.partition_column_names
         return format_partition(names, values) if names else None
 
-    def locations(self, catalog: Catalog) -> dict[Values, str]:
-        """Return the locations of the catalog's partitions, by their values.
-
-        Raises UnsupportedFeatureError for a partition whose name differs from the one that a stream would write.
-        """
-        if not self.table.partition_columns:
-            return {(): self.table.location}
-        locations = {
-            partition.values: partition.location for partition in catalog.list_partitions(self.table.name)
-        }
-        for values in locations:
-            for value, column in zip(values, self.table.partition_columns, strict=True):
-                if value is not None and not is_canonical(value, column.type):
-                    raise errors.UnsupportedFeatureError(
-                        f"{self.table.name} has a partition {column.name}={value}, but writes {column.type} values "
-                        "otherwise: it can be read, not streamed into"
-                    )
-        return locations
+    def partitions(self, catalog: Catalog) -> KnownPartitions:
+        """Return the catalog's partitions."""
+        partitions = catalog.list_partitions(self.table.name) if self.table.partition_columns else ()
+        return KnownPartitions.of(self.table, partitions)
 
 
 def _static(table: TableDefinition, partition: Mapping[str, object]) -> Values:
@@ -125,6 +111,7 @@ def _static_text(column: Column, value: object) -> str | None:
     hive = parse_type(column.type)
     try:
         if isinstance(value, str):
+            value = partition_value(value) if value else value
             array = cast(pa.array([value], pa.string()), arrow_type(hive))
         else:
             array = array_of_python_values([value], hive)

@@ -20,6 +20,7 @@ from hiveacid.core.format.names import (
 )
 from hiveacid.core.model import Partition, TableKind, WriteId
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation, require_no_check
+from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.core.transactions.commit_records import NewFiles, OperationSummary
 from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.errors import ConstraintViolationError, StorageError, StoreError, WriteConflictError
@@ -66,7 +67,7 @@ class TransactionBatch:
     bytes: int = 0  # written to files
     overwrite: bool = False
     _files: dict[tuple[Values, int], GrowingFile] = field(default_factory=dict)
-    _partition_locations: dict[Values, str] | None = None  # partitions, looked up once a transaction
+    _partitions: KnownPartitions | None = None  # looked up once a transaction
     _written_locations: dict[Values, str] = field(default_factory=dict)  # of the current transaction
     _version_files: set[str] = field(default_factory=set)
     _staging: str = ""
@@ -119,7 +120,7 @@ class TransactionBatch:
         a new batch is needed. Raises LockTimeoutError, TransactionAbortedError; then the batch is closed.
         """
         self.index += 1
-        self._partition_locations, self._written_locations = None, {}
+        self._partitions, self._written_locations = None, {}
         table = self.target.table
         if not self.shared:
             self._files = {}
@@ -148,8 +149,11 @@ class TransactionBatch:
                 file.path
             ):
                 return False
-        values_of = {values for values, _ in self._files} if self.target.dynamic else {self.target.static}
-        return not any(self._is_overwritten(self._location(values)) for values in values_of)
+        dynamic = self.target.dynamic
+        written = (
+            {values for values, _ in self._files} if dynamic else {self._known.values_of(self.target.static)}
+        )
+        return not any(self._is_overwritten(self._location(values)) for values in written)
 
     def _is_overwritten(self, location: str) -> bool:
         store = self.context.transactions.store
@@ -190,7 +194,7 @@ class TransactionBatch:
                     f"{self.target.table.name}: another transaction overwrote {self.target.partition_name(values) or location} "
                     "since this batch was opened, and rows written now would be lost; write them again"
                 )
-            if values not in (self._partition_locations or {}) and values and not self.overwrite:
+            if values and values not in self._known.by_values and not self.overwrite:
                 committed = self.txn.committed_write_ids(self.target.table.name)
                 exists = partial(self._exists_by_now, values)
                 require_no_leftovers(self.context.fs, location, committed, self.write_id, exists)
@@ -247,18 +251,23 @@ class TransactionBatch:
 
     def _exists_by_now(self, values: Values) -> bool:
         """Tell whether the catalog has a partition, which another writer may have created meanwhile."""
-        return values in self.target.locations(self.context.catalog)
+        return values in self.target.partitions(self.context.catalog).by_values
+
+    @property
+    def _known(self) -> KnownPartitions:
+        if self._partitions is None:
+            if self.target.table.partition_columns:  # first, for `require_no_leftovers`
+                self.txn.committed_write_ids(self.target.table.name)
+            self._partitions = self.target.partitions(self.context.catalog)
+        return self._partitions
 
     def _location(self, values: Values) -> str:
         """Return the location of a partition; a new one lies below the table."""
-        if self._partition_locations is None:
-            if self.target.table.partition_columns:  # first, for `require_no_leftovers`
-                self.txn.committed_write_ids(self.target.table.name)
-            self._partition_locations = self.target.locations(self.context.catalog)
-        return (
-            self._partition_locations.get(values)
-            or f"{self.target.table.location}/{self.target.partition_name(values)}"
-        )
+        location = self.target.table.location
+        if not values:
+            return location
+        existing = self._known.by_values.get(values)
+        return existing.location if existing else f"{location}/{self.target.partition_name(values)}"
 
     @property
     def _operation(self) -> Operation:
@@ -273,6 +282,7 @@ class TransactionBatch:
         return DeltaName(False, self.write_id, self.write_id, 0).format()  # noqa: FBT003 - no delete delta
 
     def _file(self, values: Values, bucket: int) -> GrowingFile:
+        values = self._known.values_of(values)
         location = self._written_locations.setdefault(values, self._location(values))
         key = values, bucket
         if key not in self._files:
@@ -301,8 +311,6 @@ class TransactionBatch:
 
     def _record_writes(self, rows: Mapping[Values, int]) -> None:
         """Record the written and the new partitions in the transaction; ``rows``: new rows of each."""
-        assert self._partition_locations is not None or not self._written_locations  # noqa: S101 - `_location`
-        locations = self._partition_locations or {}
         name = self.target.table.name
         self.txn.add_written(
             [
@@ -314,7 +322,7 @@ class TransactionBatch:
             [
                 NewPartition(name, Partition(values, location))
                 for values, location in self._written_locations.items()
-                if values not in locations
+                if values not in self._known.by_values
             ],
             files=[
                 NewFiles(name, values, self._paths(values), self.overwrite)

@@ -8,19 +8,27 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
+from functools import cached_property
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from hiveacid.core.format.names import is_hidden
-from hiveacid.core.model import DEFAULT_PARTITION, Partition, TableDefinition
+from hiveacid.core.model import Column, Partition, TableDefinition, partition_value, partition_value_shown
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP
-from hiveacid.errors import BadDirectoryNameError, ConfigError, NoSuchPartitionError
+from hiveacid.errors import (
+    BadDirectoryNameError,
+    ConfigError,
+    NoSuchPartitionError,
+    UnsupportedFeatureError,
+)
 
 # not '}', not the blank: Hive's own set
 _ESCAPED = {code: f"%{code:02X}" for code in (*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F)}
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+PartitionValues = tuple[str | None, ...]
 
 
 def escape(text: str) -> str:
@@ -36,13 +44,12 @@ def unescape(text: str) -> str:
 def format_partition(columns: Sequence[str], values: Sequence[str | None]) -> str:
     """Return a partition's name and relative path, ``p=a/q=1``.
 
-    None and the empty text are the default partition (Hive stores no difference). Raises ConfigError when
-    there are not as many values as columns.
+    Raises ConfigError when there are not as many values as columns.
     """
     if not columns or len(columns) != len(values):
         raise ConfigError(f"partition columns ({', '.join(columns)}) and values ({len(values)}) do not match")
     return "/".join(
-        f"{escape(column.lower())}={escape(value or DEFAULT_PARTITION)}"
+        f"{escape(column.lower())}={escape(partition_value_shown(partition_value(value)))}"
         for column, value in zip(columns, values, strict=True)
     )
 
@@ -58,7 +65,7 @@ def parse_partition(name: str) -> tuple[tuple[str, str | None], ...]:
         if not (column and equals and value):
             msg = f"{component!r} is not a partition directory (column=value)"
             raise BadDirectoryNameError(msg, path=name)
-        pairs.append((unescape(column).lower(), None if value == DEFAULT_PARTITION else unescape(value)))
+        pairs.append((unescape(column).lower(), partition_value(unescape(value))))
     return tuple(pairs)
 
 
@@ -78,7 +85,7 @@ def partition_directories(
 ) -> Iterator[tuple[str, tuple[str | None, ...]]]:
     """Yield the paths below a table that are named like its partitions, each with the values."""
     for path in directories:
-        if path.count("/") + 1 == len(columns) and not any(map(is_hidden, path.split("/"))):
+        if path.count("/") + 1 == len(columns):
             with suppress(BadDirectoryNameError):
                 yield path, parse_partition_values(columns, path)
 
@@ -87,11 +94,15 @@ def matching_partitions(
     table: TableDefinition, partitions: Iterable[Partition], static: Mapping[str, str | None]
 ) -> list[Partition]:
     """Return the partitions that have the values of a (partial) spec, given as canonical texts."""
-    names = table.partition_column_names
+    columns = {column.name: column for column in table.partition_columns}
+    wanted = {name: _identity(columns[name], value) for name, value in static.items()}
     return [
         partition
         for partition in partitions
-        if static.items() <= dict(zip(names, partition.values, strict=True)).items()
+        if all(
+            column.name not in wanted or _identity(column, value) == wanted[column.name]
+            for column, value in zip(table.partition_columns, partition.values, strict=True)
+        )
     ]
 
 
@@ -105,32 +116,148 @@ def require_partitions(
     return matches
 
 
-def is_canonical(value: str, hive: str) -> bool:
-    """Tell whether the text of a partition value is the one that hiveacid writes for the value.
+@dataclass(frozen=True)
+class KnownPartitions:
+    """Existing partitions of a table, which tell where rows of a value go.
 
-    A write chooses the partition of a row by that text. A partition with another text (``p=01`` for an INT, ``p=1.5``
-    for a DECIMAL(10,2)) can be read, but an update would write its rows to a different partition.
+    Another engine may spell a value otherwise (``day=06`` for 6). Rows of this value go to the existing partition.
+    """
+
+    table: TableDefinition
+    by_values: Mapping[PartitionValues, Partition]
+
+    @classmethod
+    def of(cls, table: TableDefinition, partitions: Iterable[Partition]) -> KnownPartitions:
+        """Return the partitions of a table."""
+        return cls(table, {partition.values: partition for partition in partitions})
+
+    @cached_property
+    def _by_identity(self) -> Mapping[PartitionValues, list[PartitionValues]]:
+        spelled: dict[PartitionValues, list[PartitionValues]] = {}
+        for values in self.by_values:
+            spelled.setdefault(self._identity(values), []).append(values)
+        return spelled
+
+    def _identity(self, values: PartitionValues) -> PartitionValues:
+        return tuple(map(_identity, self.table.partition_columns, values))
+
+    def values_of(self, values: PartitionValues, *, changing: bool = False) -> PartitionValues:
+        """Return the values of the partition that rows go to: of the existing one as it is spelled, or of a new one.
+
+        ``changing``: the rows are delete events. Raises UnsupportedFeatureError if two partitions have their value, or if
+        a new partition's name would not be read as the same value.
+        """
+        if not values or (values in self.by_values and not changing):
+            return values
+        identity = self._identity(values)
+        spelled = self._by_identity.get(identity, [])
+        if len(spelled) > 1:
+            names = ", ".join(format_partition(self.table.partition_column_names, each) for each in spelled)
+            raise UnsupportedFeatureError(
+                f"{self.table.name} has several partitions of one value ({names}): insert the rows of one into another table, "
+                "drop it, and insert them again"
+            )
+        if spelled:
+            return spelled[0]
+        for column, value in zip(self.table.partition_columns, identity, strict=True):
+            if value is not None and not is_canonical(value, column.type):
+                raise UnsupportedFeatureError(
+                    f"{self.table.name} cannot have a partition {column.name}={value}: engines do not agree on the name of "
+                    f"this {column.type}; nothing was changed"
+                )
+        return identity
+
+    def require_changeable(self, scanned: Iterable[Partition | None]) -> None:
+        """Raise UnsupportedFeatureError for a partition whose rows do not tell its name: delete events would miss it."""
+        for partition in scanned:
+            for column, value in zip(
+                self.table.partition_columns, partition.values if partition else (), strict=True
+            ):
+                if value is not None and canonical_text(value, column.type) is None:
+                    raise UnsupportedFeatureError(
+                        f"{self.table.name} has a partition {column.name}={value}, which is no {column.type}: it can be read, but not "
+                        "changed; add a condition that leaves it out"
+                    )
+
+
+def _identity(column: Column, value: str | None) -> str | None:
+    return value and (canonical_text(value, column.type) or value)
+
+
+def is_canonical(value: str, hive: str) -> bool:
+    """Tell whether the text of a partition value is the one that hiveacid gives to a new partition of this value.
+
+    All engines read such a text as the same value. Years beyond 9999 and texts that are not UTF-8 have none.
+    """
+    if _BEYOND.fullmatch(value) and hive in _MOMENTS:
+        return False
+    return canonical_text(value, hive) == value and _REPLACED not in value
+
+
+def canonical_text(value: str, hive: str) -> str | None:
+    """Return the text that hiveacid gives to the value of a text, as Spark casts it: 6 of ``06`` in an INT column.
+
+    None if the text is none of its type, or if only Spark knows (``2024``, a date).
     """
     kind, _, arguments = hive.partition("(")
-    if kind == "decimal":
-        scale = int(arguments.rstrip(")").partition(",")[2] or 0)
-        fraction = rf"\.\d{{{scale}}}" if scale else ""
-        is_zero = not value.strip("-0.")
-        return re.fullmatch(rf"{'' if is_zero else '-?'}(0|[1-9]\d*){fraction}", value) is not None
-    if kind == "char":
-        return value == value.rstrip(" ")
-    if kind in _FLOATING:
-        return value == _java_text(value, _FLOATING[kind])
     if kind == LOCAL_TIMESTAMP:
-        return False  # its text depends on the session's time zone
-    if kind in _BITS:
-        return (
-            re.fullmatch(_WHOLE, value) is not None and -(1 << _BITS[kind]) <= int(value) < 1 << _BITS[kind]
-        )
-    if kind == "boolean":
-        return value in ("true", "false")
-    pattern = _MOMENTS.get(kind)
-    return pattern is None or (re.fullmatch(pattern, value) is not None and _is_in_calendar(value))
+        return None  # its text depends on the session's time zone
+    if kind == "char":
+        return value.rstrip(" ")
+    if kind not in _PARSED:
+        return value
+    return _PARSED[kind](value.strip(_BLANKS), kind, arguments)
+
+
+def _whole_number(value: str, kind: str, _: str) -> str | None:
+    if not re.fullmatch(r"[+-]?[0-9]+", value) or not -(1 << _BITS[kind]) <= int(value) < 1 << _BITS[kind]:
+        return None
+    return str(int(value))
+
+
+def _decimal(value: str, _: str, arguments: str) -> str | None:
+    if not re.fullmatch(_NUMBER, value):
+        return None
+    precision, _, scale = arguments.rstrip(")").partition(",")
+    with localcontext(prec=_DIGITS, rounding=ROUND_HALF_UP):
+        try:
+            number = Decimal(value).quantize(Decimal(1).scaleb(-int(scale or 0)))
+        except InvalidOperation:
+            return None
+    digits = f"{abs(number):f}"
+    whole = len(digits.partition(".")[0].lstrip("0"))
+    if whole > int(precision or 10) - int(scale or 0):
+        return None
+    return f"-{digits}" if number < 0 else digits
+
+
+def _floating(value: str, kind: str, _: str) -> str | None:
+    if not re.fullmatch(rf"{_NUMBER}|NaN|-?Infinity", value):
+        return None
+    return _java_text(value, _FLOATING[kind])
+
+
+def _boolean(value: str, _: str, __: str) -> str | None:
+    return {
+        **dict.fromkeys(("true", "t", "yes", "y", "1"), "true"),
+        **dict.fromkeys(("false", "f", "no", "n", "0"), "false"),
+    }.get(value.lower())
+
+
+def _moment(value: str, kind: str, _: str) -> str | None:
+    if _BEYOND.fullmatch(value):
+        return value
+    match = re.fullmatch(_MOMENTS[kind], value)
+    if match is None:
+        return None
+    year, month, day, *time = match.groups()
+    text = f"{year}-{month:0>2}-{day:0>2}"
+    if kind == "timestamp":
+        hour, minute, second, fraction = time
+        text = f"{text} {hour or 0:0>2}:{minute or 0:0>2}:{second or 0:0>2}"
+        digits = (fraction or "")[:_MICROSECONDS].rstrip("0")
+        text = f"{text}.{digits}" if digits else text
+    return text if _is_in_calendar(text) else None
 
 
 def _is_in_calendar(value: str) -> bool:
@@ -188,9 +315,23 @@ def _packed(text: str, layout: str) -> bytes | None:
 
 
 _FLOATING = {"float": ">f", "double": ">d"}
-_WHOLE = r"0|-?[1-9]\d*"
+_NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"
+_DIGITS = 12_000  # of any number of these exponents
+_MICROSECONDS = 6
 _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+_BLANKS = "".join(map(chr, (*range(0x21), 0x7F)))
+_REPLACED = "\ufffd"
+_DATE = r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
 _MOMENTS = {
-    "date": r"\d{4}-\d\d-\d\d",
-    "timestamp": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{0,5}[1-9])?",
+    "date": _DATE,
+    "timestamp": _DATE + r"(?:[ T]([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,9}))?)?",
+}
+# As Java prints years before 1 and after 9999, which Python and Arrow's texts do not have.
+_BEYOND = re.compile(r"([+-][0-9]{4,7}|0000)-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?)?")
+_PARSED: Mapping[str, Callable[[str, str, str], str | None]] = {
+    **dict.fromkeys(_BITS, _whole_number),
+    **dict.fromkeys(_FLOATING, _floating),
+    **dict.fromkeys(_MOMENTS, _moment),
+    "decimal": _decimal,
+    "boolean": _boolean,
 }

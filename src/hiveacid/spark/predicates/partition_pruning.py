@@ -12,7 +12,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefinition
+from hiveacid.core.model import Column, Partition, TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.predicates.column_conditions import Conjunct, char_metadata
@@ -55,12 +55,9 @@ def _prune_in_spark(
 ) -> list[int] | None:
     columns = table.partition_columns
     fields = [T.StructField(f"v{index}", T.StringType()) for index in range(len(columns))]
-    rows = [
-        (index, *(None if value == DEFAULT_PARTITION else value for value in partition.values))
-        for index, partition in enumerate(partitions)
-    ]
+    rows = [(index, *partition.values) for index, partition in enumerate(partitions)]
     frame = facts.spark.createDataFrame(rows, T.StructType([T.StructField(_INDEX, T.IntegerType()), *fields]))
-    typed = [_typed_value(F.col(f"v{position}"), column) for position, column in enumerate(columns)]
+    typed = [_typed_value(f"v{position}", column) for position, column in enumerate(columns)]
     # The line break ends a trailing comment.
     condition = " AND ".join(f"({conjunct.text}\n)" for conjunct in usable)
     try:
@@ -70,12 +67,12 @@ def _prune_in_spark(
     return sorted(row[0] for row in matches)
 
 
-def _typed_value(value: SparkColumn, column: Column) -> SparkColumn:
-    """Return a partition value as the scan returns it (``spark.read.partition_lookup``)."""
+def _typed_value(value: str, column: Column) -> SparkColumn:
+    """Return a partition value as the scan returns it (``spark.read.partition_lookup``); NULL where that fails."""
     kind = parse_type(column.type)
     if isinstance(kind, Primitive) and kind.name == "char":
-        return F.rpad(value, kind.args[0], " ").alias(column.name, metadata=char_metadata(column.type))
-    return value.cast(column_type(column)).alias(column.name)
+        return F.rpad(F.col(value), kind.args[0], " ").alias(column.name, metadata=char_metadata(column.type))
+    return F.expr(f"try_cast({value} AS {column_type(column).simpleString()})").alias(column.name)
 
 
 # Without a Spark job: integers, dates and strings whose texts have only one meaning.
@@ -116,7 +113,7 @@ def _matcher(comparison: Comparison, hive: str) -> Callable[[str | None], bool] 
     values = [_sort_value(value) for value in comparison.values]
 
     def test(text: str | None) -> bool:
-        if text is None or text == DEFAULT_PARTITION:
+        if text is None:
             return comparison.operator is Operator.IS_NULL
         return _matches(comparison.operator, _sort_value(parse(text, hive)), values)
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, partition_value
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
@@ -43,10 +43,11 @@ def filter_rows(frame: DataFrame, where: Expression | None, alias: str) -> DataF
 def partition_values_as_text(
     facts: SparkFacts, columns: Mapping[str, Column], values: Mapping[str, object]
 ) -> dict[str, str | None]:
-    """Return partition values as canonical texts ('01' for an INT column becomes '1'); '' and NULL are None.
+    """Return partition values as canonical texts ('01' for an INT column becomes '1').
 
-    Raises SchemaMismatchError or DataError (through ``failures``) for a value that is not of its type.
+    None: NULL, the empty text, and the name of the default partition that SHOW PARTITIONS prints. Raises SchemaMismatchError or DataError (through ``failures``) for a value that is not of its type.
     """
+    values = {name: None if value == DEFAULT_PARTITION else value for name, value in values.items()}
     single_row = facts.spark.sql("SELECT 1")
     literals = single_row.select(*[F.lit(value).alias(name) for name, value in values.items()])
     types = {field.name: field.dataType for field in literals.schema.fields}
@@ -62,8 +63,8 @@ def partition_values_as_text(
 
 
 def _text(value: str | None, hive: str) -> str | None:
-    """Return the text in a directory's name: that of a char without its padding; '' is NULL."""
-    return (value.rstrip(" ") if value is not None and hive.startswith("char(") else value) or None
+    """Return the text in a directory's name: that of a char without its padding."""
+    return partition_value(value.rstrip(" ") if value is not None and hive.startswith("char(") else value)
 
 
 def fit_columns(

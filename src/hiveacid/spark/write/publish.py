@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from hiveacid.core.format.bucket_property import decode
 from hiveacid.core.format.names import ACID_VERSION_FILE, format_bucket_file
-from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
+from hiveacid.core.model import TableDefinition, partition_value
 from hiveacid.core.schema.partitions import unescape
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import BadFileError, MissingDirectoryError, StorageError
@@ -127,8 +127,7 @@ def _parse_staged_file(directory: str, entry: FileEntry, kind: StagedKind) -> St
         elif key == BUCKET:
             bucket = int(text)
         else:
-            value = unescape(text)
-            values.append(None if value == DEFAULT_PARTITION else value)
+            values.append(partition_value(unescape(text)))
     return StagedFile(f"{directory}/{entry.path}", entry.size, kind, tuple(values), bucket)
 
 

@@ -7,7 +7,6 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame
 
 from hiveacid.core.model import (
-    DEFAULT_PARTITION,
     Bucketing,
     Column,
     Partition,
@@ -79,7 +78,7 @@ def _details(described: Described, partition: Partition | None) -> list[Row]:
     subject = "Table" if partition is None else "Partition"
     rows: list[Row] = [_BLANK, (f"# Detailed {subject} Information", None, None)]
     if partition is not None:
-        rows.append(("Partition Value:", f"[{', '.join(_shown(v) for v in partition.values)}]", None))
+        rows.append(("Partition Value:", f"[{', '.join(partition.key)}]", None))
     rows += [
         ("Database:", described.name.database, None),
         ("OwnerType:", "USER", None),
@@ -108,10 +107,6 @@ def _details(described: Described, partition: Partition | None) -> list[Row]:
         ("Original Query:", described.original, None),
         ("Expanded Query:", described.text, None),
     ]
-
-
-def _shown(value: str | None) -> str:
-    return DEFAULT_PARTITION if value is None else value
 
 
 def _type(described: Described) -> str:

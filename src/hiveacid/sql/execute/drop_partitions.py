@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from hiveacid.catalog import tables
 from hiveacid.core.model import Column, Partition, TableDefinition
-from hiveacid.core.schema.types import NUMERIC_TYPES, Primitive, parse_type
+from hiveacid.core.schema.partitions import canonical_text
+from hiveacid.core.schema.types import LOCAL_TIMESTAMP, NUMERIC_TYPES
 from hiveacid.core.suggestions import did_you_mean
-from hiveacid.errors import NoSuchColumnError, StatementError
+from hiveacid.errors import DataError, NoSuchColumnError, SchemaMismatchError
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.statements import definitions
@@ -33,22 +34,33 @@ def drop_partitions(execution: ExecutionContext, statement: definitions.DropPart
     context = execution.context
     name = execution.find(statement.table)
     table = context.require(name)
-    matchers = [_partition_matcher(execution, table, spec) for spec in statement.specs]
+    selections = [_selection(execution, table, spec) for spec in statement.specs]
 
     def choose(partitions: Sequence[Partition]) -> Sequence[Partition]:
-        if not statement.if_exists and not all(any(map(matches, partitions)) for matches in matchers):
+        chosen = [select(partitions) for select in selections]
+        if not statement.if_exists and not all(chosen):
             return []  # which raises NoSuchPartitionError
-        return [partition for partition in partitions if any(matches(partition) for matches in matchers)]
+        return [partition for partition in partitions if any(partition in of_spec for of_spec in chosen)]
 
     tables.drop_partitions(context, name, choose, if_exists=statement.if_exists)
 
 
-def _partition_matcher(
+def _selection(
     execution: ExecutionContext, table: TableDefinition, spec: PartitionSpec
-) -> Callable[[Partition], bool]:
-    """Return the condition of one PARTITION (...)."""
+) -> Callable[[Sequence[Partition]], Sequence[Partition]]:
+    """Return the selection of one PARTITION (...): the partitions of exactly its texts, or else those of its values."""
     conditions = [_condition(execution, table, item) for item in spec]
-    return lambda partition: all(condition(partition) for condition in conditions)
+    texts = {item.column: item.literal.value for item in spec if item.literal and item.operator == "="}
+
+    def select(partitions: Sequence[Partition]) -> Sequence[Partition]:
+        matches = [each for each in partitions if all(condition(each) for condition in conditions)]
+        names = table.partition_column_names
+        exact = [
+            each for each in matches if texts.items() <= dict(zip(names, each.values, strict=True)).items()
+        ]
+        return exact or matches
+
+    return select
 
 
 def _condition(
@@ -64,23 +76,37 @@ def _condition(
     column = table.partition_columns[index]
     one_column_table = TableDefinition(table.name, (), table.storage, "", (column,))
     values = partition_values(execution, (item,)) or {}
-    bound = static_values(execution.context, one_column_table, values)[column.name]
-    holds = _COMPARISONS[item.operator]
+    written = values[column.name] if item.operator == "=" else None
+    try:
+        bound = static_values(execution.context, one_column_table, values)[column.name]
+    except (DataError, SchemaMismatchError):
+        if not isinstance(written, str):
+            raise
+        bound = written  # the name of another engine's partition, which may be no value of the column
+    holds, bound_value = _COMPARISONS[item.operator], _comparable(column, bound)
 
     def condition(partition: Partition) -> bool:
-        value = partition.values[index]
-        if value is None or bound is None:
-            return value is None and bound is None and item.operator == "="
-        return holds(_comparable(column, value), _comparable(column, bound))
+        text = partition.values[index]
+        if text is None or bound is None:
+            return text is None and bound is None and item.operator == "="
+        value = _comparable(column, text)
+        if value is None or bound_value is None:
+            return item.operator == "=" and text == written
+        return holds(value, bound_value)
 
     return condition
 
 
-def _comparable(column: Column, text: str) -> Decimal | str:
-    kind = parse_type(column.type)
-    if isinstance(kind, Primitive) and kind.name in NUMERIC_TYPES:
-        try:
-            return Decimal(text)
-        except InvalidOperation as error:
-            raise StatementError(f"partition value {text} of column {column.name} is not a number") from error
-    return text
+def _comparable(column: Column, text: str | None) -> Any:
+    """Return a partition value in a form that compares as the column's values do; None if only its text is known."""
+    kind = column.type.partition("(")[0]
+    canonical = text and (text if kind == LOCAL_TIMESTAMP else canonical_text(text, column.type))
+    if not canonical:
+        return None
+    if kind in NUMERIC_TYPES:
+        number = Decimal(canonical)
+        return None if number.is_nan() else number
+    if kind in ("date", "timestamp"):
+        year, _, rest = canonical[1:].partition("-")
+        return int(f"{canonical[0]}{year}"), rest
+    return canonical

@@ -15,12 +15,12 @@ from hiveacid.catalog.tables import partition_values as full_values
 from hiveacid.config.property_definitions import RESERVED_PROPERTIES
 from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.model import (
-    DEFAULT_PARTITION,
     Column,
     Partition,
     TableDefinition,
     TableName,
     ViewDefinition,
+    partition_value_shown,
 )
 from hiveacid.core.schema.partitions import matching_partitions
 from hiveacid.core.schema.show_create import show_create_table, show_create_view
@@ -142,9 +142,10 @@ def find_partition(execution: ExecutionContext, table: TableDefinition, spec: Pa
     """Return the partition of a full specification. Raises NoSuchPartitionError, SchemaMismatchError."""
     context = execution.context
     values = full_values(context, table, partition_values(execution, spec) or {})
-    for partition in partitions_of(context, table, execution.joined) or ():
-        if partition.values == values:
-            return partition
+    named = dict(zip(table.partition_column_names, values, strict=True))
+    partitions = matching_partitions(table, partitions_of(context, table, execution.joined) or (), named)
+    if partitions:
+        return next((each for each in partitions if each.values == values), partitions[0])
     raise NoSuchPartitionError(f"{table.name} has no partition {partition_name(table, values)}")
 
 
@@ -237,7 +238,7 @@ def _of_relation(relation: TableDefinition | ViewDefinition) -> list[tuple[str, 
 
 def _of_partition(table: TableDefinition, partition: Partition) -> list[tuple[str, str]]:
     pairs = zip(table.partition_columns, partition.values, strict=True)
-    values = [f"{c.name}={DEFAULT_PARTITION if v is None else v}" for c, v in pairs]
+    values = [f"{c.name}={partition_value_shown(v)}" for c, v in pairs]
     return [
         ("Partition Values", f"[{', '.join(values)}]"),
         ("Location", partition.location),

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from hiveacid.core.format.names import DeltaName
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
-from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefinition, TableKind
+from hiveacid.core.model import Column, Partition, TableDefinition, TableKind
+from hiveacid.core.schema.partitions import canonical_text
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, parse_type
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.originals import OriginalRows, number_originals
@@ -131,11 +132,11 @@ def partition_values(table: TableDefinition, partition: Partition | None) -> tup
 def _partition_column_values(column: Column, texts: Sequence[str | None]) -> Any:
     """Return the values of one partition column as an Arrow array, from the texts of some partitions."""
     hive = parse_type(column.type)
-    values = [None if text == DEFAULT_PARTITION else text for text in texts]
-    if column.type == LOCAL_TIMESTAMP and any(text is not None for text in values):
+    if column.type == LOCAL_TIMESTAMP and any(text is not None for text in texts):
         raise UnsupportedFeatureError(
             f"partition column {column.name}: the text of a {column.type} depends on a session's time zone"
         )
+    values = [text and (canonical_text(text, column.type) or text) for text in texts]  # as Spark casts it
     try:
         return to_stored_values(cast(pa.array(values, pa.string()), arrow_type(hive)), hive)
     except pa.ArrowException as error:

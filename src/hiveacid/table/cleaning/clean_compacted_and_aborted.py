@@ -12,7 +12,7 @@ from functools import partial
 
 from hiveacid.core.compaction.cleaning_plan import seen_by_all
 from hiveacid.core.compaction.queue_records import Compaction
-from hiveacid.core.format.names import PAIR_FILE, BaseName, is_hidden, is_layout
+from hiveacid.core.format.names import PAIR_FILE, BaseName, is_layout
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.selection import select
@@ -238,6 +238,6 @@ def _clean_staging(
                 dead = txn_id > adopted and txns.is_aborted(txn_id)
             else:
                 dead, above = last == PAIR_FILE, above.rpartition("/")[0]
-            if dead and not is_hidden(above.rpartition("/")[2]):
+            if dead:
                 compacted[f"{root}/{above}".rstrip("/")] = None
     return removed_paths, [root for root in compacted if root in {*locations, table.location}]

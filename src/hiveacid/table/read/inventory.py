@@ -193,7 +193,7 @@ def _beside(
         stray = next((folder for folder in folders if folder in unknown), None)
         if txn_id is not None:
             state, reason = ItemState.STAGING, f"files of a statement of transaction {txn_id}, not published"
-        elif any(is_hidden(part) for part in entry.path.split("/")):
+        elif any(map(is_hidden, entry.path.removeprefix(f"{stray}/").split("/"))):
             state, reason = ItemState.HIDDEN, "hidden: no reader looks at it"
         elif stray is not None:
             state, reason = ItemState.FOREIGN, f"the catalog knows no partition {stray}"

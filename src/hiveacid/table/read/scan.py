@@ -13,6 +13,7 @@ from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.predicates.column_conditions import table_conjuncts, with_char_metadata
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
@@ -88,9 +89,11 @@ class TableSnapshot:
         """Return the rows, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
 
         ``changing``: the caller changes some of the rows; raises UnsupportedFeatureError if files hold update events of
-        ACID v1.
+        ACID v1, or if rows do not tell their partition (`KnownPartitions.require_changeable`).
         ``counted`` as in `spark.read.scan.scan`.
         """
+        if changing:
+            KnownPartitions.of(self.table, ()).require_changeable(each.partition for each in self.locations)
         frame = scan_locations(
             self.context,
             self.table,

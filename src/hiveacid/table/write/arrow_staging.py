@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hiveacid.core.format.bucket_property import BucketProperty
 from hiveacid.core.format.names import staged_column
-from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
+from hiveacid.core.model import TableDefinition, partition_value
 from hiveacid.core.schema.types import is_primitive
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
@@ -167,7 +167,7 @@ def changed_row_events(changes: Any, target: StagingTarget) -> Iterator[EventRow
 
 
 def _partition(texts: Sequence[str]) -> PartitionValues:
-    return tuple(None if text == DEFAULT_PARTITION else text for text in texts)
+    return tuple(map(partition_value, texts))
 
 
 def _actions_of_kinds(target: StagingTarget) -> dict[StagedKind, list[Action]]:

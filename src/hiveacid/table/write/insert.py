@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.names import format_original_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
+from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Operation, Start, Written
@@ -209,9 +210,9 @@ def write_rows(
     if not options.overwrite:
         require_no_acid_v1_events(context, table, txn)
     dynamic = len(static) < len(table.partition_columns)
-    fixed = () if dynamic else tuple(static[c.name] for c in table.partition_columns)
     partitions = output_directories.known_partitions(context, table, txn)
-    if options.if_not_exists and fixed and fixed in partitions:
+    fixed = () if dynamic else partitions.values_of(tuple(static[c.name] for c in table.partition_columns))
+    if options.if_not_exists and fixed in partitions.by_values:
         return WriteReport()
     outputs = new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
     if dynamic and static:
@@ -229,6 +230,7 @@ def write_rows(
         by_spark = _stage_by_spark(context, rows, dynamic=dynamic, small=options.small)
         stage = stage_listed_rows(context, table, rows, by_spark, dynamic=dynamic)
         files, reported = stage(target, directory)
+        files = outputs.place(files)
         counted = None
         if not publish.reads_footers(table):
             counted = publish.count_rows(context.facts, table, files)
@@ -252,7 +254,7 @@ def new_output_directories(
     context: Context,
     table: TableDefinition,
     txn: Transaction,
-    partitions: dict[tuple[str | None, ...], Partition],
+    partitions: KnownPartitions,
     *,
     overwrite: bool,
 ) -> output_directories.OutputDirectories:

@@ -216,10 +216,9 @@ def _load_files(
     insert.require_writable(context, table, insert_options, txn)
     if not options.overwrite:
         require_no_acid_v1_events(context, table, txn)
-    values = tuple(static[c.name] for c in table.partition_columns)
-    outputs = insert.new_output_directories(
-        context, table, txn, known_partitions(context, table, txn), overwrite=options.overwrite
-    )
+    partitions = known_partitions(context, table, txn)
+    values = partitions.values_of(tuple(static[c.name] for c in table.partition_columns))
+    outputs = insert.new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
     transactional = table.kind is not TableKind.PLAIN
     directory = outputs.directory(StagedKind.INSERTED, values) if transactional else outputs.location(values)
     if not transactional and options.overwrite:

@@ -6,12 +6,12 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, format_original_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
-from hiveacid.core.schema.partitions import is_canonical, is_skipped
+from hiveacid.core.schema.partitions import KnownPartitions, is_skipped
 from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.ports.catalog import NewPartition
@@ -36,25 +36,11 @@ def staging(context: Context, table: TableDefinition, txn: Transaction) -> Itera
         delete_staging(context.fs, directory)
 
 
-def known_partitions(
-    context: Context, table: TableDefinition, txn: Transaction
-) -> dict[PartitionValues, Partition]:
-    """Return the existing partitions by value.
-
-    A table adopted from another engine may have a partition with another name than hiveacid gives to its value. New rows
-    of this value would go to a second partition. Such a partition therefore raises UnsupportedFeatureError.
-    """
+def known_partitions(context: Context, table: TableDefinition, txn: Transaction) -> KnownPartitions:
+    """Return the existing partitions, and those that the transaction creates."""
     if table.partition_columns and table.kind is not TableKind.PLAIN:  # first, for `require_no_leftovers`
         txn.committed_write_ids(table.name)
-    partitions = {partition.values: partition for partition in partitions_of(context, table, txn) or ()}
-    for values in partitions:
-        for value, column in zip(values, table.partition_columns, strict=True):
-            if value is not None and not is_canonical(value, column.type):
-                raise UnsupportedFeatureError(
-                    f"{table.name} has a partition {column.name}={value}, a name that hiveacid would not give to a value of "
-                    f"type {column.type}: it can be read, but not written; insert its rows into a new table"
-                )
-    return partitions
+    return KnownPartitions.of(table, partitions_of(context, table, txn) or ())
 
 
 def require_changeable(
@@ -84,7 +70,7 @@ class OutputDirectories:
     context: Context
     table: TableDefinition
     txn: Transaction
-    known_partitions: dict[PartitionValues, Partition]
+    known_partitions: KnownPartitions
     write_id: WriteId
     statement_ids: dict[StagedKind, int]
     overwrite: bool = False
@@ -92,11 +78,18 @@ class OutputDirectories:
     directories: set[str] = field(default_factory=set)
     _claims: dict[str, threading.Lock] = field(default_factory=dict)  # several threads publish
 
+    def place(self, files: Iterable[StagedFile]) -> list[StagedFile]:
+        """Return staged files with the values of the partitions that they go to. Raises UnsupportedFeatureError."""
+        known = self.known_partitions
+        return [
+            replace(file, values=known.values_of(file.values, changing=file.kind.is_delete)) for file in files
+        ]
+
     def location(self, values: PartitionValues) -> str:
         """Return the location of a partition (the table itself for ``()``), new ones below the table."""
         if not values:
             return self.table.location
-        partition = self.known_partitions.get(values)
+        partition = self.known_partitions.by_values.get(values)
         location = (
             partition.location if partition else f"{self.table.location}/{partition_name(self.table, values)}"
         )
@@ -109,7 +102,7 @@ class OutputDirectories:
         Raises UnsupportedFeatureError if the same transaction has overwritten the partition, StorageError if another
         statement has made the directory, or for delete events of a partition that does not exist.
         """
-        if kind.is_delete and values and values not in self.known_partitions:
+        if kind.is_delete and values and values not in self.known_partitions.by_values:
             raise StorageError(
                 f"rows of {self.table.name} were deleted from the partition {partition_name(self.table, values)}, which it "
                 "does not have: this session makes another text of the partition's value; nothing was changed"
@@ -141,7 +134,7 @@ class OutputDirectories:
     def require_not_overtaken(self) -> None:
         """Check all locations that were used (`require_not_overtaken`; `require_no_leftovers` for new partitions)."""
         for values, location in self.used_locations.items():
-            if values and values not in self.known_partitions and not self.overwrite:
+            if values and values not in self.known_partitions.by_values and not self.overwrite:
                 committed = self.txn.committed_write_ids(self.table.name)
                 exists = partial(self._exists_by_now, values)
                 require_no_leftovers(self.context.fs, location, committed, self.write_id, exists)
@@ -171,7 +164,7 @@ class OutputDirectories:
         return [
             NewPartition(self.table.name, Partition(values, location))
             for values, location in self.used_locations.items()
-            if values not in self.known_partitions
+            if values not in self.known_partitions.by_values
         ]
 
 

@@ -207,14 +207,14 @@ def write_changes(
         txn, context.layout_level(table), updates_and_inserts=updates_and_inserts
     )
     partitions = output_directories.known_partitions(context, table, txn)
-    output_directories.require_changeable(context, table, partitions)
+    output_directories.require_changeable(context, table, partitions.by_values)
     outputs = output_directories.OutputDirectories(context, table, txn, partitions, write_id, statements)
     txn.on_abort(outputs.remove)
     options = writer_options(table, context.settings)
     target = StagingTarget(context.facts, table, write_id, statements, options, context.single_bucket(table))
     with output_directories.staging(context, table, txn) as directory:
         files, reported = stage(target, directory)
-        published = publish_acid(context.fs, table, files, outputs.directory, reported)
+        published = publish_acid(context.fs, table, outputs.place(files), outputs.directory, reported)
     outputs.require_not_overtaken()
     changed_partitions = {values for kind, values in published.rows if kind.is_delete}
     if table.partition_columns and changed_partitions and not context.store.maintained_by_hiveacid():

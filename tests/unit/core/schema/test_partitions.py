@@ -1,17 +1,26 @@
 """Partition names: Hive's escapes both ways, the default partition, wrong names."""
 
+import re
+from functools import partial
+
 import pytest
 
+from hiveacid.core.model import Column, Partition, TableDefinition, TableName
 from hiveacid.core.schema.partitions import (
+    KnownPartitions,
+    canonical_text,
     escape,
     format_partition,
     is_canonical,
     is_skipped,
+    matching_partitions,
     parse_partition,
     parse_partition_values,
+    partition_directories,
     unescape,
 )
-from hiveacid.errors import BadDirectoryNameError, ConfigError
+from hiveacid.core.schema.storage_formats import ORC
+from hiveacid.errors import BadDirectoryNameError, ConfigError, UnsupportedFeatureError
 
 
 def test_exactly_hives_characters_are_escaped() -> None:
@@ -121,6 +130,112 @@ def test_texts_that_spark_writes_are_canonical(hive: str, value: str) -> None:
 def test_other_texts_are_not(hive: str, value: str) -> None:
     """A row of ``d=1`` would be written to ``d=1.0``: the partition can be read only."""
     assert not is_canonical(value, hive)
+
+
+@pytest.mark.parametrize(
+    ("hive", "value", "text"),
+    [
+        ("int", " +08\t", "8"),
+        ("int", "-0", "0"),
+        ("bigint", "9223372036854775808", None),
+        ("int", "1_0", None),
+        ("int", "six", None),
+        ("boolean", "TRUE", "true"),
+        ("boolean", "n", "false"),
+        ("boolean", "2", None),
+        ("decimal(5,2)", "1.5", "1.50"),
+        ("decimal(5,2)", "-1.555", "-1.56"),
+        ("decimal(5,2)", "999.995", None),
+        ("decimal(5,2)", "-0.001", "0.00"),
+        ("decimal(20,8)", "1e-8", "0.00000001"),
+        ("decimal(10)", "1e99999", None),
+        ("double", "9.999999999999999E22", "1.0E23"),
+        ("double", "1e3", "1000.0"),
+        ("double", "1_0", None),
+        ("float", "NaN", "NaN"),
+        ("date", "2024-1-5", "2024-01-05"),
+        ("date", "+20245-05-01", "+20245-05-01"),
+        ("date", "2024-02-30", None),
+        ("timestamp", "2024-1-5 7:08:09.120", "2024-01-05 07:08:09.12"),
+        ("timestamp", "2024-01-05", "2024-01-05 00:00:00"),
+        ("timestamp with local time zone", "2024-01-05 00:00:00", None),
+        ("char(3)", "a ", "a"),
+        ("string", " 06", " 06"),
+    ],
+)
+def test_the_text_that_a_value_gets(hive: str, value: str, text: str | None) -> None:
+    assert canonical_text(value, hive) == text
+    assert text is None or canonical_text(text, hive) == text
+
+
+@pytest.mark.parametrize(
+    ("hive", "value"),
+    [
+        ("date", "+20245-05-01"),
+        ("date", "0000-01-01"),
+        ("timestamp", "-0001-01-01 00:00:00"),
+        ("string", "\ufffd"),
+    ],
+)
+def test_no_partition_is_made_of_values_that_engines_spell_differently(hive: str, value: str) -> None:
+    assert canonical_text(value, hive) == value
+    assert not is_canonical(value, hive)
+    with pytest.raises(UnsupportedFeatureError, match=re.escape(f"p={value}")):
+        partitions(hive).values_of((value,))
+
+
+def partitions(hive: str, *texts: str | None) -> KnownPartitions:
+    table = TableDefinition(TableName("d", "t"), (), ORC, "/t", (Column("p", hive),))
+    return KnownPartitions.of(table, [Partition((text,), f"/t/p={text}") for text in texts])
+
+
+def test_rows_go_to_the_partition_of_their_value_as_it_is_spelled() -> None:
+    known = partitions("int", "06", "7", None)
+    assert known.values_of(("6",)) == ("06",)
+    assert known.values_of(("06",), changing=True) == ("06",)
+    assert known.values_of(("7",), changing=True) == ("7",)
+    assert known.values_of((None,), changing=True) == (None,)
+    assert known.values_of(("8",)) == ("8",)
+    assert partitions("double").values_of(("9.999999999999999E22",)) == ("1.0E23",)  # Java 17's text
+    assert known.values_of(()) == ()
+
+
+def test_two_spellings_of_one_value_refuse_changes() -> None:
+    known = partitions("int", "06", "6", "7")
+    assert known.values_of(("6",)) == ("6",)
+    assert known.values_of(("7",), changing=True) == ("7",)
+    for value in ("6", "06"):
+        with pytest.raises(UnsupportedFeatureError, match="p=06, p=6"):
+            known.values_of((value,), changing=True)
+
+
+def test_rows_of_a_text_that_is_no_value_cannot_be_changed() -> None:
+    known = partitions("int", "six", "6")
+    known.require_changeable(each for each in known.by_values.values() if each.values != ("six",))
+    with pytest.raises(UnsupportedFeatureError, match="p=six, which is no int"):
+        known.require_changeable(known.by_values.values())
+
+
+def test_the_name_of_the_default_partition_is_null_everywhere() -> None:
+    for text in (None, "", "__HIVE_DEFAULT_PARTITION__"):
+        partition = Partition((text,), "/t/p")
+        assert partition.values == (None,)
+        assert partition.key == ("__HIVE_DEFAULT_PARTITION__",)
+        assert parse_partition(format_partition(["p"], [text])) == (("p", None),)
+
+
+def test_specs_find_partitions_by_value() -> None:
+    known = partitions("date", "2024-1-5", "2024-01-06", None)
+    found = partial(matching_partitions, known.table, known.by_values.values())
+    assert [each.values for each in found({"p": "2024-01-05"})] == [("2024-1-5",)]
+    assert [each.values for each in found({"p": None})] == [(None,)]
+    assert len(found({})) == 3
+
+
+def test_a_partition_column_may_begin_like_a_hidden_file() -> None:
+    assert dict(partition_directories(["_p"], ["_p=1", ".hive-staging", "_p", "_p=2/x", "_q=1"])) == {
+        "_p=1": ("1",)
+    }
 
 
 def test_times_that_a_zone_skips() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from hiveacid.config.property_definitions import LAST_DDL_TIME
 from hiveacid.core.model import (
-    DEFAULT_PARTITION,
     Bucketing,
     Column,
     DatabaseDefinition,
@@ -237,7 +236,7 @@ def _raw_column(column: Column) -> Any:
 def partition_of(raw: Any) -> Partition:
     """Return a ``Partition`` of the metastore."""
     return Partition(
-        tuple(None if value == DEFAULT_PARTITION else value for value in raw.values),
+        tuple(raw.values),
         local(raw.sd.location),
         _shown(raw.parameters or {}),
     )

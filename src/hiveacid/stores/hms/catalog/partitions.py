@@ -60,7 +60,7 @@ def add_missing_partitions(
     name = TableName(table.dbName, table.tableName)
     requested: dict[Values, Partition] = {}
     for partition in partitions:
-        requested.setdefault(_values(partition), partition)
+        requested.setdefault(partition.values, partition)
     columns = [column.name for column in table.partitionKeys or ()]
     existing = _by_values(
         fetch_partitions_by_name(client, name, [format_partition(columns, values) for values in requested])
@@ -72,7 +72,7 @@ def add_missing_partitions(
         if not _add_all_or_none(client, table, chunk, now):
             for partition in chunk:
                 met = not _add_all_or_none(client, table, [partition], now) or met
-    new_partitions = {_values(partition): partition for partition in fresh}
+    new_partitions = {partition.values: partition for partition in fresh}
     return _by_values(fetch_partitions(client, name)) if met else {**existing, **new_partitions}
 
 
@@ -90,14 +90,10 @@ def _add_all_or_none(client: MetastoreClient, table: Any, partitions: Sequence[P
 def require_in_place(name: TableName, new: Sequence[Partition], there: Mapping[Values, Partition]) -> None:
     """Raise WriteConflictError unless each new partition lies where its rows were written."""
     for partition in new:
-        match = there.get(_values(partition))
+        match = there.get(partition.values)
         if match is None or not is_same_location(match.location, partition.location):
             raise WriteConflictError(misplaced_partition(name, partition, match))
 
 
 def _by_values(raws: Sequence[Any] | Iterator[Any]) -> dict[Values, Partition]:
     return {partition.values: partition for partition in map(definitions.partition_of, raws)}
-
-
-def _values(partition: Partition) -> Values:
-    return tuple(value or None for value in partition.values)

@@ -300,7 +300,7 @@ class MetastoreCatalog:
         """Drop partitions by values; the caller deletes the files."""
         plain_table(name)
         self._require_raw(name)
-        dropped = {tuple(value or None for value in partition.values) for partition in partitions}
+        dropped = {partition.values for partition in partitions}
         for partition in self.list_partitions(name) if dropped else ():
             if partition.values not in dropped:
                 continue

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hiveacid.core.format.names import parse_directory
-from hiveacid.core.model import DEFAULT_PARTITION, TableName, TxnId, WriteId
+from hiveacid.core.model import TableName, TxnId, WriteId, partition_value_shown
 from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import BadDirectoryNameError
 from hiveacid.stores.hms.catalog.definitions import sent_location
@@ -86,4 +86,4 @@ def _acid_directory(path: str) -> str | None:
 
 
 def _sent(values: Values) -> list[str]:
-    return [value or DEFAULT_PARTITION for value in values]
+    return [*map(partition_value_shown, values)]
