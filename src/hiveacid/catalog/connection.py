@@ -15,7 +15,6 @@ from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
-from hiveacid.ports.transactions import Start
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.file_systems import SessionFileSystems
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
@@ -104,7 +103,7 @@ class WarehouseConnection(Displayed):
             raise UnsupportedFeatureError(
                 "transactions cannot be nested: end the open transaction before you begin another one"
             )
-        txn = self.context.transactions.begin(self.context.settings, explicit=True, start=Start())
+        txn = self.context.read_leases.begin_explicit(self.context.settings)
         try:
             yield self._inside(txn)
             if not txn.ended:

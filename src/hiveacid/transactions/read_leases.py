@@ -6,12 +6,13 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from hiveacid.config import Settings
 from hiveacid.core.model import TxnId
 from hiveacid.errors import HiveAcidError, TransactionError
-from hiveacid.ports.transactions import SNAPSHOT_ONLY, TxnKind
+from hiveacid.ports.transactions import SNAPSHOT_ONLY, Start, TxnKind
 from hiveacid.transactions.transaction import Transaction, Transactions
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,17 @@ class _Pin:
         return self.pinned
 
 
+@dataclass(frozen=True)
+class _Until:
+    """Holder of a snapshot until a transaction ends."""
+
+    txn: Transaction
+
+    def alive(self) -> bool:
+        """Tell whether the transaction is open."""
+        return not self.txn.ended
+
+
 class ReadLeases:
     """Read transactions that keep the cleaner from deleting their files; equal snapshots share one."""
 
@@ -57,6 +69,18 @@ class ReadLeases:
             yield self._take(settings, pin)
         finally:
             pin.pinned = False
+
+    def begin_explicit(self, settings: Settings, kind: TxnKind = TxnKind.DEFAULT) -> Transaction:
+        """Begin a transaction of several statements, with a lease for the DataFrames that are made in it.
+
+        They may run after its end, and read files of its snapshot. A lease that begins later than this snapshot would not
+        keep files that a compaction has replaced in between.
+        """
+        with self.acquire(settings) as lease:
+            txn = self._transactions.begin(settings, kind, explicit=True, start=Start())
+            txn.lease = lease
+            self.add_holder(lease, _Until(txn))
+            return txn
 
     def _take(self, settings: Settings, pin: _Pin) -> Transaction:
         with self._lock:

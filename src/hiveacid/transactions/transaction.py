@@ -16,7 +16,7 @@ from hiveacid import errors
 from hiveacid.config import Settings
 from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
-from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
+from hiveacid.core.model import LockId, Partition, TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import (
     NewFiles,
     OperationSummary,
@@ -65,9 +65,14 @@ class Transaction(Displayed):
     guard: Transaction | None = (
         None  # an older one that waited for the locks and still holds them; ends with this one
     )
+    lease: Transaction | None = (
+        None  # a read transaction that keeps files of this one's snapshot after its end
+    )
     warned: set[TableName] = field(default_factory=set)
     # the incarnation of each table at the first reading
     tables_read: dict[TableName, str] = field(default_factory=dict)
+    # names of each table's partitions at the last reading, beside a metastore
+    partitions_read: dict[TableName, frozenset[str]] = field(default_factory=dict)
     outdated: bool = False  # a table that it read was replaced: no later read may share it
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
@@ -163,7 +168,9 @@ class Transaction(Displayed):
         """Return the write ids of a table that this transaction reads, its own included."""
         if table not in self._valid_write_ids:
             self._set_valid_write_ids(table, self.store.valid_write_ids(self.snapshot(), [table])[table])
-            self.store.record_read_write_ids(self.txn_id, [self._valid_write_ids[table]])
+            for txn in (self, self.lease):
+                if txn is not None:
+                    self.store.record_read_write_ids(txn.txn_id, [self._valid_write_ids[table]])
         own = self._write_ids.get(table)
         return self._valid_write_ids[table] if own is None else self._valid_write_ids[table].with_own(own)
 
@@ -270,6 +277,11 @@ class Transaction(Displayed):
         """Change a table's definition with the commit, and leave the next ``skipped`` write ids unused."""
         ids = ((table.name, skipped),) if skipped else ()
         self._altered = CatalogChanges(altered=(table,), skipped=ids)
+
+    def drop_partitions_at_commit(self, table: TableDefinition, partitions: Iterable[Partition]) -> None:
+        """Drop partitions and change the table's definition with the commit."""
+        dropped = tuple((table.name, partition) for partition in partitions)
+        self._altered = CatalogChanges(altered=(table,), dropped=dropped)
 
     def add_stream_batch(self, batch: StreamBatch) -> None:
         """Commit the progress of a stream together with this transaction."""

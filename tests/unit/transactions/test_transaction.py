@@ -110,6 +110,26 @@ def test_a_reader_of_a_replaced_table_is_not_shared(transactions: Transactions) 
         assert second.txn_id != first.txn_id
 
 
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_transaction_of_several_statements_has_a_lease_from_before_its_snapshot(
+    transactions: Transactions, *, commits: bool
+) -> None:
+    """The cleaner waits for the lowest open transaction: the lease keeps all files of that snapshot for DataFrames."""
+    leases, frame = ReadLeases(transactions), Holding()
+    txn = leases.begin_explicit(SETTINGS)
+    assert txn.explicit
+    assert txn.lease is not None
+    assert txn.lease.txn_id < txn.txn_id
+    assert txn.snapshot().high_watermark >= txn.txn_id
+    assert leases.sweep() == 1
+    leases.add_holder(txn.lease, frame)
+    txn.commit() if commits else txn.abort("ROLLBACK")
+    assert leases.sweep() == 1
+    assert transactions.store.min_open_txn_id() == txn.lease.txn_id
+    frame.runs = False
+    assert (leases.sweep(), txn.lease.ended) == (0, True)
+
+
 def test_a_reader_that_could_not_be_ended_is_ended_later(store: Cut, transactions: Transactions) -> None:
     snapshots, holder = ReadLeases(transactions), Holding()
     with snapshots.acquire(SETTINGS) as reader:

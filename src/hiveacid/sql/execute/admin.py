@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from hiveacid.catalog.opening import implied_settings
 from hiveacid.config.setting_definitions import AUTO_COMPACT
 from hiveacid.errors import ConfigError, TransactionStateError
-from hiveacid.ports.transactions import Start, TxnKind
+from hiveacid.ports.transactions import TxnKind
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.show_rows import abort_transactions
 from hiveacid.sql.execute.small_results import string_rows
@@ -21,7 +21,7 @@ def start_transaction(execution: ExecutionContext, statement: administration.Sta
     execution.require_no_snapshot("START TRANSACTION")
     context = execution.context
     kind = TxnKind.READ_ONLY if statement.read_only else TxnKind.DEFAULT
-    txn = context.transactions.begin(context.settings, kind, explicit=True, start=Start())
+    txn = context.read_leases.begin_explicit(context.settings, kind)
     execution.begin(txn, statement.read_only)
 
 

@@ -47,13 +47,12 @@ def reading_transaction(
 
     ``shared``: a read transaction taken by the caller, so that several tables are read at one point.
     """
-    leases = context.read_leases
-    if shared is None and joined is not None and (not joined.explicit or leases.is_leased(joined)):
-        shared = joined  # a statement's own transaction outlives its plans
+    if shared is None and joined is not None:
+        shared = joined.lease or joined  # a statement's own transaction outlives its plans
     if shared is not None:
         yield shared
         return
-    with leases.acquire(context.settings) as reader:
+    with context.read_leases.acquire(context.settings) as reader:
         yield reader
 
 
