@@ -18,9 +18,11 @@ from hiveacid.catalog.property_rules import (
 )
 from hiveacid.config.property_definitions import (
     BUCKETING_VERSION,
+    HISTORY_FROM,
     LAST_DDL_TIME,
     LAYOUT_LEVEL,
     ORC_COMPRESS,
+    PARTITIONS_DROPPED,
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
@@ -41,7 +43,6 @@ from hiveacid.ports.transactions import Start
 from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.paths import absolute, real_path
-from hiveacid.table.cleaning.clean_location import record_history_start
 from hiveacid.table.cleaning.remove_dropped_files import (
     first_foreign_entry,
     locations_to_remove,
@@ -261,7 +262,11 @@ def unset_properties(
 
 
 def rename_table(context: Context, name: TableName, new: TableName) -> None:
-    """Rename a table; its location does not change, so running readers are not disturbed."""
+    """Rename a table. In a SQL store its location does not change, so running readers are not disturbed.
+
+    A metastore moves the directory of a managed table that lies at its default place. Running readers then miss files,
+    and raise StorageError.
+    """
     if context.catalog.get_database(new.database) is None:
         raise errors.NoSuchDatabaseError(f"database {new.database} does not exist")
     check_name("table", new.name)
@@ -363,13 +368,29 @@ def drop_partitions(
         if not table.external:
             require_listable(context, [partition.location for partition in chosen])
         if chosen and table.kind is not TableKind.PLAIN and context.store.maintained_by_hiveacid():
-            # no directory records the removal: a separate write id separates the snapshots before and after it
-            record_history_start(context, name, txn.write_id(name), txn)
-        txn.require_open_in_store()
-        context.catalog.drop_partitions(name, chosen)
+            _drop_at_a_write_id(context, table, chosen, txn)
+        else:
+            txn.require_open_in_store()
+            context.catalog.drop_partitions(name, chosen)
         if not table.external:
             for partition in chosen:
                 remove_location(context, partition.location, table.kind, held=txn)
+
+
+def _drop_at_a_write_id(
+    context: Context, table: TableDefinition, partitions: Sequence[Partition], held: Transaction
+) -> None:
+    """Drop partitions in a transaction of its own, whose write id tells snapshots before it from those after it.
+
+    No directory records the removal. Readers compare this id with their snapshot after they have listed the files
+    (`table.read.visible_locations`), so it commits before the first file is deleted. ``held``: the transaction with the
+    lock on the table, under which the caller deletes the files.
+    """
+    with context.transactions.scope(context.settings) as txn:
+        own = str(int(txn.write_id(table.name)))
+        held.require_open_in_store()
+        marked = table.with_properties({HISTORY_FROM.name: own, PARTITIONS_DROPPED.name: own})
+        txn.drop_partitions_at_commit(marked, partitions)
 
 
 def truncate(

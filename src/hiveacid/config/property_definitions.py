@@ -275,6 +275,13 @@ HISTORY_FROM = TableProperty(
     "Write id before which snapshots are no longer complete, because the cleaner removed their files.",
     "hiveacid",
 )
+PARTITIONS_DROPPED = TableProperty(
+    "hiveacid.partitions.dropped",
+    "int",
+    "absent",
+    "Write id of the last DROP PARTITION. A snapshot from before it cannot be read any more.",
+    "hiveacid",
+)
 CONVERSION = TableProperty(
     "hiveacid.conversion",
     "int",
@@ -302,7 +309,17 @@ SPARK_PROVIDER = TableProperty(
 )
 
 RESERVED_PROPERTIES = frozenset(
-    {entry.name for entry in (ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION, MIGRATION)}
+    {
+        entry.name
+        for entry in (
+            ADOPTED_TXN,
+            ADOPTED_INVALID,
+            HISTORY_FROM,
+            PARTITIONS_DROPPED,
+            CONVERSION,
+            MIGRATION,
+        )
+    }
 )
 """Names of the properties that users cannot set."""
 

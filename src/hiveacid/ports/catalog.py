@@ -23,7 +23,7 @@ class NewPartition:
 class CatalogChanges:
     """Catalog rows that appear atomically with a commit (dynamic partitions, a CTAS table).
 
-    ``altered``: changed definitions. ``skipped``: how many write ids of a table a conversion leaves unused. ``files``: new
+    ``dropped``: partitions of DROP PARTITION. ``altered``: changed definitions. ``skipped``: how many write ids of a table a conversion leaves unused. ``files``: new
     files to announce to other systems (notification events of a metastore).
     """
 
@@ -31,6 +31,7 @@ class CatalogChanges:
     partitions: tuple[NewPartition, ...] = ()
     altered: tuple[TableDefinition, ...] = ()
     skipped: tuple[tuple[TableName, int], ...] = ()
+    dropped: tuple[tuple[TableName, Partition], ...] = ()
     files: tuple[NewFiles, ...] = field(default=(), compare=False)
 
 
@@ -104,3 +105,6 @@ class Catalog(Protocol):
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
         """Return all partitions, sorted by values."""
+
+    def list_partition_names(self, name: TableName) -> frozenset[str]:
+        """Return the names (``p=1/q=2``) of all partitions, which cost a metastore less than their definitions."""

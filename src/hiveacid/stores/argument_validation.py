@@ -210,6 +210,6 @@ def changes(ones: CatalogChanges) -> None:
     """Raise CatalogError for impossible names in the catalog changes of a commit."""
     for definition in (*ones.tables, *ones.altered):
         table(definition)
-    for partition in ones.partitions:
-        table_name(partition.table)
-        partitions([partition.partition])
+    for name, partition in (*((new.table, new.partition) for new in ones.partitions), *ones.dropped):
+        table_name(name)
+        partitions([partition])

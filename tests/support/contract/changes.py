@@ -9,7 +9,13 @@ import pytest
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks import LockState, LockType
-from hiveacid.errors import AlreadyExistsError, NoSuchDatabaseError, NoSuchTableError, WriteConflictError
+from hiveacid.errors import (
+    AlreadyExistsError,
+    NoSuchDatabaseError,
+    NoSuchTableError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Operation
 from support.samples import CLIENT, ORDERS, STOCK, Store, database, lock_on, table, wrote
@@ -57,6 +63,23 @@ class CatalogChangesContract:
         assert store.allocate_write_ids([next_txn], ORDERS) == (10_000_002,)
         with pytest.raises(NoSuchTableError):
             store.commit_txn(next_txn, CatalogChanges(altered=(table(STOCK),)))
+
+    def test_partitions_go_with_the_commit(self, store: Store) -> None:
+        """DROP PARTITION: together with the mark in the definition, and those of other tables stay."""
+        _shop(store, table(), table(STOCK))
+        kept = Partition(("2026-01-02", "oslo"), "file:/p2")
+        store.add_partitions(ORDERS, [DAY, kept])
+        store.add_partitions(STOCK, [DAY])
+        marked = table().with_properties({"hiveacid.partitions.dropped": "1"})
+        changes = CatalogChanges(altered=(marked,), dropped=((ORDERS, DAY), (ORDERS, DAY)))
+        refused, txn_id = _writer(store), _writer(store)
+        store.abort_txns([refused], "no")
+        with pytest.raises(TransactionAbortedError):
+            store.commit_txn(refused, changes)
+        assert (store.get_table(ORDERS), len(store.list_partitions(ORDERS))) == (table(), 2)
+        store.commit_txn(txn_id, changes)
+        assert store.get_table(ORDERS) == marked
+        assert (store.list_partitions(ORDERS), store.list_partitions(STOCK)) == ((kept,), (DAY,))
 
     def test_a_partition_that_is_there_already_stays(self, store: Store) -> None:
         """Two writers may create the same one."""

@@ -16,6 +16,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.schema.location_overlap import is_same_location, overlap
+from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.ports.catalog import CatalogChanges
@@ -163,6 +164,12 @@ class MemoryCatalog(MemoryBase):
         self._require_table(name)
         return tuple(sorted(self._state.partitions[name].values(), key=lambda partition: partition.key))
 
+    @synchronized
+    def list_partition_names(self, name: TableName) -> frozenset[str]:
+        """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
+        columns = self._require_table(name).partition_column_names
+        return frozenset(format_partition(columns, one.values) for one in self.list_partitions(name))
+
     def _require_table(self, name: TableName) -> TableDefinition:
         argument_validation.table_name(name)
         if name not in self._state.tables:
@@ -225,6 +232,8 @@ class MemoryCatalog(MemoryBase):
             self._replace(table.name, table)
         for name, count in changes.skipped:
             self._state.next_write_id[name] = WriteId(self._state.next_write_id.get(name, WriteId(1)) + count)
+        for name, partition in changes.dropped:
+            self._state.partitions[name].pop(partition.key, None)
         for new in changes.partitions:
             partitions = self._state.partitions.get(new.table)
             if partitions is not None:

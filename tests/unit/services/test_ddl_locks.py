@@ -75,7 +75,7 @@ def test_ddl_whose_lock_has_expired_changes_nothing(
     assert scene.listing(T, "p=1") == ["000000_0"]
 
 
-@pytest.mark.parametrize("method", ["drop_table", "drop_partitions"])
+@pytest.mark.parametrize("method", ["drop_table", "commit_txn"])
 def test_a_drop_whose_lock_expires_after_the_catalog_change_deletes_no_files(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:

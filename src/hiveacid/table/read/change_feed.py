@@ -104,10 +104,11 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
     )
     history_kept = context.store.maintained_by_hiveacid()
     require_change_history(table, span)
-    changed = locate_changes(
-        context.fs, table, partitions_of(context, table, txn), span, txn, kept=history_kept
-    )
-    require_same_table(context, table, txn)
+    partitions = partitions_of(context, table, txn)
+    try:
+        changed = locate_changes(context.fs, table, partitions, span, txn, kept=history_kept)
+    finally:  # also after an error, which may come from what is checked here
+        require_same_table(context, table, txn)
     # a cleaner records a removal before it begins: after the listing a second check finds all removals before it
     require_change_history(context.require(table.name), span)
     footers = read_footers(context, table, [change.location for change in changed], txn)

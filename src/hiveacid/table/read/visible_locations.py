@@ -6,13 +6,14 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from hiveacid.config import setting_definitions
-from hiveacid.config.property_definitions import ADOPTED_TXN
+from hiveacid.config.property_definitions import ADOPTED_TXN, PARTITIONS_DROPPED
 from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
+from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.snapshot.selection_reuse import SnapshotIds
-from hiveacid.errors import FormatError, NotEnoughHistoryError, WriteConflictError
-from hiveacid.storage.snapshot_locations import Location, list_locations, memo_of
+from hiveacid.errors import FormatError, NotEnoughHistoryError, StorageError, WriteConflictError
+from hiveacid.storage.snapshot_locations import Location, id_property, list_locations, memo_of
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.listing_reuse import list_kept
 from hiveacid.table.read.time_travel import PointInTime, require_history, write_ids_at
@@ -101,28 +102,70 @@ def list_visible(
             locations = list_locations(
                 context.fs, table, partitions, write_ids, txn.snapshot(), history_kept=history_kept
             )
-    except FormatError:
-        txn.require_open_in_store()
+    except (FormatError, StorageError):  # perhaps because of what is checked here, and then its error says so
+        _require_complete(context, table, partitions, txn)
         raise
-    require_same_table(context, table, txn)
-    txn.require_open_in_store()
+    _require_complete(context, table, partitions, txn)
     return locations
 
 
-def require_same_table(context: StoreContext, table: TableDefinition, txn: Transaction) -> None:
-    """Raise WriteConflictError if the table's name means another table by now, or did in an earlier statement of ``txn``.
+def _require_complete(
+    context: StoreContext, table: TableDefinition, partitions: Sequence[Partition] | None, txn: Transaction
+) -> None:
+    require_same_table(context, table, txn)
+    if partitions is not None and table.kind is not TableKind.PLAIN:
+        _require_partitions_of_metastore(context, table, partitions, txn)
+    txn.require_open_in_store()
 
-    Write ids belong to names, and readers take no lock for which DROP and RENAME would wait: the write ids of one table
-    could be applied to the files of another. Call it after listing.
+
+def require_same_table(context: StoreContext, table: TableDefinition, txn: Transaction) -> None:
+    """Raise WriteConflictError if DROP or RENAME has taken files away that the snapshot of ``txn`` contains.
+
+    Readers take no lock for which these statements would wait. Call it after listing.
+
+    Write ids belong to names. If the table's name means another table by now, or did in an earlier statement of ``txn``,
+    the write ids of one table could be applied to the files of another. If partitions were dropped since the snapshot, the
+    listing may lack them or some of their files.
     """
     same = txn.tables_read.setdefault(table.name, table.incarnation) == table.incarnation
-    if same and not txn.has_lock_on(table.name):
-        same = table.is_same_table(context.catalog.get_table(table.name))
-    if not same:
+    now = table if txn.has_lock_on(table.name) else context.catalog.get_table(table.name)
+    if not same or now is None or not table.is_same_table(now):
         txn.outdated = True
         raise WriteConflictError(
             f"{table.name} was dropped, renamed or replaced by another table while this transaction reads it: run it again"
         )
+    dropped = WriteId(id_property(now, PARTITIONS_DROPPED))
+    if dropped and not txn.committed_write_ids(table.name).is_valid(dropped):
+        raise _partitions_dropped(table, txn)
+
+
+def _require_partitions_of_metastore(
+    context: StoreContext, table: TableDefinition, partitions: Sequence[Partition], txn: Transaction
+) -> None:
+    """Raise WriteConflictError if one of the partitions, or one of an earlier statement of ``txn``, is gone by now.
+
+    DROP PARTITION leaves no write id in a metastore. A partition that was dropped and made again is not noticed.
+    """
+    seen = txn.partitions_read.get(table.name)
+    if context.store.maintained_by_hiveacid() or (seen is None and txn.has_lock_on(table.name)):
+        return
+    columns, own = table.partition_column_names, {new.partition for new in txn.new_partitions(table.name)}
+    listed = {format_partition(columns, one.values): one for one in partitions if one not in own}
+    names = txn.partitions_read[table.name] = context.catalog.list_partition_names(table.name)
+    missing = listed.keys() - names
+    if missing:  # or another engine has written the name in another way
+        values = {one.values for one in context.catalog.list_partitions(table.name)}
+        missing = {name for name in missing if listed[name].values not in values}
+    if missing or (seen is not None and not seen <= names):
+        raise _partitions_dropped(table, txn)
+
+
+def _partitions_dropped(table: TableDefinition, txn: Transaction) -> WriteConflictError:
+    txn.outdated = True
+    return WriteConflictError(
+        f"partitions of {table.name} were dropped after the snapshot of transaction {txn.txn_id} was taken, and their rows "
+        "would be missing: run it again"
+    )
 
 
 def warn_of_foreign_files(table: TableDefinition, locations: Sequence[Location], txn: Transaction) -> None:

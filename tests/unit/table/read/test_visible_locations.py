@@ -1,18 +1,27 @@
-"""Which table a name means while a transaction reads it."""
+"""Reads beside DROP: which table a name means, and which partitions it has, while a transaction reads it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import hiveacid
+from hiveacid.arrow.warehouse import ArrowWarehouse as Warehouse
 from hiveacid.catalog.opening import open_store
+from hiveacid.catalog.tables import drop_partitions
 from hiveacid.config import Settings
-from hiveacid.core.model import Column, TableDefinition, TableName
-from hiveacid.errors import WriteConflictError
+from hiveacid.core.model import Column, Partition, TableDefinition, TableName
+from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.errors import NotEnoughHistoryError, StorageError, WriteConflictError
 from hiveacid.stores.clock import SystemClock
-from hiveacid.table.read.visible_locations import require_same_table
+from hiveacid.streaming import Connection
+from hiveacid.table.read import listing_reuse
+from hiveacid.table.read.visible_locations import list_visible, require_same_table
+from hiveacid.transactions.transaction import Transaction
 from support.samples import ORC
 
 T = TableName("default", "t")
@@ -45,3 +54,154 @@ def test_a_table_that_is_dropped_and_created_again_within_a_second_is_another_on
         require_same_table(context, context.require(T), later)
         for txn in (reader, later):
             txn.abort("test")
+
+
+@pytest.fixture
+def parted(tmp_path: Path) -> Iterator[Warehouse]:
+    """Make a table with two deltas of ten rows in each of the partitions a and b."""
+    open_store(str(tmp_path), None, Settings(), SystemClock())[0].close()
+    with hiveacid.open(str(tmp_path)) as warehouse:
+        made = TableDefinition(
+            T,
+            (Column("id", "int"),),
+            ORC,
+            str(tmp_path / "t"),
+            partition_columns=(Column("p", "string"),),
+            properties=(("transactional", "true"),),
+        )
+        warehouse.context.catalog.create_table(made)
+        for _ in range(2):
+            for partition in "ab":
+                append(warehouse, partition)
+        yield warehouse
+
+
+def append(warehouse: Warehouse, partition: str) -> None:
+    with (
+        Connection("t", store=warehouse.context.store, partition={"p": partition}) as stream,
+        stream.transaction(),
+    ):
+        stream.write(pa.table({"id": pa.array(range(10), pa.int32())}))
+
+
+def partition_a(partitions: Sequence[Partition]) -> list[Partition]:
+    return [partition for partition in partitions if partition.values == ("a",)]
+
+
+def drop_half_of_a(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drop p=a; the storage fails after the first of its directories, as it looks in the middle of a long deletion."""
+    context: Any = warehouse.context
+    delete = context.fs.delete_tree
+
+    def delete_first(path: str) -> None:
+        delete(f"{path}/delta_0000001_0000001_0000")
+        raise StorageError(f"{path}: enough")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(context.fs), "delete_tree", lambda _, path: delete_first(path))
+        with pytest.raises(StorageError, match="enough"):
+            drop_partitions(context, T, partition_a, if_exists=False)
+    left = Path(context.warehouse, "t", "p=a")
+    assert [path.name for path in left.iterdir()] == ["delta_0000003_0000003_0000"]
+
+
+def before_listing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let something happen once, after a reader has taken its snapshot and partitions, and before it lists these."""
+    look, acts = listing_reuse.table_locations.for_each_location, [act]
+
+    def later(*arguments: Any) -> Any:
+        if acts:
+            acts.pop()()
+        return look(*arguments)
+
+    monkeypatch.setattr(listing_reuse.table_locations, "for_each_location", later)
+
+
+READS: dict[str, Callable[[Any], object]] = {
+    "count": lambda table: table.count(),
+    "arrow": lambda table: table.to_arrow(),
+    "other partition": lambda table: table.count("p = 'b'"),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_read_beside_drop_partition_fails_instead_of_missing_rows(
+    parted: Warehouse, monkeypatch: pytest.MonkeyPatch, read: str
+) -> None:
+    table = parted.table("t")
+    assert table.count() == 40
+    before_listing(monkeypatch, lambda: drop_half_of_a(parted, monkeypatch))
+    with pytest.raises(
+        WriteConflictError, match=r"partitions of default\.t were dropped .*run it again"
+    ) as raised:
+        READS[read](table)
+    assert raised.value.retryable
+    assert table.count() == 20
+
+
+def test_a_transaction_from_before_drop_partition_cannot_read_the_table_any_more(parted: Warehouse) -> None:
+    """Not even where another writer has made the partition again since, or where the transaction has a lock by now."""
+    context: Any = parted.context
+    early = context.transactions.begin(context.settings)
+    early.snapshot()
+    drop_partitions(context, T, partition_a, if_exists=False)
+    append(parted, "a")
+    for locked in (False, True):
+        if locked:
+            early.lock([LockComponent(LockType.SHARED_WRITE, T.database, T.name)])
+        with pytest.raises(WriteConflictError, match="were dropped"):
+            require_same_table(context, context.require(T), early)
+    late = context.transactions.begin(context.settings)
+    require_same_table(context, context.require(T), late)
+    for txn in (early, late):
+        txn.abort("test")
+    assert parted.table("t").count() == 30
+    with pytest.raises(NotEnoughHistoryError):
+        parted.table("t").count(as_of=4)
+
+
+def test_a_metastore_tells_by_its_list_which_partitions_are_gone(
+    parted: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hive's DROP PARTITION waits for no reader and leaves no write id."""
+    context: Any = parted.context
+    monkeypatch.setattr(context.store, "maintained_by_hiveacid", lambda: False)
+    table, partitions = context.require(T), context.catalog.list_partitions(T)
+
+    def read(txn: Transaction, chosen: Sequence[Partition] = partitions) -> int:
+        return len(list_visible(context, table, chosen, txn.valid_write_ids(T), txn))
+
+    one, beside, locked, late = (context.transactions.begin(context.settings) for _ in range(4))
+    assert read(one) == 2
+    locked.lock([LockComponent(LockType.SHARED_WRITE, T.database, T.name)])
+    before_listing(monkeypatch, lambda: context.catalog.drop_partitions(T, partition_a(partitions)))
+    for txn, chosen in ((beside, partitions), (one, partitions[1:])):
+        with pytest.raises(WriteConflictError, match=r"partitions of default\.t were dropped"):
+            read(txn, chosen)
+        assert txn.outdated
+    assert read(late, partitions[1:]) == read(late, partitions[1:]) == 1
+    with monkeypatch.context() as patch:  # another engine may spell a name in another way
+        patch.setattr(context.catalog, "list_partition_names", lambda _: frozenset({"P=b"}))
+        other = context.transactions.begin(context.settings)
+        assert read(other, partitions[1:]) == 1
+    names = context.catalog.list_partition_names
+    monkeypatch.setattr(context.catalog, "list_partition_names", pytest.fail)
+    assert read(locked) == 2  # no DROP passes its lock, so it asks nothing
+    assert names(T) == {"p=b"}
+    for txn in (one, beside, locked, late, other):
+        txn.abort("test")
+
+
+def test_a_drop_partition_that_is_rolled_back_disturbs_no_reader(
+    parted: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context: Any = parted.context
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(context.store, "commit_txn", refuse)
+        with pytest.raises(StorageError):
+            drop_partitions(context, T, lambda all_: all_, if_exists=False)
+    assert parted.table("t").count() == 40

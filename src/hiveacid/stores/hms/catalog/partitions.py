@@ -26,6 +26,11 @@ def fetch_partitions(client: MetastoreClient, name: TableName) -> list[Any]:
     return list(client.call("get_partitions", name.database, name.name, _ALL) or ())
 
 
+def fetch_partition_names(client: MetastoreClient, name: TableName) -> list[str]:
+    """Return the names of all partitions."""
+    return list(client.call("get_partition_names", name.database, name.name, _ALL) or ())
+
+
 def require_format_of_table(table: Any, raws: Iterable[Any]) -> None:
     """Raise UnsupportedFeatureError for a partition whose files are not laid out as the table (``Table``) says.
 

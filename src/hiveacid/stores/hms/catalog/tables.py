@@ -31,6 +31,7 @@ from hiveacid.stores.hms.catalog.definitions import CASCADE, EXTERNAL, MANAGED, 
 from hiveacid.stores.hms.catalog.names import plain_database, plain_table
 from hiveacid.stores.hms.catalog.partitions import (
     add_missing_partitions,
+    fetch_partition_names,
     fetch_partitions,
     fetch_partitions_by_name,
     require_format_of_table,
@@ -244,7 +245,10 @@ class MetastoreCatalog:
         return raw
 
     def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
-        """Replace a definition; new columns are added to the partitions, too. Files are not moved."""
+        """Replace a definition; new columns are added to the partitions, too.
+
+        If it is renamed, the metastore moves the directory of a managed table that lies at its default place.
+        """
         if replacing:
             raise UnsupportedFeatureError(f"a metastore cannot replace the table {table.name} in one step")
         plain_table(name)
@@ -326,6 +330,11 @@ class MetastoreCatalog:
         return tuple(
             sorted(partitions, key=lambda one: [(value is None, value or "") for value in one.values])
         )
+
+    def list_partition_names(self, name: TableName) -> frozenset[str]:
+        """Return the names of all partitions."""
+        plain_table(name)
+        return frozenset(fetch_partition_names(self.client, name))
 
     def forget_statistics(self, name: TableName) -> None:
         """Remove the row counts of a plain table, from which Hive answers ``count(*)``, before its rows change."""

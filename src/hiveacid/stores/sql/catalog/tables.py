@@ -18,6 +18,7 @@ from hiveacid.core.model import (
     ViewDefinition,
 )
 from hiveacid.core.schema.location_overlap import is_same_location, overlap
+from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import argument_validation, refusal_errors
@@ -176,8 +177,7 @@ class SqlCatalog(SqlBase):
 
         def work(connection: Connection) -> None:
             _require_table(connection, name)
-            for digests in chunks(partition_digest(partition) for partition in partitions):
-                connection.execute(_DROP_PARTITIONS, {**table_parameters(name), "digests": digests})
+            _drop_partitions(connection, name, partitions)
 
         write_exactly_once(self._database, work)
 
@@ -192,6 +192,13 @@ class SqlCatalog(SqlBase):
             return stored
 
         return tuple(sorted(self._database.read(work), key=lambda partition: partition.key))
+
+    def list_partition_names(self, name: TableName) -> frozenset[str]:
+        """Return the names of all partitions."""
+        columns = self._database.read(
+            lambda connection: _require_table(connection, name)
+        ).partition_column_names
+        return frozenset(format_partition(columns, one.values) for one in self.list_partitions(name))
 
     def get_view(self, name: TableName) -> ViewDefinition | None:
         """Return a view or None."""
@@ -344,6 +351,11 @@ def _insert_partitions(
         connection.execute(insert(partitions), rows)
 
 
+def _drop_partitions(connection: Connection, name: TableName, dropped: Iterable[Partition]) -> None:
+    for digests in chunks(partition_digest(partition) for partition in dropped):
+        connection.execute(_DROP_PARTITIONS, {**table_parameters(name), "digests": digests})
+
+
 _THESE = partitions.c.digest.in_(bindparam("digests", expanding=True))
 _KNOWN = select(partitions.c.digest, partitions.c.definition).where(is_of_table(partitions), _THESE)
 _DROP_PARTITIONS = delete(partitions).where(is_of_table(partitions), _THESE)
@@ -374,7 +386,7 @@ def misplaced_partition(changes: CatalogChanges, existing: ExistingPartitions) -
 def apply_changes(
     database: Database, connection: Connection, changes: CatalogChanges, existing: ExistingPartitions
 ) -> None:
-    """Insert new tables and partitions; partitions of tables that were dropped meanwhile are ignored.
+    """Apply the changes; new partitions of tables that were dropped meanwhile are ignored.
 
     ``existing``: the result of :func:`existing_partitions`. If another client creates one of the partitions after that call,
     the commit fails and is repeated.
@@ -385,6 +397,8 @@ def apply_changes(
         old_row = _require_table(connection, definition.name)
         refusal_errors.require_same_table(old_row, definition)
         _replace(database, connection, old_row, definition)
+    for name in dict.fromkeys(name for name, _ in changes.dropped):
+        _drop_partitions(connection, name, [partition for of, partition in changes.dropped if of == name])
     for name, new_partitions in _by_table(changes).items():
         if connection.scalar(_TABLE, table_parameters(name)) is not None:
             _insert_partitions(connection, name, _by_digest(new_partitions), existing[name])
