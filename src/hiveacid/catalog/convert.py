@@ -22,7 +22,9 @@ from hiveacid.core.transactions.commit_records import OperationSummary
 from hiveacid.errors import CatalogError, UnsupportedFeatureError
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.tail import read_tail
+from hiveacid.ports.file_system import FileVersion
 from hiveacid.storage.snapshot_locations import id_property, list_layout, plain_files
+from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
 from hiveacid.table.context import Context
 from hiveacid.table.definition import check_definition, exclusive_table
 from hiveacid.table.partitions import partitions_of
@@ -196,18 +198,21 @@ def _to_insert_only(
         is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0
     ).format()
     roots = _locations(context, table, txn)
+    txn.require_open_in_store()
     _remove_crashed_conversion(context, table, roots)
     mark = f"{write_id}"
     txn.require_open_in_store()
     # from here on readers of the plain table ignore the directory that is being filled
     context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: mark}))
     files = [(root, file) for root in roots for file in plain_files(context.fs.list_tree(root), table)]
-    for root in roots:
-        txn.on_abort(partial(context.fs.delete_tree, f"{root}/{directory}"))
+    txn.on_abort(partial(remove_aborted, context, table, [f"{root}/{directory}" for root in roots]))
+    check, linked = txn.open_check(), {}
     for root, file in files:
-        context.fs.link_file(f"{root}/{file.path}", f"{root}/{directory}/{file.path}")
+        check()
+        source = f"{root}/{file.path}"
+        linked[source] = context.fs.link_file(source, f"{root}/{directory}/{file.path}")
     txn.alter_at_commit(made.with_properties({CONVERSION.name: mark}))
-    txn.on_commit(lambda: _remove_sources(context, files))
+    txn.on_commit(lambda: _remove_sources(context, linked))
 
 
 def _remove_crashed_conversion(context: Context, table: TableDefinition, roots: Sequence[str]) -> None:
@@ -224,6 +229,8 @@ def _remove_crashed_conversion(context: Context, table: TableDefinition, roots: 
             context.fs.delete_tree(f"{root}/{directory.path}")
 
 
-def _remove_sources(context: Context, files: Sequence[tuple[str, DataFile]]) -> None:
-    for root, file in files:
-        context.fs.delete_tree(f"{root}/{file.path}")
+def _remove_sources(context: Context, linked: Mapping[str, FileVersion]) -> None:
+    """Delete the converted files by their old names, but not files that a later table of this name has there by now."""
+    for path, version in linked.items():
+        if context.fs.file_version(path) == version:
+            context.fs.delete_tree(path)

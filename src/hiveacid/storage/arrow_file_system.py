@@ -139,8 +139,12 @@ class ArrowFileSystem:
                     self.fs.delete_file(target)
                 self.fs.move(written, target)
 
-    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
+    def replace_tail(self, path: str, start: int, tail: bytes, version: FileVersion | None = None) -> None:
         """Write the whole file again with ``tail`` from ``start`` on; its bytes pass through this process."""
+        if version is not None and self.file_version(path) != version:
+            raise StorageError(
+                f"cannot rewrite {path}: another writer has put a file in its place, or changed it"
+            )
         size = self._size(path)
         if start > size:
             raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")

@@ -79,9 +79,11 @@ class AnyFileSystem:
         """See `ports.FileSystem`."""
         self.at(path).write_pieces(path, pieces)
 
-    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
+    def replace_tail(
+        self, path: str, start: int, tail: bytes, version: FileVersion | None = None
+    ) -> FileVersion | None:
         """See `ports.FileSystem`."""
-        self.at(path).replace_tail(path, start, tail)
+        return self.at(path).replace_tail(path, start, tail, version)
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
         """See `ports.FileSystem`; between two file systems the file is copied through this process."""

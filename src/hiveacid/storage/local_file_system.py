@@ -181,10 +181,17 @@ class LocalFileSystem:
             _forget_checksum(target)
             self._sync_directory(os.path.dirname(target))
 
-    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
-        """Overwrite a file from byte ``start`` on and cut it there. Not atomic: for staged files only."""
+    def replace_tail(
+        self, path: str, start: int, tail: bytes, version: FileVersion | None = None
+    ) -> FileVersion:
+        """Overwrite a file from byte ``start`` on and cut it there. Not atomic: for staged files, and growing ones."""
         target = local_path(path)
         with _storage_errors("rewrite", path), open(target, "r+b", opener=_open_regular) as file:
+            if version is not None and _version(os.fstat(file.fileno())) != version:
+                raise StorageError(
+                    f"cannot rewrite {path}: another writer has put a file in its place, or changed it; the table or "
+                    "partition may have been dropped and created again"
+                )
             if start > os.fstat(file.fileno()).st_size:
                 raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")
             _forget_checksum(target)
@@ -193,6 +200,7 @@ class LocalFileSystem:
             file.truncate()
             file.flush()
             self._sync(file.fileno())
+            return _version(os.fstat(file.fileno()))
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
         """See `ports.FileSystem`."""

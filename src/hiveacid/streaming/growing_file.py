@@ -6,6 +6,7 @@ readers may use (``OrcRecordUpdater.flush``). Until the first commit, the file l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from hiveacid.errors import StorageError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.splice_stripes import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
 from hiveacid.orc.writing import RecordKeys, write_rows
-from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.file_system import FileSystem, FileVersion
 from hiveacid.table.cast_to_table_columns import single_batch
 
 _LONG = 8  # bytes of a length
@@ -27,7 +28,11 @@ _ROWS = 1_000_000  # per batch that is encoded, in one stripe or more
 
 @dataclass
 class GrowingFile:
-    """File of a bucket in one directory. ``acid``: its rows have row ids. ``shared``: several transactions write to it."""
+    """File of a bucket in one directory. ``acid``: its rows have row ids. ``shared``: several transactions write to it.
+
+    ``require_open`` raises once the store has ended the transaction. The directory may belong to a later table then. It is
+    called when a new file is staged, before it gets its name: DROP TABLE and the cleaner delete what is staged.
+    """
 
     fs: FileSystem
     table: TableDefinition
@@ -37,6 +42,7 @@ class GrowingFile:
     bucket: int
     acid: bool
     shared: bool
+    require_open: Callable[[], None]
     flushed: int = 0  # bytes up to the last footer
     written: int = 0  # bytes of the file
     published: bool = False
@@ -47,6 +53,9 @@ class GrowingFile:
     _transaction_rows: int = 0  # rows of the open transaction
     _next_row_id: int = 0  # row id within the write id
     _flushes: int = 0
+    _versions: dict[str, FileVersion] = field(
+        default_factory=dict
+    )  # of the file and its side file, after the last write
 
     def add(self, rows: Any) -> None:
         """Add rows of the open transaction, which stay in memory until `spill` or `flush`."""
@@ -88,13 +97,17 @@ class GrowingFile:
         self._rows, self._pending_stripes = [], []
         self._next_row_id = self._transaction_rows = self.buffered = 0
 
+    @property
+    def has_side_file(self) -> bool:
+        """Tell whether the file has a side file with its flushed length."""
+        return self._flushes > 0
+
     def seal(self) -> None:
         """Cut the file after its last footer and delete the side file, which is no longer needed."""
-        if not self._flushes:
-            return
-        if self.published:
-            self.fs.replace_tail(self.path, self.flushed, b"")
-        self.fs.delete_tree(self.path + FLUSH_LENGTH_SUFFIX)
+        side = self.path + FLUSH_LENGTH_SUFFIX
+        self._replace_tail(self.path, self.flushed, b"")
+        if self.fs.file_version(side) == self._versions[side]:
+            self.fs.delete_tree(side)
 
     def _encode(self, write_id: WriteId) -> tuple[bytes, list[PlacedStripes]]:
         """Encode the rows in memory as stripes for the end of the file."""
@@ -127,26 +140,48 @@ class GrowingFile:
         return flat[: start - end] + footer
 
     def _append(self, data: bytes) -> None:
-        if self.written:
-            self.fs.replace_tail(self.path if self.published else self.staged, self.written, data)
+        if self.published:
+            self._replace_tail(self.path, self.written, data)
+            self.written += len(data)
+        elif self.written:
+            self.fs.replace_tail(self.staged, self.written, data)
             self.written += len(data)
         else:
             self.fs.write_bytes(self.staged, HEADER + data)
             self.written = len(HEADER) + len(data)
 
+    def _replace_tail(self, path: str, start: int, tail: bytes) -> None:
+        """Change a published file, but not one that another writer has put in its place."""
+        self._versions[path] = self.fs.replace_tail(path, start, tail, self._versions[path]) or ()
+
+    def _move(self, staged: str, path: str) -> None:
+        version = self.fs.file_version(staged) or ()
+        self.fs.move_file(staged, path)
+        moved = self.fs.file_version(path) or ()
+        # what is at the path may be another writer's by now, unless it was copied to another disk
+        self._versions[path] = version if moved[:1] == version[:1] else moved
+
     def _publish(self) -> None:
-        """Write the new length to the side file, then give the file its final name, in this order."""
+        """Give the file its final name, then write the new length to the side file.
+
+        A new file ends with its footer, and is read whole until the side file is there. In the other order a side file
+        could come beside another writer's file. Neither replaces an existing file.
+        """
         side = self.path + FLUSH_LENGTH_SUFFIX
+        length = self.flushed.to_bytes(_LONG, "big")
+        if self.published:
+            if self.shared:
+                self._replace_tail(side, self._flushes * _LONG, length)
+                self._flushes += 1
+            return
         if self.shared:
-            length = self.flushed.to_bytes(_LONG, "big")
-            if self._flushes:
-                self.fs.replace_tail(side, self._flushes * _LONG, length)
-            else:
-                self.fs.write_bytes(side, length)
+            self.fs.write_bytes(self.staged + FLUSH_LENGTH_SUFFIX, length)
+        self.require_open()
+        self._move(self.staged, self.path)
+        self.published = True
+        if self.shared:
+            self._move(self.staged + FLUSH_LENGTH_SUFFIX, side)
             self._flushes += 1
-        if not self.published:
-            self.fs.move_file(self.staged, self.path)
-            self.published = True
 
 
 def _join_batches(batches: list[Any]) -> list[Any]:

@@ -23,7 +23,13 @@ from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_
 from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.core.transactions.commit_records import NewFiles, OperationSummary
 from hiveacid.core.transactions.locks import LockComponent
-from hiveacid.errors import ConstraintViolationError, StorageError, StoreError, WriteConflictError
+from hiveacid.errors import (
+    ConstraintViolationError,
+    HiveAcidError,
+    StorageError,
+    StoreError,
+    WriteConflictError,
+)
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.catalog import Catalog, NewPartition
 from hiveacid.ports.file_system import FileSystem
@@ -32,6 +38,7 @@ from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.streaming.growing_file import GrowingFile
 from hiveacid.streaming.split_by_partition_and_bucket import Values, split_by_bucket
 from hiveacid.streaming.stream_target import StreamTarget
+from hiveacid.table.cleaning.remove_dropped_files import lock_against_drop, remove_aborted
 from hiveacid.table.write.conflict_checks import is_overwritten, require_no_leftovers
 from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.transactions.transaction import Transaction, Transactions
@@ -69,7 +76,7 @@ class TransactionBatch:
     _files: dict[tuple[Values, int], GrowingFile] = field(default_factory=dict)
     _partitions: KnownPartitions | None = None  # looked up once a transaction
     _written_locations: dict[Values, str] = field(default_factory=dict)  # of the current transaction
-    _version_files: set[str] = field(default_factory=set)
+    _claimed: set[str] = field(default_factory=set)  # directories that this batch made
     _staging: str = ""
     _constraints: tuple[Constraint, ...] = ()
 
@@ -181,6 +188,7 @@ class TransactionBatch:
 
         Raises the errors of `Transaction.commit`, and WriteConflictError if a partition was overwritten meanwhile.
         """
+        self.txn.require_open_in_store()  # without the lock, the table may have been dropped and created again
         if not self.shared:
             self.txn.on_abort(self._remove_published)
         if self.overwrite and not self.target.dynamic and not self._written_locations:
@@ -188,7 +196,6 @@ class TransactionBatch:
             empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.target.table.columns))
             self._file(self.target.static, 0).add(empty)
         for values, location in self._written_locations.items():
-            self._write_version_file(location)
             if self._is_overwritten(location):
                 raise WriteConflictError(
                     f"{self.target.table.name}: another transaction overwrote {self.target.partition_name(values) or location} "
@@ -198,6 +205,7 @@ class TransactionBatch:
                 committed = self.txn.committed_write_ids(self.target.table.name)
                 exists = partial(self._exists_by_now, values)
                 require_no_leftovers(self.context.fs, location, committed, self.write_id, exists)
+            self._claim(location)
         before = self._bytes_written()
         flushed = dict.fromkeys(self._written_locations, 0)
         for (values, _), file in self._files.items():
@@ -237,14 +245,26 @@ class TransactionBatch:
         for txn in still_open:
             txn.ended = True
             work.heartbeats.forget(txn.txn_id)
-        for file in self._files.values():
-            try:
-                file.seal()
-            except StorageError as error:  # readers keep using the side file
-                logger.warning("%s keeps its side file: %s", file.path, error)
+        try:
+            self._seal()
+        except HiveAcidError as error:  # readers keep using the side files
+            logger.warning("files of %s keep their side files: %s", self.target.table.name, error)
         self._files = {}
         self._clear_staging()
         return len(open_txns)
+
+    def _seal(self) -> None:
+        """Seal the files under a lock, unless the table was dropped and created again: its files may have the same names."""
+        shared = [file for file in self._files.values() if file.has_side_file]
+        table = self.target.table
+        if not shared:
+            return
+        with lock_against_drop(self.context, table.name) as held:
+            if held is None or not table.is_same_table(self.context.catalog.get_table(table.name)):
+                return
+            for file in shared:
+                held.require_open_in_store()
+                file.seal()
 
     def _bytes_written(self) -> int:
         return sum(file.written for file in self._files.values())
@@ -298,16 +318,26 @@ class TransactionBatch:
                 bucket=bucket,
                 acid=acid,
                 shared=self.shared,
+                require_open=self._require_open,
             )
         return self._files[key]
 
-    def _write_version_file(self, location: str) -> None:
-        if self.target.table.kind is not TableKind.FULL_ACID:
+    def _require_open(self) -> None:
+        self.txn.require_open_in_store()
+
+    def _claim(self, location: str) -> None:
+        """Make the directory of the transaction, or of the batch, at a location; nobody else may have made it."""
+        directory = f"{location}/{self._directory}"
+        if directory in self._claimed:
             return
-        marker = f"{location}/{self._directory}/{ACID_VERSION_FILE}"
-        if marker not in self._version_files:
-            self.context.fs.write_bytes(marker, b"2")
-            self._version_files.add(marker)
+        self.txn.require_open_in_store()
+        if not self.context.fs.claim_directory(directory):
+            raise StorageError(
+                f"cannot write {self.target.table.name}: another writer has made {directory}; write the rows again"
+            )
+        self._claimed.add(directory)
+        if self.target.table.kind is TableKind.FULL_ACID:
+            self.context.fs.write_bytes(f"{directory}/{ACID_VERSION_FILE}", b"2")
 
     def _record_writes(self, rows: Mapping[Values, int]) -> None:
         """Record the written and the new partitions in the transaction; ``rows``: new rows of each."""
@@ -337,12 +367,9 @@ class TransactionBatch:
         return tuple(file.path for (of, _), file in self._files.items() if of == values)
 
     def _remove_published(self) -> None:
-        """Delete the published files of an aborted transaction, which no reader sees but which take space."""
-        now = self.context.catalog.get_table(self.target.table.name)
-        # a table that was created again under this name may have such a directory of its own
-        if now is None or self.target.table.is_same_table(now):
-            for location in self._written_locations.values():
-                self.context.fs.delete_tree(f"{location}/{self._directory}")
+        """Delete the directories that an aborted transaction made (`remove_aborted`)."""
+        directories = {f"{location}/{self._directory}" for location in self._written_locations.values()}
+        remove_aborted(self.context, self.target.table, directories & self._claimed)
 
     def _clear_staging(self) -> None:
         if self._staging:

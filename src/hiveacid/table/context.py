@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from hiveacid import errors
 from hiveacid.config import Settings, property_definitions, setting_definitions
@@ -24,6 +25,26 @@ from hiveacid.transactions.transaction import Transactions
 
 STORE_DIRECTORY = ".hiveacid"
 """Directory of the connection's own files, inside the warehouse."""
+
+
+class WriterContext(Protocol):
+    """Part of a context that every writer has, streams included."""
+
+    @property
+    def fs(self) -> FileSystem:
+        """Return the storage."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the catalog."""
+
+    @property
+    def transactions(self) -> Transactions:
+        """Return what begins transactions."""
+
+    @property
+    def settings(self) -> Settings:
+        """Return the session's settings."""
 
 
 @dataclass(kw_only=True)
@@ -145,7 +166,7 @@ def table_names(catalog: Catalog) -> list[TableName]:
     return [TableName(database, name) for database in databases for name in catalog.list_tables(database)]
 
 
-def all_tables(context: Context) -> Iterator[TableDefinition]:
+def all_tables(context: WriterContext) -> Iterator[TableDefinition]:
     """Yield every table of the catalog."""
     for name in table_names(context.catalog):
         table = context.catalog.get_table(name)

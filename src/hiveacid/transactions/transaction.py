@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 import logging
 import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,7 @@ __all__ = ["Heartbeats", "Transaction", "Transactions", "this_client"]
 
 logger = logging.getLogger(__name__)
 
+_ASK_AGAIN = 1000  # ms
 _MAX_STATEMENTS = 4096  # a bucket property has 12 bits for the statement id (``BucketCodec``)
 
 
@@ -163,6 +165,24 @@ class Transaction(Displayed):
                 f"transaction {self.txn_id} was aborted (timed out, or by ABORT TRANSACTIONS); what its snapshot "
                 "reads may be gone: run it again"
             )
+
+    def open_check(self) -> Callable[[], None]:
+        """Return `require_open_in_store` for the publishing of one statement; it asks at the first call, then once a second.
+
+        Several threads may call it. A writer calls it once all its files are staged below the table, and before each one
+        gets its final name. Without the transaction another client may own the directory. After the call DROP TABLE or the
+        cleaner delete the staged files first, so that a writer that is paused here does not find them.
+        """
+        lock, asked_at = threading.Lock(), [-_ASK_AGAIN]
+
+        def check() -> None:
+            with lock:
+                now = self.clock.now()
+                if not 0 <= now - asked_at[0] < _ASK_AGAIN:
+                    self.require_open_in_store()
+                    asked_at[0] = now
+
+        return check
 
     def valid_write_ids(self, table: TableName) -> ValidWriteIdList:
         """Return the write ids of a table that this transaction reads, its own included."""

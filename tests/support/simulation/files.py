@@ -52,7 +52,7 @@ class MemoryFileSystem:
         self.make_directory(path.rpartition("/")[0])
         self.files[path] = data
 
-    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
+    def replace_tail(self, path: str, start: int, tail: bytes, version: object = None) -> None:  # noqa: ARG002
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
         self.files[path] = self._file(path)[:start] + tail
 

@@ -163,7 +163,9 @@ def test_two_streams_create_a_partition_at_the_same_time(wh: Warehouse) -> None:
     assert sorted(row[0] for row in wh.rows("p")) == [0, 1]
 
 
-def test_rows_of_an_aborted_transaction_keep_nobody_from_a_new_partition(wh: Warehouse) -> None:
+def test_rows_of_an_aborted_transaction_keep_nobody_from_a_new_partition(
+    wh: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their directory has the ids of the whole batch, of which another is committed in another partition."""
     wh.create(f"CREATE TABLE p (id INT, name STRING) PARTITIONED BY (p INT) {ACID}")
     with wh.connect("p", batch_size=4) as stream:
@@ -172,9 +174,16 @@ def test_rows_of_an_aborted_transaction_keep_nobody_from_a_new_partition(wh: War
         stream.commit()
         stream.begin_transaction()
         stream.write([{"id": 2, "p": 2}])
-        wh.store.abort_txns([stream.transactions[1][0]], "timed out")
-        with pytest.raises(TransactionAbortedError):
-            stream.commit()
+        aborted = stream.transactions[1][0]
+
+        def abort_then_commit(*args: Any, commit: Any = wh.store.commit_txn, **options: Any) -> None:
+            wh.store.abort_txns([aborted], "timed out")
+            commit(*args, **options)
+
+        with monkeypatch.context() as patches:
+            patches.setattr(wh.store, "commit_txn", abort_then_commit)
+            with pytest.raises(TransactionAbortedError):
+                stream.commit()
         assert list(wh.root.glob("p/p=2/delta_0000001_0000004/bucket_*")), "the rows have been flushed"
         stream.begin_transaction()
         stream.write([{"id": 3, "p": 2}])

@@ -113,8 +113,12 @@ def list_staged_files(
 
 
 def _is_data(entry: FileEntry) -> bool:
-    name = entry.path.rpartition("/")[2]
-    return not entry.is_dir and not name.startswith(("_", "."))
+    """Tell whether a task's output was committed; a speculative task may leave ``_temporary/…/part-…`` after the job's end."""
+    *folders, name = entry.path.split("/")
+    hidden = name.startswith(("_", ".")) or any(
+        part.startswith(("_", ".")) for part in folders if "=" not in part
+    )
+    return not entry.is_dir and not hidden
 
 
 def _parse_staged_file(directory: str, entry: FileEntry, kind: StagedKind) -> StagedFile:
@@ -137,10 +141,13 @@ def publish_acid(
     files: Sequence[StagedFile],
     directory_of: Callable[[StagedKind, tuple[str | None, ...]], str],
     reported: TaskReport,
+    check: Callable[[], None],
     *,
     keep_empty: bool = False,
 ) -> PublishedFiles:
     """Nest each file's footer, move the file to ``bucket_NNNNN`` and mark its directory; empty files are dropped.
+
+    ``check`` (`Transaction.open_check`) is called before a directory or file gets its final name.
 
     Raises BadFileError if a file's rows are out of order, have wrong events or belong to several buckets. Raises
     StorageError if a file of that name exists, and, before any file is moved, if the tasks reported other row counts.
@@ -155,13 +162,16 @@ def publish_acid(
         bucket = file.bucket if file.bucket is not None else _bucket_of(tail, file.path)
         metadata = acid_metadata(tail, file.path, deletes=file.kind.is_delete)
         start, data = nest_row_columns(tail, table.columns, metadata)
+        check()
         directory = directory_of(file.kind, file.values)
         target = f"{directory}/{format_bucket_file(bucket)}"
         final.finish(file.path, target, start, data)
         return file, tail.number_of_rows, target
 
+    check()
     published = _publish_all(publish_file, files)
     for directory in published.directories:
+        check()
         fs.write_bytes(f"{directory}/{ACID_VERSION_FILE}", b"2")
     return published
 
@@ -194,8 +204,11 @@ def publish_without_acid_columns(
     directory_of: Callable[[StagedKind, tuple[str | None, ...]], str],
     name_of: Callable[[int, StagedFile], str],
     reported: TaskReport,
+    check: Callable[[], None],
 ) -> PublishedFiles:
     """Move the files of an insert-only or plain table; ORC footers get the true column names and types.
+
+    ``check`` as in `publish_acid`.
 
     Raises StorageError, before any ORC file is moved, when the tasks have reported another number of rows.
     """
@@ -204,6 +217,7 @@ def publish_without_acid_columns(
     tails = _read_tails(fs, files, reported) if reads_footers(table) else {}
 
     def publish_file(file: StagedFile) -> _PublishedFile | None:
+        check()
         directory = directory_of(file.kind, file.values)
         target = f"{directory}/{name_of(numbered[file], file)}"
         if not reads_footers(table):
@@ -214,6 +228,7 @@ def publish_without_acid_columns(
         final.finish(file.path, target, start, data)
         return file, tail.number_of_rows, target
 
+    check()
     return _publish_all(publish_file, files)
 
 

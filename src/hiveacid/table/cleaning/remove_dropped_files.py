@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from hiveacid.core.format.owned_entries import is_own_staging, split_by_owner
-from hiveacid.core.model import Partition, TableDefinition, TableKind
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.location_overlap import overlap
+from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import MissingDirectoryError, TransactionAbortedError
 from hiveacid.storage.paths import is_local, real_path
-from hiveacid.table.context import Context, all_tables
+from hiveacid.table.context import Context, WriterContext, all_tables
 from hiveacid.table.partitions import partition_name
 from hiveacid.transactions.transaction import Transaction
 
@@ -37,7 +38,38 @@ def locations_to_remove(table: TableDefinition, partitions: Sequence[Partition])
     return (*locations_outside, table.location)
 
 
-def without_owner(context: Context, paths: Iterable[str]) -> list[str]:
+@contextmanager
+def lock_against_drop(context: WriterContext, name: TableName) -> Iterator[Transaction | None]:
+    """Hold a SHARED_READ on a name in a transaction of its own, for which DROP and CREATE wait; None if it is not free now."""
+    with context.transactions.scope(context.settings) as txn:
+        lock = LockComponent(LockType.SHARED_READ, name.database, name.name)
+        answer = txn.store.lock(txn.txn_id, [lock], zero_wait=True)
+        yield txn if answer.state is LockState.ACQUIRED else None
+
+
+def remove_aborted(context: WriterContext, table: TableDefinition, directories: Iterable[str]) -> None:
+    """Delete directories that an aborted transaction made in a table; no reader sees them, but they take space.
+
+    If the table was dropped and created again since, nothing is deleted. Write ids of the new table begin at 1 again, so its
+    directories may have the same names. The same holds for another table at the location, if the table is not, or no
+    longer, in the catalog. What cannot be locked is left to the cleaner.
+    """
+    directories = list(directories)
+    if not directories:
+        return
+    with lock_against_drop(context, table.name) as held:
+        now = context.catalog.get_table(table.name)
+        if now is None:  # of a CREATE TABLE AS SELECT, or dropped
+            directories = without_owner(context, directories)
+        elif held is None or not table.is_same_table(now):
+            return
+        for directory in directories:
+            if held is not None:
+                held.require_open_in_store()
+            context.fs.delete_tree(directory)
+
+
+def without_owner(context: WriterContext, paths: Iterable[str]) -> list[str]:
     """Return the paths that overlap the location of no table in the catalog."""
     taken = [real_path(table.location) for table in all_tables(context)]
     return [path for path in paths if not any(overlap(real_path(path), location) for location in taken)]

@@ -39,6 +39,7 @@ from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_row
 from hiveacid.spark.write.task_reports import TaskReport
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.storage.staging import delete_staging, staging_name
+from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.compaction import in_driver
 from hiveacid.table.compaction.presorted import stage_in_order
@@ -243,8 +244,7 @@ def _put_in_place(job: RewriteTask, scratch: str, names: Sequence[str]) -> None:
 
 
 def _remove(job: RewriteTask, names: Iterable[str]) -> None:
-    for name in names:
-        job.context.fs.delete_tree(f"{job.location.root}/{name}")
+    remove_aborted(job.context, job.table, [f"{job.location.root}/{name}" for name in names])
 
 
 def _without_time_zone(context: Context, table: TableDefinition) -> Context:
@@ -347,17 +347,24 @@ def _publish(
     kind: sort_and_stage.StagedKind,
 ) -> publish.PublishedFiles:
     """Move staged files into the result. Without rows, a file without rows becomes the result."""
-    fs, table = job.context.fs, job.table
+    fs, table, check = job.context.fs, job.table, job.txn.open_check()
     if table.kind is TableKind.INSERT_ONLY:
+        check()
         fs.make_directory(output)
         return publish.publish_without_acid_columns(
-            fs, table, files, lambda *_: output, lambda number, _: format_original_file(number), reported
+            fs,
+            table,
+            files,
+            lambda *_: output,
+            lambda number, _: format_original_file(number),
+            reported,
+            check,
         )
-    published = publish.publish_acid(fs, table, files, lambda *_: output, reported)
+    published = publish.publish_acid(fs, table, files, lambda *_: output, reported, check)
     if published.directories:
         return published
     if kind is sort_and_stage.StagedKind.DELETE:
         fs.write_bytes(f"{output}/{ACID_VERSION_FILE}", b"2")
         return published
     files, reported = stage_empty(job.context, job.target, f"{job.staging(output)}-none")
-    return publish.publish_acid(fs, table, files, lambda *_: output, reported, keep_empty=True)
+    return publish.publish_acid(fs, table, files, lambda *_: output, reported, check, keep_empty=True)

@@ -294,16 +294,22 @@ def _publish(
     fixed: tuple[str | None, ...],
 ) -> publish.PublishedFiles:
     """Move staged files to their places; ``fixed``: values of the partition of a statement that names one."""
-    context, table = outputs.context, outputs.table
+    context, table, check = outputs.context, outputs.table, outputs.txn.open_check()
 
     def directory(kind: StagedKind, values: tuple[str | None, ...]) -> str:
         return outputs.directory(kind, values or fixed)
 
     if table.kind is TableKind.FULL_ACID:
-        return publish.publish_acid(context.fs, table, files, directory, reported)
+        return publish.publish_acid(context.fs, table, files, directory, reported, check)
     if table.kind is TableKind.INSERT_ONLY:
         return publish.publish_without_acid_columns(
-            context.fs, table, files, directory, lambda number, _: format_original_file(number), reported
+            context.fs,
+            table,
+            files,
+            directory,
+            lambda number, _: format_original_file(number),
+            reported,
+            check,
         )
     if outputs.overwrite:
         targets = {file.values or fixed for file in files}
@@ -311,6 +317,7 @@ def _publish(
             targets.add(fixed)
         require_listable(context, [outputs.location(values) for values in targets])
         for values in targets:
+            check()
             delete_plain_files(context, outputs.location(values))
     return publish.publish_without_acid_columns(
         context.fs,
@@ -319,6 +326,7 @@ def _publish(
         lambda _, values: outputs.location(values or fixed),
         output_directories.PlainFileNames(context, lambda file: outputs.location(file.values or fixed)),
         reported,
+        check,
     )
 
 
@@ -326,14 +334,15 @@ def _publish_empty(
     outputs: output_directories.OutputDirectories, target: StagingTarget, fixed: tuple[str | None, ...]
 ) -> publish.PublishedFiles:
     """Publish an empty base, which hides the old rows, for an INSERT OVERWRITE without rows."""
-    fs, table = outputs.context.fs, outputs.table
+    fs, table, check = outputs.context.fs, outputs.table, outputs.txn.open_check()
+    check()
     base = outputs.directory(StagedKind.INSERTED, fixed)
     if table.kind is TableKind.INSERT_ONLY:
         fs.make_directory(base)
         return publish.PublishedFiles({(StagedKind.INSERTED, ()): 0}, (base,))
     with output_directories.staging(outputs.context, table, outputs.txn) as directory:
         files, reported = stage_empty(outputs.context, target, directory)
-        return publish.publish_acid(fs, table, files, lambda *_: base, reported, keep_empty=True)
+        return publish.publish_acid(fs, table, files, lambda *_: base, reported, check, keep_empty=True)
 
 
 def record_written(

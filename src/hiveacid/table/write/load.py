@@ -44,7 +44,7 @@ from hiveacid.table.partitions import locations_outside, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
 from hiveacid.table.write import insert
 from hiveacid.table.write.constraints import constrain_insert, limits_rows
-from hiveacid.table.write.output_directories import existing_names, known_partitions, take_free_name
+from hiveacid.table.write.output_directories import existing_names, known_partitions, staging, take_free_name
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
@@ -220,18 +220,29 @@ def _load_files(
     values = partitions.values_of(tuple(static[c.name] for c in table.partition_columns))
     outputs = insert.new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
     transactional = table.kind is not TableKind.PLAIN
-    directory = outputs.directory(StagedKind.INSERTED, values) if transactional else outputs.location(values)
-    if not transactional and options.overwrite:
-        _require_outside(files, directory)
-        delete_plain_files(context, directory)
-    names = set() if transactional else existing_names(context, directory)
-    placed = list(_targets(table, files, directory, names))
-    if options.local:
-        for file, target in placed:
-            context.fs.copy_file(file.path, target)
-    else:
-        linked = {file.path: context.fs.link_file(file.path, target) for file, target in placed}
-        txn.on_commit(lambda: _remove(context, linked))
+    check = txn.open_check()
+    with staging(context, table, txn) as staged:
+        # DROP TABLE deletes the staged files of a paused writer; object stores would copy each file twice
+        staged_first = context.fs.replaces_tail_in_place(staged)
+        linked = {}
+        for number, file in enumerate(files if staged_first else ()):
+            linked[file.path] = _take(context, file.path, f"{staged}/{number}", options)
+        check()
+        directory = (
+            outputs.directory(StagedKind.INSERTED, values) if transactional else outputs.location(values)
+        )
+        if not transactional and options.overwrite:
+            _require_outside(files, directory)
+            delete_plain_files(context, directory)
+        names = set() if transactional else existing_names(context, directory)
+        placed = list(_targets(table, files, directory, names))
+        for number, (file, target) in enumerate(placed):
+            check()
+            if staged_first:
+                context.fs.move_file(f"{staged}/{number}", target)
+            else:
+                linked[file.path] = _take(context, file.path, target, options)
+    txn.on_commit(lambda: _remove(context, linked))
     rows = _count(context, table, summaries, [(target, file.size) for file, target in placed])
     published = PublishedFiles(
         {(StagedKind.INSERTED, ()): rows},
@@ -241,6 +252,14 @@ def _load_files(
         {(): tuple(target for _, target in placed)},
     )
     return insert.record_written(outputs, published, rows, "LOAD")
+
+
+def _take(context: Context, source: str, target: str, options: LoadOptions) -> FileVersion | None:
+    """Link a file that is to be moved, and return its version; copy a file that is to stay."""
+    if not options.local:
+        return context.fs.link_file(source, target)
+    context.fs.copy_file(source, target)
+    return None
 
 
 def _require_outside(files: Sequence[SourceFile], directory: str) -> None:
@@ -266,9 +285,11 @@ def _targets(
             yield file, f"{directory}/{take_free_name(file.name, names)}"
 
 
-def _remove(context: Context, linked: Mapping[str, FileVersion]) -> None:
+def _remove(context: Context, linked: Mapping[str, FileVersion | None]) -> None:
     """Delete the loaded sources, but not a file that a producer has delivered under the same name meanwhile."""
     for path, version in linked.items():
+        if version is None:
+            continue
         now = context.fs.file_version(path)
         if now == version:
             context.fs.delete_tree(path)

@@ -19,7 +19,7 @@ from hiveacid.ports.transactions import Operation, Written
 from hiveacid.spark.write.publish import PublishedFiles, StagedFile
 from hiveacid.spark.write.sort_and_stage import StagedKind
 from hiveacid.storage.staging import delete_staging, new_staging_directory
-from hiveacid.table.cleaning.remove_dropped_files import without_owner
+from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
 from hiveacid.table.write.conflict_checks import require_no_leftovers, require_not_overtaken
@@ -146,18 +146,8 @@ class OutputDirectories:
         return any(partition.values == values for partition in partitions_of(self.context, self.table) or ())
 
     def remove(self) -> None:
-        """Delete the files that an aborted statement published; no reader sees them, but they take space.
-
-        If the table was dropped and created again since, nothing is deleted. Write ids of the new table begin at 1
-        again, so its directories may have the same names. The same holds for another table at its location, if the
-        table is not, or no longer, in the catalog.
-        """
-        now = self.context.catalog.get_table(self.table.name)
-        if now is not None and not self.table.is_same_table(now):
-            return
-        directories = self.directories if now is not None else without_owner(self.context, self.directories)
-        for directory in directories:
-            self.context.fs.delete_tree(directory)
+        """Delete the directories that an aborted statement made (`remove_aborted`)."""
+        remove_aborted(self.context, self.table, self.directories)
 
     def new_partitions(self) -> list[NewPartition]:
         """Return the partitions written to that the catalog does not know."""

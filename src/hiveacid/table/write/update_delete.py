@@ -214,7 +214,9 @@ def write_changes(
     target = StagingTarget(context.facts, table, write_id, statements, options, context.single_bucket(table))
     with output_directories.staging(context, table, txn) as directory:
         files, reported = stage(target, directory)
-        published = publish_acid(context.fs, table, outputs.place(files), outputs.directory, reported)
+        published = publish_acid(
+            context.fs, table, outputs.place(files), outputs.directory, reported, txn.open_check()
+        )
     outputs.require_not_overtaken()
     changed_partitions = {values for kind, values in published.rows if kind.is_delete}
     if table.partition_columns and changed_partitions and not context.store.maintained_by_hiveacid():
