@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow import parquet
 
-from hiveacid.cli.shell.cancel import StatementRunner
+from hiveacid.cli.running_statement import StatementRunner
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import CommitStateUnknownError, CompactionError, StatementCancelledError
 from hiveacid.spark.formats import flat_files as flat

@@ -11,7 +11,7 @@ import hiveacid
 
 _COMMANDS = {
     "sql": ("hiveacid.cli.sql:sql", "Run SQL statements."),
-    "shell": ("hiveacid.cli.shell.command:shell", "Type SQL statements, with history and completion."),
+    "shell": ("hiveacid.cli.shell:shell", "Type SQL statements, with history and completion."),
     "table": ("hiveacid.cli.table:table", "List and inspect tables."),
     "ingest": ("hiveacid.cli.ingest:ingest", "Write lines of files or of a pipe into a table."),
     "txn": ("hiveacid.cli.txn:txn", "List and abort transactions."),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +19,37 @@ if TYPE_CHECKING:
 
 _WIDEST = 100_000  # characters of a table's line in a file or pipe: nothing is cut or wrapped
 _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+_NARROWEST = 12  # characters of a column of a table, unless its values are shorter
+_FRAME = 3  # characters around a column of a table
 _RIGHT = ("int", "bigint", "smallint", "tinyint", "float", "double", "decimal")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as texts (None: NULL). ``right_aligned``: columns of numbers. ``more``: the query has more rows than these."""
+
+    columns: tuple[str, ...]
+    right_aligned: tuple[bool, ...]
+    values: tuple[tuple[str | None, ...], ...]
+    more: bool = False
+
+
+def as_rows(frame: DataFrame, limit: int | None = None) -> Rows:
+    """Run a query and return its first ``limit`` rows (None: all). Raises this project's errors."""
+    from hiveacid.spark.session.error_translation import translate_errors  # noqa: PLC0415 - imports PySpark
+
+    if not frame.columns:
+        return Rows((), (), ())
+    casts = [
+        f"hex({name}) AS {name}" if kind == "binary" else f"CAST({name} AS STRING) AS {name}"
+        for name, (_, kind) in zip(_numbered_names(frame), frame.dtypes, strict=True)
+    ]
+    with translate_errors():
+        texts = frame.toDF(*_numbered_names(frame)).selectExpr(*casts)
+        found = texts.collect() if limit is None else texts.take(limit + 1)
+    right_aligned = tuple(kind.partition("(")[0] in _RIGHT for _, kind in frame.dtypes)
+    values = tuple(tuple(row) for row in found[:limit])
+    return Rows(tuple(frame.columns), right_aligned, values, more=len(found) > len(values))
 
 
 def show(frame: DataFrame, output: str) -> None:
@@ -40,9 +72,9 @@ def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str | int | None]]
                 json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, separators=(",", ":"))
             )
     else:
-        numbers = [any(isinstance(row[index], int) for row in rows) for index in range(len(columns))]
-        texts = [[None if cell is None else str(cell) for cell in row] for row in rows]
-        _print_rows(columns, texts, numbers, output)
+        numbers = tuple(any(isinstance(row[index], int) for row in rows) for index in range(len(columns)))
+        texts = tuple(tuple(None if cell is None else str(cell) for cell in row) for row in rows)
+        _print_rows(Rows(tuple(columns), numbers, texts), output)
 
 
 def _print_frame(frame: DataFrame, output: str) -> None:
@@ -52,63 +84,60 @@ def _print_frame(frame: DataFrame, output: str) -> None:
         ):
             click.echo(line)
         return
-    _print_rows(frame.columns, as_texts(frame).collect(), aligned_right(frame), output)
+    _print_rows(as_rows(frame), output)
 
 
-def as_texts(frame: DataFrame) -> DataFrame:
-    """Return all values as texts (binary ones in hexadecimal), in columns named c0, c1 and so on."""
-    casts = [
-        f"hex({name}) AS {name}" if kind == "binary" else f"CAST({name} AS STRING) AS {name}"
-        for name, (_, kind) in zip(_numbered_names(frame), frame.dtypes, strict=True)
-    ]
-    return frame.toDF(*_numbered_names(frame)).selectExpr(*casts)
-
-
-def aligned_right(frame: DataFrame) -> list[bool]:
-    """Return for each column whether it holds numbers, which are aligned to the right."""
-    return [kind.partition("(")[0] in _RIGHT for _, kind in frame.dtypes]
-
-
-def _print_rows(
-    columns: Sequence[str], rows: Iterable[Sequence[str | None]], right_aligned: Sequence[bool], output: str
-) -> None:
+def _print_rows(rows: Rows, output: str) -> None:
     if output == "table":
-        print_table(columns, rows, right_aligned)
+        print_table(rows)
     elif output == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
+        writer.writerow(rows.columns)
+        writer.writerows(rows.values)
     else:
-        click.echo("\t".join(_escape_tsv(name) for name in columns))
-        for row in rows:
+        click.echo("\t".join(_escape_tsv(name) for name in rows.columns))
+        for row in rows.values:
             click.echo("\t".join("NULL" if cell is None else _escape_tsv(cell) for cell in row))
 
 
-def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str | None]], right_aligned: Sequence[bool]
-) -> None:
+def print_table(rows: Rows, *, vertical: bool = False, pages: bool = False) -> None:
     """Print rows as a table, wrapped to the width of a terminal; elsewhere the lines are as wide as the rows.
 
-    Control characters are escaped: a terminal would obey them.
+    If the columns would be too narrow to read, or with ``vertical``, each value gets a line of its own. ``pages``: show
+    more lines than a terminal has with a pager. Control characters are escaped: a terminal would obey them.
     """
     from rich.box import ASCII2, ROUNDED  # noqa: PLC0415 - only where a table is printed: it takes a while
+    from rich.cells import cell_len  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     terminal = sys.stdout.isatty()
-    table = Table(box=ROUNDED if terminal else ASCII2)
-    for name, is_right in zip(columns, right_aligned, strict=True):
-        table.add_column(
-            Text(escape_controls_of_lines(name)), justify="right" if is_right else "left", overflow="fold"
-        )
+    console = Console(width=None if terminal else _WIDEST, file=sys.stdout)
 
     def shown(text: str | None) -> Text:
         return Text("NULL", style="dim") if text is None else Text(escape_controls_of_lines(text))
 
-    for row in rows:
-        table.add_row(*[shown(cell) for cell in row])
-    Console(width=None if terminal else _WIDEST, file=sys.stdout).print(table)
+    names = [Text(escape_controls_of_lines(name)) for name in rows.columns]
+    cells = [[shown(cell) for cell in row] for row in rows.values]
+    columns = zip(names, *cells, strict=True)
+    least = [min(_NARROWEST, max(cell_len(cell.plain) for cell in column)) for column in columns]
+    if vertical or sum(least) + _FRAME * len(least) + 1 > console.width:
+        body = [Text.assemble(f"row {number}") for number in range(1, len(cells) + 1)]
+        for number, row in enumerate(cells):
+            for name, cell in zip(names, row, strict=True):
+                body[number].append("\n  ").append(name).append(": ").append(cell)
+        content: Text | Table = Text("\n").join(body)
+    else:
+        content = Table(box=ROUNDED if terminal else ASCII2)
+        for name, is_right, width in zip(names, rows.right_aligned, least, strict=True):
+            justify = "right" if is_right else "left"
+            content.add_column(name, justify=justify, overflow="fold", min_width=width)  # type: ignore[arg-type]
+        for row in cells:
+            content.add_row(*row)
+    height = len(cells) * (len(names) + 1 if isinstance(content, Text) else 1)
+    with console.pager(styles=True) if pages and terminal and height > console.height else nullcontext():
+        console.print(content, soft_wrap=not terminal)
 
 
 def _numbered_names(frame: DataFrame) -> list[str]:

@@ -49,13 +49,21 @@ def sql(
     printed on standard error with its code and position. A warehouse that does not exist is created only if the script
     has a CREATE statement.
     """
-    statements = [found for script in _scripts(texts, file, source) for found in _statements(script)]
+    scripts = _scripts(texts, file, source)
+    statements = [found for script in scripts for found in _statements(script)]
     creates = any(text.lstrip()[: len("CREATE")].upper() == "CREATE" for text, _ in statements)
     with connection.session(new=creates, quiet=True) as session:
-        successes = [
-            _run(session, statement, line, output, keep_going=keep_going) for statement, line in statements
-        ]
-        options.warn_if_open(session)
+        run_script(session, scripts, output, keep_going=keep_going)
+
+
+def run_script(session: AcidSession, scripts: Sequence[str], output: str, *, keep_going: bool) -> None:
+    """Run the statements of scripts and print their rows; end with exit code 1 after an error."""
+    successes = [
+        _run(session, statement, line, output, keep_going=keep_going)
+        for script in scripts
+        for statement, line in _statements(script)
+    ]
+    options.warn_if_open(session)
     if not all(successes):
         raise click.exceptions.Exit(1)
 

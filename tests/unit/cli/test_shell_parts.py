@@ -1,4 +1,4 @@
-r"""The parts of the shell that need no terminal: cutting, completing, \-commands, history, showing."""
+r"""The parts of the shell that need no terminal: what is complete, completion, history, errors."""
 
 from __future__ import annotations
 
@@ -8,75 +8,32 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 from hiveacid.cli.main import main
 from hiveacid.cli.options import print_error
-from hiveacid.cli.shell.backslash_commands import COMMANDS, HELP, DisplayOptions, evaluate_command
-from hiveacid.cli.shell.cancel import progress_text
-from hiveacid.cli.shell.completion import CatalogNames, candidates
-from hiveacid.cli.shell.editor import history_path, is_secret, open_history
-from hiveacid.cli.shell.entries import Entries, Entry, is_complete
-from hiveacid.cli.shell.screen import (
-    StatementResult,
+from hiveacid.cli.output_formats import Rows
+from hiveacid.cli.running_statement import progress_text
+from hiveacid.cli.shell import (
+    changed_rows,
+    completion_words,
     error_position,
-    is_crowded,
-    plain_table,
-    print_boxed,
-    uncut_width,
-    vertical,
+    history_path,
+    is_complete,
+    is_secret,
+    open_history,
 )
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
-from hiveacid.errors import (
-    ConfigError,
-    NoSuchTableError,
-    ParseError,
-    StatementCancelledError,
-)
+from hiveacid.errors import ConfigError, NoSuchTableError, ParseError, StatementCancelledError
 from hiveacid.spark.session.jobs import Progress
 from hiveacid.sql.cancellation import CancellableClock
+from hiveacid.sql.session import AcidSession
 from hiveacid.stores.clock import SystemClock
 from support.memory_store.store import MemoryStore
-
-
-def entries_of(script: str) -> list[Entry]:
-    entries = Entries()
-    found = [one for line in script.splitlines() for one in entries.feed(line)]
-    return [*found, *entries.finish()]
-
-
-def test_a_statement_ends_with_a_semicolon_outside_of_quotes_and_comments() -> None:
-    script = "SELECT ';', \"a;b\", `c;d` -- ; no\n/* ; */ FROM t;  SELECT 2;\n\n\\dt\nSELECT\n 3"
-    assert entries_of(script) == [
-        Entry("SELECT ';', \"a;b\", `c;d` -- ; no\n/* ; */ FROM t", 1),
-        Entry(" " * 17 + "SELECT 2", 2),
-        Entry("\\dt", 4),
-        Entry("SELECT\n 3", 5),
-    ]
-
-
-def test_a_backslash_inside_of_a_statement_is_no_command() -> None:
-    assert entries_of("SELECT 'a\n\\q';\n\\q") == [Entry("SELECT 'a\n\\q'", 1), Entry("\\q", 3)]
-
-
-def test_what_was_handed_out_is_gone_even_if_nobody_ran_it() -> None:
-    entries = Entries()
-    assert [one.text for one in entries.feed("DROP TABLE a; DROP TABLE b;")][:1] == ["DROP TABLE a"]
-    assert [one.text for one in entries.feed("SELECT 1;")] == ["SELECT 1"]
-
-
-def test_a_quote_without_end_is_an_error_only_at_the_end() -> None:
-    entries = Entries()
-    assert list(entries.feed("SELECT 'a;")) == []
-    assert entries.begun
-    with pytest.raises(ParseError):
-        list(entries.finish())
-    entries.drop()
-    assert not entries.begun
-    assert list(entries.feed("SELECT 1;")) == [Entry("SELECT 1", 1)]
 
 
 @pytest.mark.parametrize(
@@ -98,68 +55,39 @@ def test_enter_runs_what_is_complete(text: str, *, whole: bool) -> None:
 
 
 @pytest.fixture
-def names() -> CatalogNames:
+def session() -> AcidSession:
+    """Return what completion needs of a session."""
     store = MemoryStore(clock=SystemClock())
     orc = StorageFormat("serde", "in", "out")
     store.create_database(DatabaseDefinition("default", "/default"))
     store.create_database(DatabaseDefinition("shop", "/shop"))
     for table, columns in {
-        TableName("default", "sales"): ("id", "item", "odd name"),
+        TableName("default", "sales"): ("id", "item"),
         TableName("shop", "stock"): ("sku", "qty"),
-        TableName("shop", "odd `name"): ("id",),
     }.items():
         made = tuple(Column(name, "string") for name in columns)
         store.create_table(TableDefinition(table, made, orc, f"/{table}", (Column("p", "int"),)))
-    return CatalogNames(store)
+    context = SimpleNamespace(catalog=store, database="default")
+    return cast("Any", SimpleNamespace(context=context))
 
 
-def texts(names: CatalogNames, text: str) -> list[str]:
-    before, _, behind = text.partition("|")
-    return [one.text for one in candidates(before + behind, len(before), names, COMMANDS)]
+def test_completion_knows_keywords_and_names_of_the_current_database(session: AcidSession) -> None:
+    words = completion_words(session)
+    assert {"SELECT", "shop", "sales", "id", "p"} <= {*words()}
+    assert "stock" not in words()
+    cast("Any", session).context.database = "shop"
+    assert {"stock", "sku"} <= {*words()}
 
 
-def test_what_completion_knows(names: CatalogNames) -> None:
-    assert texts(names, "sel|") == ["select"]
-    assert texts(names, "SEL|") == ["SELECT"]
-    assert texts(names, "SELECT * FROM s|") == ["sales", "shop"]
-    assert texts(names, "SELECT * FROM shop.|") == ["`odd ``name`", "stock"]
-    assert texts(names, "SELECT i| FROM sales")[:2] == ["id", "item"]
-    assert texts(names, "SELECT a.| FROM sales a") == ["id", "item", "`odd name`", "p"]
-    assert texts(names, "SELECT * FROM sales WHERE it|") == ["item"]
-    assert texts(names, "UPDATE shop.stock SET q|") == ["qty"]
-    assert texts(names, "USE s|") == ["shop"]
-    assert texts(names, "DROP VIEW sa|")[0] == "sales"
-    assert texts(names, "SELECT * FROM shop.o|") == ["`odd ``name`"]
-    assert texts(names, "\\d shop.o|") == ["`odd ``name`"]
-    assert texts(names, "\\d|") == ["\\databases", "\\describe"]
-    assert texts(names, "\\describe sa|") == ["sales"]
-
-
-def test_nothing_is_completed_inside_of_strings_and_comments(names: CatalogNames) -> None:
-    assert texts(names, "SELECT 'sa|") == []
-    assert texts(names, "SELECT 1 -- sel|") == []
-    assert texts(names, "SELECT /* sel|") == []
-
-
-def test_commands_are_few_and_explained() -> None:
-    display = DisplayOptions(timing=True, limit=10)
-    assert evaluate_command("\\dt shop", display).statement == "SHOW TABLES IN shop"
-    assert evaluate_command("\\d sales;", display).statement == "DESCRIBE FORMATTED sales"
+def test_counts_are_a_sentence() -> None:
+    names = ("num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows", "write_id")
+    rows = Rows(names, (True,) * 5, (("2000001", "2000000", "1", "0", "7"),))
+    assert changed_rows(rows) == "2,000,000 rows inserted, 1 row updated, write id 7"
     assert (
-        evaluate_command("\\d shop.`odd ``name`;", display).statement
-        == "DESCRIBE FORMATTED shop.`odd ``name`"
+        changed_rows(Rows(names, (True,) * 5, (("0", "0", "0", "0", None),)))
+        == "no rows changed, write id none"
     )
-    assert evaluate_command("\\timing", display).display == DisplayOptions(timing=False, limit=10)
-    assert evaluate_command("\\limit 0", display).display == DisplayOptions(timing=True, limit=None)
-    assert evaluate_command("\\x on", display).display == DisplayOptions(timing=True, limit=10, vertical=True)
-    assert evaluate_command(
-        "\\x auto", DisplayOptions(timing=True, limit=1, vertical=True)
-    ).display == DisplayOptions(timing=True, limit=1)
-    assert evaluate_command("\\q", display).ends
-    assert all(name in HELP for name in COMMANDS)
-    for wrong in ("\\nosuch", "\\d", "\\limit many", "\\timing maybe", "\\q now", "\\dt a b", "\\d `a b"):
-        with pytest.raises(ConfigError):
-            evaluate_command(wrong, display)
+    assert changed_rows(Rows(("id",), (True,), (("1",),))) is None
 
 
 def test_history_is_private_and_keeps_no_passwords(tmp_path: Path) -> None:
@@ -167,8 +95,7 @@ def test_history_is_private_and_keeps_no_passwords(tmp_path: Path) -> None:
     assert path == tmp_path / "state" / "hiveacid" / "history"
     path.parent.mkdir(parents=True)
     path.touch(mode=0o644)
-    history, trouble = open_history(path)
-    assert trouble == ""
+    history = open_history(path)
     for text in ("SELECT 1;", "SET x.password=a;", "SET javax.url=jdbc:mysql://me:pw@host/db;"):
         history.append_string(text)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -178,10 +105,12 @@ def test_history_is_private_and_keeps_no_passwords(tmp_path: Path) -> None:
     assert history_path({"XDG_STATE_HOME": "relative"}).is_absolute()
 
 
-def test_history_that_cannot_be_kept_is_said_and_goes_on(tmp_path: Path) -> None:
+def test_history_that_cannot_be_kept_is_said_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").touch()
-    history, trouble = open_history(tmp_path / "file" / "history")
-    assert "no history is kept" in trouble
+    history = open_history(tmp_path / "file" / "history")
+    assert "no history is kept" in capsys.readouterr().err
     history.append_string("SELECT 1;")
 
 
@@ -195,26 +124,6 @@ def test_history_that_cannot_be_kept_is_said_and_goes_on(tmp_path: Path) -> None
 )
 def test_secrets_are_recognised(text: str, *, secret: bool) -> None:
     assert is_secret(text) is secret
-
-
-SMALL = StatementResult(("n", "text"), (True, False), (("1", "tea"), ("22", None), ("3", "a\nb\x1b[31m")))
-
-
-def test_plain_rows_are_aligned_and_cannot_steer_the_terminal() -> None:
-    assert list(plain_table(SMALL)) == [" n  text", " 1  tea", "22  NULL", " 3  a\\nb\\x1b[31m"]
-    assert list(vertical(SMALL))[:3] == ["row 1", "  n: 1", "  text: tea"]
-
-
-def test_wide_values_are_cut_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    result = StatementResult(("a", "b"), (False, False), (("x" * 200, "end"),))
-    console = Console(width=40)
-    print_boxed(console, result.columns, result)
-    shown = capsys.readouterr().out
-    assert "…" in shown
-    assert max(map(len, shown.splitlines())) <= 40
-    assert uncut_width(result) == 210
-    assert is_crowded(20, 80)
-    assert not is_crowded(5, 80)
 
 
 def test_places_of_errors_are_found() -> None:

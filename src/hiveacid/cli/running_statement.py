@@ -1,4 +1,4 @@
-"""Statements that Ctrl-C cancels, and their progress."""
+"""A statement that Ctrl-C cancels, and its progress on a terminal."""
 
 from __future__ import annotations
 

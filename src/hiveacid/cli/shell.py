@@ -1,0 +1,327 @@
+r"""``hiveacid shell``: SQL statements typed on a terminal, by prompt_toolkit (editor) and rich (results).
+
+A pipe is read as ``hiveacid sql -`` reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import hiveacid
+from hiveacid.cli import options
+from hiveacid.cli.output_formats import Rows, as_rows, print_table, show
+from hiveacid.cli.sql import run_script
+from hiveacid.core.model import TableName
+from hiveacid.errors import ConfigError, HiveAcidError, ParseError, StatementError
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+    from hiveacid.cli.running_statement import StatementRunner
+    from hiveacid.sql.session import AcidSession
+
+_MAX_ROWS = 1000  # shown on a terminal without --limit
+_WORDS = """
+ABORT ADD ALTER AND AS BEGIN BETWEEN BUCKETS BY CASCADE CASE CAST CLUSTERED COLUMNS COMMIT COMPACT
+COMPACTIONS CREATE CROSS DATABASE DATABASES DELETE DESC DESCRIBE DISTINCT DROP ELSE END EXISTS
+EXPLAIN EXTENDED EXTERNAL FALSE FORMATTED FROM FULL GROUP HAVING IF IN INNER INSERT INTERVAL INTO IS
+JOIN LEFT LIKE LIMIT LOAD LOCATION LOCKS MATCHED MERGE NOT NULL ON OR ORC ORDER OUTER OVER OVERWRITE
+PARTITION PARTITIONED PARTITIONS RENAME REPLACE RIGHT ROLLBACK ROW__ID SELECT SET SHOW SORT STORED
+TABLE TABLES TBLPROPERTIES TEMPORARY THEN TO TRANSACTION TRANSACTIONS TRUE TRUNCATE UNION UPDATE USE
+USING VALUES VIEW WHEN WHERE WITH
+"""
+_KEYWORDS = tuple(_WORDS.split())
+_HELP = r"""A statement ends with ; and may have several lines. Tab completes, Ctrl-C cancels, Ctrl-D ends.
+
+  \dt [DATABASE]  list tables              \x  each value on a line of its own, or not
+  \l              list databases           \?  this text
+  \d TABLE        describe a table         \q  end
+"""
+_SHORTHANDS = {"\\dt": "SHOW TABLES", "\\l": "SHOW DATABASES", "\\d": "DESCRIBE FORMATTED"}
+_SECRET = re.compile(
+    r"passw|passphrase|\bpwd\b|secret|token|credential|(?:access|account|private|api)[._-]?key"
+    r"|\bidentified\s+by\b|://[^\s/@:]*+:[^\s/@]++@",
+    re.IGNORECASE,
+)
+_POSITION = re.compile(r"\(line (\d+), column (\d+)\)\Z")
+_OWNER_ONLY = 0o600
+
+
+@click.command()
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=_MAX_ROWS,
+    show_default=True,
+    help="Show at most this many rows of a table; 0: all. A pipe shows all.",
+)
+@click.option("-k", "--keep-going", is_flag=True, help="From a pipe: go on after a failed statement.")
+@options.output_option(*options.FORMATS)
+@options.connection_options
+def shell(*, connection: options.ConnectionOptions, limit: int, keep_going: bool, output: str) -> None:
+    r"""Type SQL statements; each ends with a semicolon and may have several lines.
+
+    Tab completes keywords, tables and columns. Ctrl-C cancels a statement: its transaction is aborted, and its
+    locks are released. Ctrl-D ends the shell. \? lists the other commands. The history of statements, except
+    those that may hold a password, is kept in ~/.local/state/hiveacid/history.
+
+    From a pipe, statements run as with "hiveacid sql": the first error ends the run with exit code 1.
+    """
+    if not sys.stdin.isatty():
+        script = sys.stdin.read()
+        with connection.session(new=True) as session:
+            run_script(session, [script], output, keep_going=keep_going)
+        return
+    options.require_pyspark()
+    if find_spec("prompt_toolkit") is None:
+        raise ConfigError("the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]'")
+    from hiveacid.cli.running_statement import StatementRunner, on_interrupt  # noqa: PLC0415 - keeps --help fast
+
+    click.echo("starting Spark ...", err=True)
+    # PySpark has replaced Python's handler of Ctrl-C by its own
+    with connection.session(new=True) as session, on_interrupt(signal.default_int_handler):
+        version = session.context.facts.spark.version
+        click.echo(
+            f"hiveacid {hiveacid.__version__} on Spark {version}, {session.context.warehouse}", err=True
+        )
+        click.echo("\\? lists the commands; Ctrl-D ends", err=True)
+        runner = StatementRunner(session)
+        try:
+            Shell(session, runner, limit or None, output).run(_typed_texts(session))
+        finally:
+            options.warn_if_open(session)
+            runner.close()
+
+
+@dataclass
+class Shell:
+    """Runs typed texts. ``vertical``: each value on a line of its own; else a table, if it fits."""
+
+    session: AcidSession
+    runner: StatementRunner
+    limit: int | None
+    output: str
+    vertical: bool = False
+
+    def run(self, texts: Iterator[str]) -> None:
+        """Run texts of whole statements or a command each, until one of them ends the shell."""
+        from hiveacid.spark.parser.lexer import split  # noqa: PLC0415 - keeps --help fast
+
+        for text in texts:
+            command = text.strip().rstrip("; \t")
+            if command.lower() in {"exit", "quit", "\\q"}:
+                return
+            try:
+                if command.startswith("\\"):
+                    self._command(*command.split(None, 1))
+                    continue
+                for statement, line in split(text):
+                    self._statement(statement, line, text)
+            except Exception as error:
+                if not options.is_expected(error):
+                    raise
+                self._report(error, text)
+
+    def _command(self, name: str, argument: str = "") -> None:
+        if name == "\\x":
+            self.vertical = not self.vertical
+            click.echo(f"one value a line: {'on' if self.vertical else 'off'}", err=True)
+        elif name not in _SHORTHANDS or (name == "\\d" and not argument):
+            click.echo(_HELP.rstrip())
+        else:
+            where = "IN " if argument and name == "\\dt" else ""
+            statement = f"{_SHORTHANDS[name]} {where}{argument}".rstrip()
+            self._statement(statement, 1, statement)
+
+    def _statement(self, statement: str, line: int, text: str) -> None:
+        from hiveacid.cli.running_statement import ProgressLine  # noqa: PLC0415 - imports PySpark
+
+        # the statement keeps its indentation, so that columns in messages are those of the text
+        start = text.find(statement)
+        indented = " " * max(0, start - text.rfind("\n", 0, start) - 1) + statement
+        started = time.monotonic()
+        progress = ProgressLine(self.session.context.facts, _write_raw, enabled=sys.stderr.isatty())
+        try:
+            rows = self.runner.run(lambda: self._rows(indented, line), progress.watch)
+        finally:
+            progress.clear()
+        summary = "done"
+        if rows is not None and rows.columns:
+            summary = changed_rows(rows) or f"{len(rows.values)} row{'' if len(rows.values) == 1 else 's'}"
+            if changed_rows(rows) is None:
+                print_table(rows, vertical=self.vertical, pages=True)
+            if rows.more:
+                click.echo(f"only the first {len(rows.values)} rows are shown: --limit 0 shows all", err=True)
+        click.echo(f"{summary} in {time.monotonic() - started:.2f} s", err=True)
+
+    def _rows(self, statement: str, line: int) -> Rows | None:
+        """Run a statement in the runner's thread, which also prints formats other than tables."""
+        with self.session.statement(statement):  # reading its rows is part of it
+            frame = self.session.sql(statement, first_line=line)
+            if not frame.columns or self.output == "table":
+                return as_rows(frame, self.limit)
+            show(frame, self.output)
+            sys.stdout.flush()
+            return None
+
+    def _report(self, error: Exception, text: str) -> None:
+        """Print an error, and its position if it is known."""
+        options.print_error(error)
+        position = error_position(error)
+        lines = text.split("\n")
+        if position is None or position[0] > len(lines):
+            return
+        shown, column = lines[position[0] - 1], position[1]
+        click.echo(f"  {options.escape_controls(shown)}", err=True)
+        click.echo("  " + "".join("\t" if c == "\t" else " " for c in shown[: column - 1]) + "^", err=True)
+
+
+def changed_rows(rows: Rows) -> str | None:
+    """Return what a statement did that changed rows, as a sentence; None for other rows."""
+    if rows.columns[:1] != ("num_affected_rows",) or len(rows.values) != 1:
+        return None
+    row = dict(zip(rows.columns, rows.values[0], strict=True))
+    counts = [
+        f"{int(count):,} row{'' if count == '1' else 's'} {what}"
+        for what in ("inserted", "updated", "deleted")
+        if (count := row.get(f"num_{what}_rows")) not in (None, "0")
+    ]
+    return f"{', '.join(counts) or 'no rows changed'}, write id {row.get('write_id') or 'none'}"
+
+
+def error_position(error: Exception) -> tuple[int, int] | None:
+    """Return the line and column of an error, both from 1; None if it has no position."""
+    if isinstance(error, StatementError) and error.line is not None and error.column is not None:
+        return error.line, error.column
+    match = _POSITION.search(str(error))
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+def is_complete(text: str) -> bool:
+    r"""Tell whether Enter should run a text: a \-command, ``quit``, a text that ends with ``;``, or an empty one."""
+    from hiveacid.spark.parser.lexer import tokenize  # noqa: PLC0415 - keeps --help fast
+
+    if text.lstrip().startswith("\\") or text.strip().rstrip("; \t").lower() in {"exit", "quit"}:
+        return True
+    try:
+        tokens = tokenize(text)
+    except ParseError:
+        return False
+    return len(tokens) == 1 or tokens[-2].keyword == ";"
+
+
+def completion_words(session: AcidSession) -> Callable[[], Sequence[str]]:
+    """Return a function that lists keywords, databases, and the tables and columns of the current database."""
+
+    @lru_cache(maxsize=1)
+    def words(database: str, _minute: int) -> tuple[str, ...]:
+        catalog = session.context.catalog
+        try:
+            tables = catalog.list_tables(database)
+            names = {*catalog.list_databases(), *tables, *catalog.list_views(database)}
+            found = (catalog.get_table(TableName(database, name)) for name in tables[:_MAX_ROWS])
+            names.update(column.name for table in found if table is not None for column in table.all_columns)
+        except HiveAcidError:  # completion is no reason to stop typing
+            names = set()
+        return (*sorted(names), *_KEYWORDS)
+
+    return lambda: words(session.context.database, int(time.monotonic() / 60))
+
+
+def is_secret(text: str) -> bool:
+    """Tell whether a text may hold a password or key, so that it must not be kept."""
+    return _SECRET.search(text) is not None
+
+
+def history_path(environment: dict[str, str]) -> Path:
+    """Return the path of the history: ``$XDG_STATE_HOME/hiveacid/history``, by default in ``~/.local/state``."""
+    state = environment.get("XDG_STATE_HOME", "")
+    # XDG specification: a relative path in the variable must be ignored
+    base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+    return base / "hiveacid" / "history"
+
+
+def open_history(path: Path) -> Any:
+    """Open the history in a file of mode 0600, without secrets; if that fails, say so and keep it in memory."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory  # noqa: PLC0415 - an extra
+
+    class PrivateHistory(FileHistory):
+        def store_string(self, string: str) -> None:
+            if not is_secret(string):
+                super().store_string(string)
+
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, _OWNER_ONLY)
+        try:
+            os.fchmod(descriptor, _OWNER_ONLY)
+        finally:
+            os.close(descriptor)
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
+        click.echo(f"no history is kept: {error}", err=True)
+        return InMemoryHistory()
+    return PrivateHistory(str(path))
+
+
+def _editor(session: AcidSession) -> PromptSession[str]:
+    from prompt_toolkit import PromptSession  # noqa: PLC0415 - an extra
+    from prompt_toolkit.completion import WordCompleter  # noqa: PLC0415
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent  # noqa: PLC0415
+    from prompt_toolkit.lexers import PygmentsLexer  # noqa: PLC0415
+    from prompt_toolkit.output import ColorDepth  # noqa: PLC0415
+    from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped] # noqa: PLC0415
+
+    bindings = KeyBindings()
+
+    def enter(event: KeyPressEvent) -> None:
+        """Run complete statements; otherwise begin a new line. In the completion menu, take the selected word."""
+        buffer = event.current_buffer
+        if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+            buffer.complete_state = None
+        elif is_complete(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    bindings.add("enter")(enter)
+    return PromptSession(
+        history=open_history(history_path(dict(os.environ))),
+        completer=WordCompleter(completion_words(session), ignore_case=True),
+        complete_while_typing=False,
+        lexer=PygmentsLexer(SqlLexer),
+        multiline=True,
+        key_bindings=bindings,
+        color_depth=ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None,
+    )
+
+
+def _typed_texts(session: AcidSession) -> Iterator[str]:
+    """Yield what is typed. Ctrl-C discards it, Ctrl-D ends."""
+    editor = _editor(session)
+    while True:
+        # a star marks an open transaction, an exclamation mark one that can only be rolled back
+        star = "" if session.joined is None else "!" if session.joined.failed else "*"
+        prompt = f"hiveacid:{session.context.database}{star}> "
+        try:
+            yield editor.prompt(prompt, prompt_continuation="-> ".rjust(len(prompt)))
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+
+
+def _write_raw(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
