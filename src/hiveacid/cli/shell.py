@@ -79,12 +79,12 @@ def shell(*, connection: options.ConnectionOptions, limit: int, keep_going: bool
 
     From a pipe, statements run as with "hiveacid sql": the first error ends the run with exit code 1.
     """
+    options.require_pyspark()
     if not sys.stdin.isatty():
         script = sys.stdin.read()
         with connection.session(new=True) as session:
             run_script(session, [script], output, keep_going=keep_going)
         return
-    options.require_pyspark()
     if find_spec("prompt_toolkit") is None:
         raise ConfigError("the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]'")
     from hiveacid.cli.running_statement import StatementRunner, on_interrupt  # noqa: PLC0415 - keeps --help fast

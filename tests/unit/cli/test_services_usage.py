@@ -38,7 +38,7 @@ def test_without_pyspark_a_command_that_needs_it_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    done = CliRunner().invoke(main, ["shell", "-w", str(tmp_path), "--plain"])
+    done = CliRunner().invoke(main, ["shell", "-w", str(tmp_path)])
     assert done.exit_code == 1
     assert (
         done.stderr.splitlines()[-1]
