@@ -243,7 +243,14 @@ GRANTS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "writer": {
             "INSERT, UPDATE, DELETE": ("lock_requests",),
             "INSERT, UPDATE": ("compactions", "counters", "next_write_ids", "streams", "txns", "written"),
-            "INSERT": ("commits", "done", "lock_components", "partitions", "write_ids"),
+            "INSERT": (
+                "commits",
+                "done",
+                "lock_components",
+                "partitions",
+                "placed_partitions",
+                "write_ids",
+            ),
         },
         "definer": {
             "INSERT, UPDATE, DELETE": (

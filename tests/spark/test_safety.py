@@ -11,14 +11,18 @@ import pytest
 
 import hiveacid
 from hiveacid.config.setting_definitions import LAYOUT_LEVEL
+from hiveacid.core.model import TableName
 from hiveacid.errors import (
     CatalogError,
     ConfigError,
+    LockTimeoutError,
     ParseError,
     StatementError,
     UnsupportedFeatureError,
     WriteConflictError,
 )
+from hiveacid.sql.execute.create import lock_of_location
+from hiveacid.table.definition import exclusive_table
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -155,14 +159,50 @@ def test_locations_of_partitions_are_refused(acid: AcidSession, tmp_path: Path) 
         with pytest.raises(CatalogError, match="is not free"):
             acid.sql(f"ALTER TABLE u ADD PARTITION (p=1) LOCATION '{other}'")
     for other in (f"{inside}/p=3", f"{inside}/p=3/z", f"{place}/y", place):
-        with pytest.raises(CatalogError, match="another partition"):
+        with pytest.raises(CatalogError, match=r"another partition|a partition of default\.t"):
             acid.sql(f"ALTER TABLE t ADD PARTITION (p=2) LOCATION '{other}'")
     acid.sql(f"ALTER TABLE t ADD PARTITION (p=2) LOCATION '{inside}/p=2'")
     acid.sql(f"ALTER TABLE t ADD PARTITION (p=4) LOCATION '{inside}/P=04'")  # as another engine spells it
     acid.sql("INSERT INTO t PARTITION (p=1) VALUES (1)")
-    with pytest.raises(CatalogError, match="holds files of a transactional table"):
-        acid.sql(f"CREATE TABLE c (id INT) STORED AS ORC LOCATION '{place}'")
+    text = f"CREATE TABLE c (id INT) {ACID}"
+    for other in (place, f"{place}/y"):
+        with pytest.raises(CatalogError, match=r"is not free: a partition of default\.t"):
+            acid.sql(f"CREATE TABLE c (id INT) STORED AS ORC LOCATION '{other}'")
+        with pytest.raises(CatalogError, match=r"is not free: a partition of default\.t"):
+            acid.sql(f"CREATE DATABASE c LOCATION '{other}'")
+    for _ in ("with rows", "empty"):
+        with pytest.raises(CatalogError, match=r"is not free: a partition of default\.t"):
+            acid.adopt(text, location=place)
+        acid.sql("TRUNCATE TABLE t PARTITION (p=1)")
+    acid.sql("INSERT INTO t PARTITION (p=1) VALUES (1)")
     assert ids(acid) == [1]
+
+
+def test_adding_a_partition_waits_for_a_drop(acid: AcidSession) -> None:
+    """Otherwise its directory would stay behind, and CREATE TABLE of the same name would be refused."""
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {ACID}")
+    acid.sql("SET hive.lock.numretries=1")
+    acid.sql("SET hive.lock.sleep.between.retries=1ms")
+    with exclusive_table(acid.context, TableName("default", "t")), pytest.raises(LockTimeoutError):
+        acid.sql("ALTER TABLE t ADD PARTITION (p=1)")
+    assert not Path(acid.context.warehouse, "t", "p=1").exists()
+    acid.sql("ALTER TABLE t ADD PARTITION (p=1)")
+    assert acid.sql("SHOW PARTITIONS t").count() == 1
+
+
+def test_two_tables_as_select_do_not_write_into_one_directory(acid: AcidSession, tmp_path: Path) -> None:
+    acid.sql("SET hive.lock.numretries=1")
+    acid.sql("SET hive.lock.sleep.between.retries=1ms")
+    text = "CREATE TABLE {} STORED AS PARQUET LOCATION '{}' AS SELECT 1 AS id"
+    with acid.context.transactions.scope(acid.context.settings) as txn:
+        txn.lock([lock_of_location(str(tmp_path / "x"))])  # as the first statement has it while it writes
+        for place in (tmp_path / "x", f"file://{tmp_path}/x/"):
+            with pytest.raises(LockTimeoutError):
+                acid.sql(text.format("two", place))
+    acid.sql(text.format("one", tmp_path / "x"))
+    with pytest.raises(CatalogError, match=r"is not free: table default\.one"):
+        acid.sql(text.format("two", tmp_path / "x"))
+    assert acid.sql("SELECT * FROM one").count() == 1
 
 
 @pytest.mark.parametrize("properties", [ACID, "STORED AS ORC"])

@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 
 from hiveacid import errors
 from hiveacid.catalog.databases import create_database
-from hiveacid.catalog.location_conflicts import check_location
+from hiveacid.catalog.location_conflicts import check_place
 from hiveacid.catalog.naming_rules import check_name
 from hiveacid.config.property_definitions import (
     ADOPTED_INVALID,
@@ -28,6 +28,7 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
+from hiveacid.core.schema.location_overlap import place_of_table
 from hiveacid.core.snapshot.change_feed import lost_history
 from hiveacid.storage.snapshot_locations import list_layout
 from hiveacid.table.context import Context
@@ -74,7 +75,7 @@ def adopt(
 def _adopt(
     context: Context, table: TableDefinition, write_ids: ValidWriteIdList | None, txns: ValidTxnList | None
 ) -> None:
-    check_location(table.location, context, table.name)
+    check_place(place_of_table(table.name, table.location), context)
     if context.catalog.get_table(table.name) is not None:
         raise errors.AlreadyExistsError(f"table {table.name} exists already")
     partitions = partitions_on_disk(context, table)

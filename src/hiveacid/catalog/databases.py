@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from hiveacid import errors
-from hiveacid.catalog.location_conflicts import check_database_location
+from hiveacid.catalog.location_conflicts import place_database
 from hiveacid.catalog.naming_rules import check_name
 from hiveacid.catalog.tables import drop_table, require_removable
 from hiveacid.core.model import (
     DatabaseDefinition,
     TableName,
 )
-from hiveacid.storage.paths import absolute
+from hiveacid.storage.paths import is_local
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import (
     partitions_of,
@@ -27,17 +29,17 @@ def create_database(context: Context, database: DatabaseDefinition, *, if_not_ex
     if context.catalog.get_database(database.name) is not None and if_not_exists:
         return
     check_name("database", database.name)
-    location = absolute(database.location or f"{context.warehouse}/{database.name}.db")
-    check_database_location(location, context)
+    location = place_database(context, database.name, database.location)
     context.catalog.create_database(replace(database, location=location))
 
 
 def drop_database(context: Context, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
     """Drop an empty database or, with ``cascade``, a database and its tables and views.
 
-    Nothing is dropped if the files of one table cannot be listed.
+    Its default directory goes, too, if it is empty on a local disk; another one is its user's. Nothing is dropped if the files of one table cannot be listed.
     """
-    if context.catalog.get_database(name) is None:
+    database = context.catalog.get_database(name)
+    if database is None:
         if if_exists:
             return
         raise errors.NoSuchDatabaseError(f"database {name} does not exist")
@@ -55,3 +57,6 @@ def drop_database(context: Context, name: str, *, if_exists: bool = False, casca
     for table in tables:
         drop_table(context, TableName(name, table))
     context.catalog.drop_database(name)
+    if is_local(database.location) and database.location.startswith(f"{context.warehouse}/{name}.db"):
+        with suppress(OSError):  # it is not there, or not empty
+            Path(database.location).rmdir()

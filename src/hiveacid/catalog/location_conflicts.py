@@ -1,57 +1,70 @@
-"""Conflicts of the location of a new table or database with those of other tables, databases and the store."""
+"""Conflicts of the location of a new table, partition or database with those of others and with the store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Sequence
 
 from hiveacid.core.model import TableName
-from hiveacid.core.schema.location_overlap import lies_in, overlap
-from hiveacid.errors import CatalogError
-from hiveacid.storage.paths import real_path
-from hiveacid.table.context import STORE_DIRECTORY, Context, all_tables
-from hiveacid.table.partitions import locations_outside
+from hiveacid.core.schema.location_overlap import (
+    STORE_DIRECTORY,
+    Place,
+    first_conflict,
+    place_of_database,
+    place_of_table,
+)
+from hiveacid.storage.paths import absolute, real_paths
+from hiveacid.stores.refusal_errors import location_taken
+from hiveacid.table.context import Context
 
 
-def check_location(location: str, context: Context, own: TableName | None = None) -> None:
-    """Raise CatalogError for a location that overlaps with that of another table or of the store.
+def check_place(new: Place, context: Context) -> None:
+    """Raise CatalogError for a location that conflicts with another one (`first_conflict`), with the warehouse or the store.
 
-    DROP and INSERT OVERWRITE delete a location. It must therefore not be, or contain, the directory of the warehouse
-    or of a database, and must not overlap with the directory of the store or of another table. ``own``: the table
-    that the location is for.
+    The store compares again when it records the location, so that of two clients at once one is refused.
     """
-    directory = real_path(location)
-    for other, kind in _taken(context, own):
-        place = real_path(other)
-        if lies_in(place, directory) if kind == "database" else overlap(place, directory):
-            raise CatalogError(f"the location {location} is not free: {kind} {other} is there")
+    _require_free(new, _places(context))
 
 
-def check_partition_location(location: str, context: Context, own: TableName) -> None:
-    """Raise CatalogError for a partition's location outside its table ``own`` that another table, or its partition, has."""
-    check_location(location, context)
-    directory = real_path(location)
-    for table in all_tables(context):
-        if table.name == own:
-            continue
-        if any(overlap(real_path(place), directory) for place in locations_outside(context, table)):
-            raise CatalogError(f"the location {location} is not free: a partition of {table.name} is there")
+def place_table(context: Context, name: TableName, directory: str, given: str) -> str:
+    """Return the location of a new table: the given one, or Hive's default in a database's directory.
+
+    While a renamed table still uses the default one, it is one beside it. Raises CatalogError for a location that is
+    not free.
+    """
+    places = _places(context)
+    location = absolute(given or _unused(f"{directory}/{name.name}", places))
+    _require_free(place_of_table(name, location), places)
+    return location
 
 
-def check_database_location(location: str, context: Context) -> None:
-    """Raise CatalogError for a directory of tables that is, or lies in, a table's or the store's own directory."""
-    directory = real_path(location)
-    for other, kind in _taken(context, None):
-        if kind != "database" and lies_in(directory, real_path(other)):
-            raise CatalogError(f"a database cannot be at {location}: {kind} {other} is there")
+def place_database(context: Context, name: str, given: str) -> str:
+    """Return the location of a new database: the given one, or ``name.db`` in the warehouse, as for `place_table`."""
+    places = _places(context)
+    default = place_of_database(name, f"{context.warehouse}/{name}.db")
+    is_used = not given and first_conflict(default, places, real_paths()) is not None
+    location = absolute(given or (_beside(default.location) if is_used else default.location))
+    _require_free(place_of_database(name, location), places)
+    return location
 
 
-def _taken(context: Context, own: TableName | None) -> Iterator[tuple[str, str]]:
-    yield context.warehouse, "database"
-    yield f"{context.warehouse}/{STORE_DIRECTORY}", "the store"
-    for name in context.catalog.list_databases():
-        database = context.catalog.get_database(name)
-        if database is not None:
-            yield database.location, "database"
-    for table in all_tables(context):
-        if table.name != own:
-            yield table.location, f"table {table.name}"
+def _places(context: Context) -> Sequence[Place]:
+    return (
+        Place(context.warehouse, "the warehouse", holds_others=True),
+        Place(f"{context.warehouse}/{STORE_DIRECTORY}", "the store"),
+        *context.catalog.places(),
+    )
+
+
+def _require_free(new: Place, places: Sequence[Place]) -> None:
+    other = first_conflict(new, places, real_paths())
+    if other is not None:
+        raise location_taken(new.location, other)
+
+
+def _unused(location: str, places: Sequence[Place]) -> str:
+    return location if location not in {place.location for place in places} else _beside(location)
+
+
+def _beside(location: str) -> str:
+    return f"{location}-{uuid.uuid4().hex[:8]}"

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.model import DatabaseDefinition
+from hiveacid.core.schema.location_overlap import STORE_DIRECTORY
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import AlreadyExistsError, ConfigError
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import StoreConnection, WarehouseStore
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.paths import absolute, is_local
+from hiveacid.storage.paths import absolute, is_local, real_paths
 from hiveacid.stores.hms.address import is_metastore
-from hiveacid.table.context import STORE_DIRECTORY
 from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.transaction import Transactions, this_client
 
@@ -56,7 +56,9 @@ def open_store(
             f"the warehouse {root} needs store=: an SQLite database can't lie there; give the URL of a PostgreSQL, "
             "MariaDB or MySQL database that all clients of the warehouse can reach, or thrift://… of a Hive Metastore"
         )
-    opened = SqlStore(store or sqlite_url(file), clock=clock, limits=Limits.of(settings))
+    opened = SqlStore(
+        store or sqlite_url(file), clock=clock, limits=Limits.of(settings), real_paths=real_paths
+    )
     try:
         if opened.get_database("default") is None:
             create_database_if_missing(opened, DatabaseDefinition("default", root, "Default Hive database"))

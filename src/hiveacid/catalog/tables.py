@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from hiveacid import errors
 from hiveacid.catalog.convert import convert, target_kind
-from hiveacid.catalog.location_conflicts import check_location, check_partition_location
+from hiveacid.catalog.location_conflicts import check_place, place_table
 from hiveacid.catalog.naming_rules import check_name
 from hiveacid.catalog.property_rules import (
     check_entries,
@@ -35,10 +34,11 @@ from hiveacid.core.model import (
     TableKind,
     TableName,
 )
-from hiveacid.core.schema.location_overlap import lies_in, overlap
+from hiveacid.core.schema.location_overlap import lies_in, overlap, place_of_partition
 from hiveacid.core.schema.partitions import KnownPartitions, parse_partition_values, require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.suggestions import did_you_mean
+from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.ports.transactions import Start
 from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
@@ -51,7 +51,7 @@ from hiveacid.table.cleaning.remove_dropped_files import (
     require_listable,
 )
 from hiveacid.table.codec_and_writer_options import orc_codec
-from hiveacid.table.context import Context, all_tables
+from hiveacid.table.context import Context
 from hiveacid.table.definition import alter, check_definition, exclusive_name, exclusive_table
 from hiveacid.table.partitions import (
     partition_name,
@@ -63,16 +63,6 @@ from hiveacid.table.write.insert import InsertOptions, empty_partitions, insert_
 from hiveacid.transactions.transaction import Transaction
 
 Spec = Mapping[str, object]
-
-
-def default_location(context: Context, name: TableName) -> str:
-    """Return the location of a new table: Hive's default, or one beside it while a renamed table still uses it."""
-    database = context.catalog.get_database(name.database)
-    if database is None:
-        raise errors.NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
-    plain = f"{database.location}/{name.name}"
-    locations = {table.location for table in all_tables(context)}
-    return plain if plain not in locations else f"{plain}-{uuid.uuid4().hex[:8]}"
 
 
 def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
@@ -89,8 +79,12 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     check_name("table", table.name.name)
     properties, external = split_external(dict(table.properties))
     table = replace(table, properties=tuple(properties.items()), external=table.external or external is True)
-    location = table.location or default_location(context, table.name)
-    check_location(absolute(location), context, table.name)
+    database = context.catalog.get_database(table.name.database)
+    if database is None:
+        raise errors.NoSuchDatabaseError(
+            f"database {table.name.database} does not exist: CREATE DATABASE first"
+        )
+    location = place_table(context, table.name, database.location, table.location)
     refuse_reserved(table.name, [key for key, _ in table.properties])
     check_entries(table.name, dict(table.properties))
     seconds = context.clock.now() // 1000
@@ -99,7 +93,7 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
         properties.setdefault(TRANSACTIONAL_PROPERTIES.name, "default")
     definition = replace(
         table,
-        location=absolute(location),
+        location=location,
         properties=tuple(sorted(properties.items())),
         created_at=seconds,
         owner=table.owner or context.transactions.client.user,
@@ -291,8 +285,24 @@ def add_partitions(
     *,
     if_not_exists: bool = False,
 ) -> None:
-    """Add empty partitions, each at its location or below the table."""
-    table = context.require(name)
+    """Add empty partitions, each at its location or below the table.
+
+    The lock makes DROP and RENAME of the table wait, as a reader's does.
+    """
+    context.require(name)  # nobody waits for the lock of a missing table
+    with context.transactions.scope(context.settings) as txn:
+        txn.lock([LockComponent(LockType.SHARED_READ, name.database, name.name)])
+        _add_partitions(context, context.require(name), specs, if_not_exists=if_not_exists)
+
+
+def _add_partitions(
+    context: Context,
+    table: TableDefinition,
+    specs: Sequence[tuple[Spec, str | None]],
+    *,
+    if_not_exists: bool,
+) -> None:
+    name = table.name
     transactional = table.kind is not TableKind.PLAIN
     committed = current_write_ids_of(context.store, name) if transactional else None
     known = KnownPartitions.of(table, partitions_of(context, table) or ())
@@ -327,7 +337,7 @@ def _check_partition_location(
 ) -> None:
     """Raise CatalogError for a location that belongs to another partition, to another table, or is not empty."""
     if not lies_in(directory, table.location):
-        check_partition_location(directory, context, table.name)
+        check_place(place_of_partition(table.name, directory), context)
     elif lies_in(real_path(table.location), real_path(directory)):
         raise errors.CatalogError(
             f"{directory} is the directory of {table.name} itself: DROP PARTITION would delete the rows of other partitions; "

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hiveacid.core.schema.location_overlap import STORE_DIRECTORY
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.storage.paths import absolute
-from hiveacid.table.context import STORE_DIRECTORY
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 # Options of each interface. Spark converts the names to lower case and adds no options of its own.

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, ViewDefinition
 from hiveacid.core.schema.constraints import Constraint
+from hiveacid.core.schema.location_overlap import Place
 from hiveacid.core.transactions.commit_records import NewFiles
 
 
@@ -44,6 +45,13 @@ class Catalog(Protocol):
 
     def create_database(self, database: DatabaseDefinition) -> None:
         """Create a database. Raises AlreadyExistsError."""
+
+    def places(self) -> tuple[Place, ...]:
+        """Return the directories of all databases and tables, and of the partitions outside their tables'.
+
+        A new location is compared with them before its directory is used, and again by the methods that record it, which
+        raise CatalogError if it conflicts (`first_conflict`). A metastore does not compare, and gives no partitions.
+        """
 
     def drop_database(self, name: str) -> None:
         """Drop a database that holds neither tables nor views."""

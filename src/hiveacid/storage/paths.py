@@ -1,4 +1,4 @@
-# ruff: noqa: PTH100, PTH111 - texts, as in storage/local_file_system.py
+# ruff: noqa: PTH100, PTH111, PTH114 - texts, as in storage/local_file_system.py
 """Local paths and URIs of other file systems, each in one normal form."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hiveacid.errors import StorageError, UnsupportedFeatureError
@@ -74,6 +75,22 @@ def real_path(path: str) -> str:
         return os.path.realpath(local_path(path))
     uri = parse_uri(path)
     return str(StorageUri("s3a", uri.authority, uri.path) if uri.scheme in S3 else uri)
+
+
+def real_paths() -> Callable[[str], str]:
+    """Return `real_path` for many paths at one moment: each directory above them is resolved once."""
+    folders: dict[str, str] = {}
+
+    def resolve(path: str) -> str:
+        folder, _, name = local_path(path).rstrip("/").rpartition("/") if is_local(path) else ("", "", "")
+        if not folder or not name:
+            return real_path(path)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        plain = f"{folders[folder].rstrip('/')}/{name}"
+        return os.path.realpath(plain) if os.path.islink(plain) else plain
+
+    return resolve
 
 
 def spark_path(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hiveacid import errors
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import LockId, Partition, TableDefinition, TableName, TxnId
+from hiveacid.core.schema.location_overlap import Place
 from hiveacid.core.transactions.states import TransactionState
 
 CONFLICT = "50003"
@@ -135,9 +136,11 @@ def view_exists(name: TableName) -> errors.HiveAcidError:
     return errors.AlreadyExistsError(f"view '{name}' exists already")
 
 
-def location_taken(location: str, name: TableName, other_location: str) -> errors.HiveAcidError:
-    """Return the error for a table whose location overlaps that of another table."""
-    return errors.CatalogError(f"the location {location} is not free: table {name} {other_location} is there")
+def location_taken(location: str, other: Place) -> errors.HiveAcidError:
+    """Return the error for a database, table or partition whose location conflicts with that of another one."""
+    return errors.CatalogError(
+        f"the location {location} is not free: {other.owner} {other.location} is there"
+    )
 
 
 def misplaced_partition(table: TableName, new: Partition, existing: Partition | None) -> str:

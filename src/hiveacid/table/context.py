@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,9 +21,6 @@ from hiveacid.table.connection_caches import DeleteEventCache, ListingCache
 from hiveacid.transactions.heartbeats import heartbeat_interval
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions
-
-STORE_DIRECTORY = ".hiveacid"
-"""Directory of the connection's own files, inside the warehouse."""
 
 
 class WriterContext(Protocol):
@@ -164,11 +160,3 @@ def table_names(catalog: Catalog) -> list[TableName]:
     """Return the names of all tables, database by database."""
     databases = catalog.list_databases()
     return [TableName(database, name) for database in databases for name in catalog.list_tables(database)]
-
-
-def all_tables(context: WriterContext) -> Iterator[TableDefinition]:
-    """Yield every table of the catalog."""
-    for name in table_names(context.catalog):
-        table = context.catalog.get_table(name)
-        if table is not None:
-            yield table

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hiveacid.core.model import Partition, TableDefinition
-from hiveacid.core.schema.location_overlap import lies_in
 from hiveacid.core.schema.partitions import format_partition, partition_directories
 from hiveacid.core.schema.types import require_set_once
 from hiveacid.core.suggestions import did_you_mean
@@ -29,17 +28,6 @@ def partitions_of(
     created = [new.partition for new in txn.new_partitions(table.name)] if txn is not None else []
     values = {partition.values for partition in existing}
     return (*existing, *{p.values: p for p in created if p.values not in values}.values())
-
-
-def locations_outside(context: Context, table: TableDefinition) -> list[str]:
-    """Return the locations of the partitions that lie outside their table's directory.
-
-    With a metastore the list is empty: callers ask for every table, and it would have to send the partitions of all.
-    """
-    if not table.partition_columns or not context.store.maintained_by_hiveacid():
-        return []
-    partitions = context.catalog.list_partitions(table.name)
-    return [p.location for p in partitions if not lies_in(p.location, table.location)]
 
 
 def partition_name(table: TableDefinition, values: PartitionValues) -> str | None:

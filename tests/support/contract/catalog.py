@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -22,7 +25,7 @@ from hiveacid.errors import (
     NoSuchTableError,
     WriteConflictError,
 )
-from hiveacid.ports.catalog import CatalogChanges
+from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.write_ids import current_write_ids_of
 from support.samples import CLIENT, ORDERS, STOCK, Store, database, table
 
@@ -192,6 +195,76 @@ class CatalogRules:
             assert store.txn_state(txn_id) == "open"
         store.create_table(table(STOCK, "file:/wh/a/bc"))
         assert store.list_tables("shop") == ("orders", "stock")
+
+    def test_no_partition_shares_a_place(self, store: Store) -> None:
+        """With another table, its partitions, an empty one too, nor with another one of its own table; nor a table with it."""
+        store.create_database(database())
+        for name in (ORDERS, STOCK):
+            store.create_table(table(name))
+        there = Partition(("2026-01-01", "oslo"), "file:/ext/p")
+        store.add_partitions(ORDERS, [there])
+        store.add_partitions(ORDERS, [there])
+        for place in ("file:/ext/p", "file:/ext/p/q", "file:/ext", "file:/wh", table(STOCK).location):
+            taken = Partition(("2026-01-02", "oslo"), place)
+            for name in (ORDERS, STOCK) if place != table(STOCK).location else (ORDERS,):
+                with pytest.raises(CatalogError, match="is not free"):
+                    store.add_partitions(name, [taken])
+                (txn_id,) = store.open_txns(CLIENT)
+                with pytest.raises(CatalogError, match="is not free"):
+                    store.commit_txn(txn_id, CatalogChanges(partitions=(NewPartition(name, taken),)))
+                assert taken not in store.list_partitions(name)
+        for place in ("file:/ext/p", "file:/ext"):
+            with pytest.raises(CatalogError, match=r"is not free: a partition of shop\.orders"):
+                store.create_table(table(TableName("shop", "new"), place))
+            with pytest.raises(CatalogError, match=r"is not free: a partition of shop\.orders"):
+                store.create_database(replace(database("other"), location=place))
+        place_of = {place.owner: place.location for place in store.places()}
+        assert place_of == {
+            "database shop": database().location,
+            "table shop.orders": table(ORDERS).location,
+            "table shop.stock": table(STOCK).location,
+            "a partition of shop.orders": "file:/ext/p",
+        }
+        renamed = TableName("shop", "renamed")
+        store.alter_table(ORDERS, table(renamed, table(ORDERS).location))
+        with pytest.raises(CatalogError, match=r"is not free: a partition of shop\.renamed"):
+            store.add_partitions(STOCK, [there])
+        store.drop_partitions(renamed, [there])
+        store.add_partitions(STOCK, [there])
+        store.drop_table(STOCK)
+        store.create_table(table(STOCK, "file:/ext"))
+
+    def test_no_database_holds_what_is_of_others(self, store: Store) -> None:
+        """It is neither at, nor around, another database or a table, nor in a table."""
+        store.create_database(database())
+        store.create_table(table(ORDERS, "file:/wh/a/b"))
+        for place in (database().location, "file:/wh", "file:/wh/a/b", "file:/wh/a", "file:/wh/a/b/c"):
+            with pytest.raises(CatalogError, match="is not free"):
+                store.create_database(replace(database("other"), location=place))
+        store.create_database(replace(database("other"), location=f"{database().location}/inside"))
+        assert store.list_databases() == ("other", "shop")
+
+    def test_of_those_who_take_one_place_at_once_one_gets_it(self, store: Store) -> None:
+        """Tables and partitions of two tables, all at the same time."""
+        store.create_database(database())
+        for name in (ORDERS, STOCK):
+            store.create_table(table(name))
+        there = Partition(("2026-01-01", "oslo"), "file:/ext/p")
+        deeds: list[Callable[[], None]] = [
+            *(partial(store.add_partitions, name, [there]) for name in (ORDERS, STOCK)),
+            *(partial(store.create_table, table(TableName("shop", f"t{n}"), "file:/ext")) for n in range(3)),
+            partial(store.create_database, replace(database("other"), location="file:/ext")),
+        ]
+
+        def succeeds(deed: Callable[[], None]) -> bool:
+            try:
+                deed()
+            except CatalogError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(len(deeds)) as pool:
+            assert list(pool.map(succeeds, deeds)).count(True) == 1
 
     @pytest.mark.parametrize("bad", ["", "a\0b", "\udfff", "x" * 257])
     def test_impossible_names_are_refused(self, store: Store, bad: str) -> None:

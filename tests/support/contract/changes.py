@@ -44,13 +44,13 @@ class CatalogChangesContract:
         """CTAS and dynamic partitions: not before, and all together."""
         _shop(store, table())
         txn_id = _writer(store)
-        made = table(STOCK)
-        changes = CatalogChanges((made,), (NewPartition(ORDERS, DAY), NewPartition(STOCK, DAY)))
+        made, other = table(STOCK), Partition(DAY.values, "file:/q1")
+        changes = CatalogChanges((made,), (NewPartition(ORDERS, DAY), NewPartition(STOCK, other)))
         assert (store.get_table(STOCK), store.list_partitions(ORDERS)) == (None, ())
         store.commit_txn(txn_id, changes)
         store.commit_txn(txn_id, changes)
         assert store.get_table(STOCK) == made
-        assert store.list_partitions(ORDERS) == store.list_partitions(STOCK) == (DAY,)
+        assert (store.list_partitions(ORDERS), store.list_partitions(STOCK)) == ((DAY,), (other,))
 
     def test_a_definition_changes_and_write_ids_are_passed_over_with_the_commit(self, store: Store) -> None:
         """A conversion: readers see the old table, or the new one with room for its older rows."""

@@ -174,13 +174,14 @@ class StartContract:
         store.create_database(database())
         store.create_table(table(ORDERS))
         store.add_partitions(ORDERS, [Partition(("1", "oslo"), "file:/new/")])
-        new = tuple(NewPartition(ORDERS, Partition((day, "oslo"), "file:/new")) for day in ("1", "2"))
+        places = {"1": "file:/new", "2": "file:/next"}
+        new = tuple(NewPartition(ORDERS, Partition((day, "oslo"), place)) for day, place in places.items())
         begun = store.begin_txn(CLIENT, _start())
         assert len(store.list_partitions(ORDERS)) == 1
         store.commit_txn(begun.txn_id, CatalogChanges((), new), [wrote(ORDERS, UPDATE, "dt=2/city=oslo")])
         assert [(one.values[0], one.location) for one in store.list_partitions(ORDERS)] == [
             ("1", "file:/new/"),
-            ("2", "file:/new"),
+            ("2", "file:/next"),
         ]
 
     def test_changes_that_do_not_fit_change_nothing(self, store: Store) -> None:

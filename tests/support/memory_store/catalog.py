@@ -15,7 +15,15 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
-from hiveacid.core.schema.location_overlap import is_same_location, overlap
+from hiveacid.core.schema.location_overlap import (
+    Place,
+    first_conflict,
+    is_same_location,
+    lies_in,
+    place_of_database,
+    place_of_partition,
+    place_of_table,
+)
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
 from hiveacid.core.transactions.locks import LockState
@@ -33,6 +41,7 @@ class MemoryCatalog(MemoryBase):
         argument_validation.database(database)
         if database.name in self._state.databases:
             raise refusal_errors.database_exists(database.name)
+        self._require_free(place_of_database(database.name, database.location))
         self._state.databases[database.name] = database
 
     @synchronized
@@ -83,6 +92,21 @@ class MemoryCatalog(MemoryBase):
         if database not in self._state.databases:
             raise refusal_errors.no_database(database)
         return tuple(sorted(name.name for name in self._state.tables if name.database == database))
+
+    @synchronized
+    def places(self) -> tuple[Place, ...]:
+        """See :class:`hiveacid.ports.catalog.Catalog`."""
+        state = self._state
+        return (
+            *(place_of_database(name, database.location) for name, database in state.databases.items()),
+            *(place_of_table(name, table.location) for name, table in state.tables.items()),
+            *(
+                place_of_partition(name, partition.location)
+                for name, partitions in state.partitions.items()
+                for partition in partitions.values()
+                if not lies_in(partition.location, state.tables[name].location)
+            ),
+        )
 
     @synchronized
     def get_view(self, name: TableName) -> ViewDefinition | None:
@@ -148,6 +172,7 @@ class MemoryCatalog(MemoryBase):
         argument_validation.partitions(partitions)
         self._require_table(name)
         for partition in partitions:
+            self._require_place(name, partition)
             self._state.partitions[name].setdefault(partition.key, partition)
 
     @synchronized
@@ -186,9 +211,17 @@ class MemoryCatalog(MemoryBase):
 
     def _require_new(self, table: TableDefinition) -> None:
         self._require_room(table.name)
-        for other in self._state.tables.values():
-            if overlap(table.location, other.location):
-                raise refusal_errors.location_taken(table.location, other.name, other.location)
+        self._require_free(place_of_table(table.name, table.location))
+
+    def _require_free(self, new: Place) -> None:
+        other = first_conflict(new, self.places(), str)
+        if other is not None:
+            raise refusal_errors.location_taken(new.location, other)
+
+    def _require_place(self, name: TableName, partition: Partition) -> None:
+        is_outside = not lies_in(partition.location, self._state.tables[name].location)
+        if is_outside and partition.key not in self._state.partitions[name]:
+            self._require_free(place_of_partition(name, partition.location))
 
     def _put_table(self, table: TableDefinition) -> None:
         self._replace(table.name, replace(table, incarnation=secrets.token_hex(8)))
@@ -211,6 +244,9 @@ class MemoryCatalog(MemoryBase):
             self._require_new(table)
         for table in changes.altered:
             self._require_table(table.name)
+        for new in changes.partitions:
+            if new.table in self._state.tables:
+                self._require_place(new.table, new.partition)
 
     def _misplaced_partition(self, changes: CatalogChanges) -> str | None:
         """Return the reason why a new partition conflicts with an existing one at another location, None if there is none."""

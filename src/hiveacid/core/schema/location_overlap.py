@@ -1,9 +1,15 @@
-"""Comparison of locations: one inside another, overlapping, the same."""
+"""Comparison of locations: one inside another, overlapping, the same; and the rule which of them may not meet."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
+from hiveacid.core.model import TableName
+
+STORE_DIRECTORY = ".hiveacid"
+"""Directory of hiveacid's own files inside a warehouse, its SQLite store among them."""
 _LOCAL = re.compile(r"file:/+")
 
 
@@ -24,3 +30,50 @@ def is_same_location(one: str, other: str) -> bool:
 
 def _normalized(location: str) -> str:
     return _LOCAL.sub("/", location, count=1).rstrip("/")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A directory that belongs to somebody.
+
+    ``owner``: as in a message. ``table``: of the table or partition. ``holds_others``: tables may lie in it, as in a
+    database's directory.
+    """
+
+    location: str
+    owner: str
+    table: TableName | None = None
+    is_partition: bool = False
+    holds_others: bool = False
+
+
+def place_of_database(name: str, location: str) -> Place:
+    """Return the directory of a database."""
+    return Place(location, f"database {name}", holds_others=True)
+
+
+def place_of_table(name: TableName, location: str) -> Place:
+    """Return the directory of a table."""
+    return Place(location, f"table {name}", name)
+
+
+def place_of_partition(name: TableName, location: str) -> Place:
+    """Return the directory of a partition of a table; only one outside the table's directory needs to be compared."""
+    return Place(location, f"a partition of {name}", name, is_partition=True)
+
+
+def first_conflict(new: Place, others: Iterable[Place], real_path: Callable[[str], str]) -> Place | None:
+    """Return the place with which a new one conflicts; None if it is free.
+
+    DROP and INSERT OVERWRITE delete files below a location. It must therefore not overlap with that of another table or
+    partition, or of the store, and must not be, or contain, the warehouse or the directory of a database. ``real_path``
+    resolves symbolic links. A table's own directory is free for it and for its partitions.
+    """
+    directory = real_path(new.location)
+    for other in others:
+        if new.table is not None and other.table == new.table and not other.is_partition:
+            continue
+        place = real_path(other.location)
+        if lies_in(place, directory) if other.holds_others else overlap(place, directory):
+            return other
+    return None

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, event
@@ -24,6 +25,7 @@ from hiveacid.errors import (
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.retry_deadlines import RetryDeadlines
+from hiveacid.stores.sql.catalog.places import StoredLocations
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, dialect_of
 from hiveacid.stores.sql.store_url import parse_store_url
 
@@ -60,6 +62,7 @@ class Database:
     def __init__(self, url: str | URL, clock: Clock, *, server_time: bool | None = None) -> None:
         self._address = parse_store_url(url, os.environ)
         self._clock = clock
+        self.locations = StoredLocations(None, lambda: str)
         self.retry_deadlines = RetryDeadlines(clock)
         self.dialect = dialect_of(self._address.url)
         self._generation = 0  # of connections: a lost one makes all that are as old suspect
@@ -76,6 +79,12 @@ class Database:
     def __str__(self) -> str:
         """Return the URL without its password."""
         return str(self._address)
+
+    @property
+    def file(self) -> str | None:
+        """Return the absolute path of a database that is a file; None for a server."""
+        name = self._address.url.database
+        return None if self.dialect.server_time or not name else str(Path(name).absolute())
 
     def now(self) -> int | None:
         """Return the time for a statement's parameter ``now``; None: the database's own time."""

@@ -124,6 +124,22 @@ _MARKS = (
     "CREATE UNIQUE INDEX hiveacid_txns_mark ON hiveacid_txns (mark)",
 )
 
+# Locations beside the definitions, so that one query compares a new one with all of them; only partitions outside their
+# tables' directories have rows. ``home``: the place of a store that is a file, by which a copy is told from the original.
+_LOCATIONS = (
+    "ALTER TABLE hiveacid_databases ADD COLUMN location {text}",
+    "ALTER TABLE hiveacid_tables ADD COLUMN location {text}",
+    "UPDATE hiveacid_databases SET location = {location}",
+    "UPDATE hiveacid_tables SET location = {location}",
+    """CREATE TABLE hiveacid_placed_partitions (
+        database_name {name} NOT NULL, table_name {name} NOT NULL, digest {key} NOT NULL, location {text} NOT NULL,
+        PRIMARY KEY (database_name, table_name, digest),
+        FOREIGN KEY (database_name, table_name, digest)
+            REFERENCES hiveacid_partitions (database_name, table_name, digest)
+            ON DELETE CASCADE ON UPDATE CASCADE){options}""",
+    "CREATE TABLE hiveacid_home (id {key} NOT NULL PRIMARY KEY, location {text} NOT NULL){options}",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COMPACTION_SERVICES,
@@ -132,6 +148,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _VIEWS,
     _TIMEOUTS,
     _MARKS,
+    _LOCATIONS,
 )
 """Step n brings a store of version n - 1 to version n."""
 

@@ -145,21 +145,35 @@ services = _table(
 counters = _table("hiveacid_counters", _key(String, "name"), _required(BigInteger, "value"))
 
 # Definitions are JSON. The digest of a partition is of its values, which may be longer than a key.
-databases = _table("hiveacid_databases", _key(String, "name"), _required(String, "definition"))
+# ``location``: again, as the definition has it, for one query over all (`places`).
+databases = _table(
+    "hiveacid_databases", _key(String, "name"), _required(String, "definition"), _optional(String, "location")
+)
 tables, views = (
     _table(
         name,
         [Column("database_name", String, ForeignKey("hiveacid_databases.name"), primary_key=True)],
         _key(String, "name"),
         _required(String, "definition"),
+        _optional(String, *more),
     )
-    for name in ("hiveacid_tables", "hiveacid_views")
+    for name, *more in (("hiveacid_tables", "location"), ("hiveacid_views",))
 )
 partitions = _table(
     "hiveacid_partitions",
     _key(String, "database_name", "table_name", "digest"),
     _required(String, "definition"),
 )
+
+# Partitions outside their tables' directories.
+placed_partitions = _table(
+    "hiveacid_placed_partitions",
+    _key(String, "database_name", "table_name", "digest"),
+    _required(String, "location"),
+)
+
+# One row in a store that is a file: a random id, and the file's path (`home`).
+home = _table("hiveacid_home", _key(String, "id"), _required(String, "location"))
 
 # Marks of calls that must not be carried out twice (``idempotency``); housekeeping drops old marks.
 idempotency_marks = _table("hiveacid_done", _key(String, "mark"), _required(BigInteger, "at"))

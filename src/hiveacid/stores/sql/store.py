@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlalchemy import URL, select
@@ -14,11 +14,13 @@ from hiveacid.core.schema.constraints import Constraint
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql.catalog.places import StoredLocations
 from hiveacid.stores.sql.catalog.tables import SqlCatalog
 from hiveacid.stores.sql.compaction.candidates import ChangedPartitions
 from hiveacid.stores.sql.compaction.queue import CompactionQueue
 from hiveacid.stores.sql.database import TRIES, Database
 from hiveacid.stores.sql.dialects import database_now
+from hiveacid.stores.sql.home import require_home, warehouse_of
 from hiveacid.stores.sql.housekeeping import Housekeeping
 from hiveacid.stores.sql.migrations import migrate
 from hiveacid.stores.sql.service_register import ServiceRegister
@@ -56,7 +58,8 @@ class SqlStore(
     ``url``: ``sqlite:///path``, ``postgresql+psycopg://...`` or ``mysql+pymysql://...`` (MariaDB, MySQL); the schema is created
     or upgraded. ``txn_timeout`` (seconds) overrides that of ``limits``. ``clock`` is the time of an embedded store; a
     server has its own, unless ``server_time`` is False. Raises ConfigError for an impossible URL,
-    StoreUnavailableError, StoreVersionError. Every verb may raise StoreError and its kinds.
+    StoreUnavailableError, StoreVersionError, and MisplacedStoreError for a file that was copied or moved (`home`), unless
+    it is being ``relocated``. ``real_paths``: as in `StoredLocations`. Every verb may raise StoreError and its kinds.
     """
 
     def __init__(
@@ -67,6 +70,8 @@ class SqlStore(
         limits: Limits | None = None,
         clock: Clock | None = None,
         server_time: bool | None = None,
+        real_paths: Callable[[], Callable[[str], str]] = lambda: str,
+        relocated: bool = False,
     ) -> None:
         limits = limits or Limits.of(Settings())
         if txn_timeout is not None:
@@ -74,8 +79,12 @@ class SqlStore(
         clock = clock or SystemClock()
         super().__init__(Database(url, clock, server_time=server_time), limits, clock)
         self._database.dialect.silence = limits.silence
+        file = self._database.file
+        self._database.locations = StoredLocations(file and warehouse_of(file), real_paths)
         try:
             migrate(self._database)
+            if file is not None and not relocated:
+                require_home(self._database, file)
         except BaseException:
             self._database.close()
             raise

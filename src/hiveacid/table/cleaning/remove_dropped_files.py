@@ -11,8 +11,8 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.location_overlap import overlap
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import MissingDirectoryError, TransactionAbortedError
-from hiveacid.storage.paths import is_local, real_path
-from hiveacid.table.context import Context, WriterContext, all_tables
+from hiveacid.storage.paths import is_local, real_path, real_paths
+from hiveacid.table.context import Context, WriterContext
 from hiveacid.table.partitions import partition_name
 from hiveacid.transactions.transaction import Transaction
 
@@ -70,8 +70,9 @@ def remove_aborted(context: WriterContext, table: TableDefinition, directories: 
 
 
 def without_owner(context: WriterContext, paths: Iterable[str]) -> list[str]:
-    """Return the paths that overlap the location of no table in the catalog."""
-    taken = [real_path(table.location) for table in all_tables(context)]
+    """Return the paths that overlap the location of no table or partition in the catalog."""
+    resolve = real_paths()
+    taken = [resolve(place.location) for place in context.catalog.places() if place.table is not None]
     return [path for path in paths if not any(overlap(real_path(path), location) for location in taken)]
 
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from hiveacid.core.format.names import DeltaName, parse_directory
 from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.schema.location_overlap import STORE_DIRECTORY
 from hiveacid.core.snapshot.directory_listing import DataFile, last_flush_length
 from hiveacid.errors import BadFileError, MissingDirectoryError, StorageError
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.table.context import STORE_DIRECTORY, Context
+from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
 
 

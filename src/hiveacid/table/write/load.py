@@ -36,11 +36,11 @@ from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.spark.write.sort_and_stage import StagedKind
 from hiveacid.storage.load_paths import SourceFile, find_sources
-from hiveacid.storage.paths import absolute, real_path, spark_path
+from hiveacid.storage.paths import absolute, real_path, real_paths, spark_path
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files
-from hiveacid.table.context import Context, all_tables
-from hiveacid.table.partitions import locations_outside, static_values
+from hiveacid.table.context import Context
+from hiveacid.table.partitions import static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
 from hiveacid.table.write import insert
 from hiveacid.table.write.constraints import constrain_insert, limits_rows
@@ -143,13 +143,15 @@ def _require_columns(
 def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
     """Refuse files that belong to a transactional table, and directories from which files cannot be removed."""
     paths = [real_path(file.path) for file in files]
-    for other in all_tables(context):
-        if other.kind is TableKind.PLAIN:
+    resolve = real_paths()
+    for place in context.catalog.places():
+        location = resolve(place.location)
+        if place.table is None or not any(lies_in(path, location) for path in paths):
             continue
-        locations = map(real_path, (other.location, *locations_outside(context, other)))
-        if any(lies_in(path, location) for location in locations for path in paths):
+        owner = context.catalog.get_table(place.table)
+        if owner is not None and owner.kind is not TableKind.PLAIN:
             raise errors.InvalidPathError(
-                f"{files[0].path} belongs to the table {other.name}: INSERT … SELECT from it"
+                f"{files[0].path} belongs to the table {owner.name}: INSERT … SELECT from it"
             )
     for folder in sorted({file.path.rpartition("/")[0] for file in files}):
         probe = f"{folder}/.hiveacid-{secrets.token_hex(4)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from hiveacid.core.model import (
@@ -16,6 +17,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.schema.constraints import Constraint, ConstraintKind
+from hiveacid.core.schema.location_overlap import Place, place_of_database, place_of_table
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.errors import (
     AlreadyExistsError,
@@ -115,6 +117,38 @@ class MetastoreCatalog:
     def list_databases(self) -> tuple[str, ...]:
         """Names, sorted."""
         return tuple(sorted(self.client.call("get_all_databases")))
+
+    def places(self) -> tuple[Place, ...]:
+        """Return the directories of databases and tables, by some calls for each database.
+
+        Those of partitions would take the partitions of all tables. Databases and tables that this user may not read are left
+        out, so that they do not hinder CREATE TABLE of another one.
+        """
+        found: list[Place] = []
+        for database in self.list_databases():
+            with suppress(CatalogError):
+                definition = self.get_database(database)
+                if definition is not None:
+                    found.append(place_of_database(database, definition.location))
+                names = [*self._names(database, MANAGED), *self._names(database, EXTERNAL)]
+                for start in range(0, len(names), _MAX_ALTERED):
+                    raws = self._raws(database, names[start : start + _MAX_ALTERED])
+                    found += [
+                        place_of_table(TableName(database, raw.tableName), local(raw.sd.location))
+                        for raw in raws
+                        if raw.sd is not None and raw.sd.location
+                    ]
+        return tuple(found)
+
+    def _raws(self, database: str, names: list[str]) -> list[Any]:
+        request = protocol.GetTablesRequest(
+            dbName=database,
+            tblNames=names,
+            capabilities=protocol.ClientCapabilities(values=[_INSERT_ONLY]),
+        )
+        if self.capabilities.requests:
+            request.processorCapabilities, request.processorIdentifier = list(PROCESSOR), _WHO
+        return list(self.client.call("get_table_objects_by_name_req", request).tables)
 
     def create_table(self, table: TableDefinition, *, empty: bool = False) -> None:
         """Raise AlreadyExistsError or NoSuchDatabaseError. ``empty``: no rows are visible, although files may be there."""

@@ -114,6 +114,11 @@ struct GetTableRequest {
     8: list<string> processorCapabilities, 9: string processorIdentifier
 }
 struct GetTableResult { 1: required Table table }
+struct GetTablesRequest {
+    1: required string dbName, 2: list<string> tblNames, 3: ClientCapabilities capabilities, 4: string catName,
+    5: list<string> processorCapabilities, 6: string processorIdentifier
+}
+struct GetTablesResult { 1: required list<Table> tables }
 struct CreateTableRequest {
     1: Table table, 2: EnvironmentContext envContext, 9: list<string> processorCapabilities,
     10: string processorIdentifier
@@ -246,6 +251,8 @@ void drop_database(1: string name, 2: bool deleteData, 3: bool cascade)
 list<string> get_tables_by_type(1: string db_name, 2: string pattern, 3: string tableType)
     throws (1: MetaException o1)
 GetTableResult get_table_req(1: GetTableRequest req) throws (1: MetaException o1, 2: NoSuchObjectException o2)
+GetTablesResult get_table_objects_by_name_req(1: GetTablesRequest req)
+    throws (1: MetaException o1, 2: InvalidOperationException o2, 3: NoSuchObjectException o3)
 NotNullConstraintsResponse get_not_null_constraints(1: ConstraintsRequest request)
     throws (1: MetaException o1, 2: NoSuchObjectException o2)
 DefaultConstraintsResponse get_default_constraints(1: ConstraintsRequest request)

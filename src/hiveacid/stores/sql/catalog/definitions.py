@@ -17,21 +17,29 @@ from hiveacid.core.model import (
     TableName,
     ViewDefinition,
 )
+from hiveacid.stores.sql.catalog.places import StoredLocations
+
+_LOCATION = "location"
 
 
-def to_text(value: DatabaseDefinition | TableDefinition | Partition | ViewDefinition) -> str:
+def to_text(
+    value: DatabaseDefinition | TableDefinition | Partition | ViewDefinition, locations: StoredLocations
+) -> str:
     """Format a definition as JSON."""
-    return json.dumps(asdict(value), separators=(",", ":"))
+    fields = asdict(value)
+    if _LOCATION in fields:
+        fields[_LOCATION] = locations.to_stored(fields[_LOCATION])
+    return json.dumps(fields, separators=(",", ":"))
 
 
-def database_of(text: str) -> DatabaseDefinition:
+def database_of(text: str, locations: StoredLocations) -> DatabaseDefinition:
     """Parse a database definition."""
-    return DatabaseDefinition(**_fields(text))
+    return DatabaseDefinition(**_located(text, locations))
 
 
-def table_of(text: str) -> TableDefinition:
+def table_of(text: str, locations: StoredLocations) -> TableDefinition:
     """Parse a table definition."""
-    fields = _fields(text)
+    fields = _located(text, locations)
     values = {
         "name": TableName(**fields["name"]),
         "columns": _columns(fields["columns"]),
@@ -50,14 +58,19 @@ def view_of(text: str) -> ViewDefinition:
     )
 
 
-def partition_of(text: str) -> Partition:
+def partition_of(text: str, locations: StoredLocations) -> Partition:
     """Parse a partition."""
-    return Partition(**_fields(text))
+    return Partition(**_located(text, locations))
 
 
 def partition_digest(partition: Partition) -> str:
     """Return a key of bounded length for a partition."""
     return hashlib.sha256(json.dumps(partition.key).encode()).hexdigest()
+
+
+def _located(text: str, locations: StoredLocations) -> dict[str, Any]:
+    fields = _fields(text)
+    return fields | {_LOCATION: locations.to_absolute(fields[_LOCATION])}
 
 
 def _fields(text: str) -> dict[str, Any]:

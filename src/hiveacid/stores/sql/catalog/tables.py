@@ -17,7 +17,15 @@ from hiveacid.core.model import (
     TableName,
     ViewDefinition,
 )
-from hiveacid.core.schema.location_overlap import is_same_location, overlap
+from hiveacid.core.schema.location_overlap import (
+    Place,
+    is_same_location,
+    lies_in,
+    overlap,
+    place_of_database,
+    place_of_partition,
+    place_of_table,
+)
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.ports.catalog import CatalogChanges
@@ -30,6 +38,7 @@ from hiveacid.stores.sql.catalog.definitions import (
     to_text,
     view_of,
 )
+from hiveacid.stores.sql.catalog.places import StoredLocations, all_places, require_free
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import (
@@ -41,6 +50,7 @@ from hiveacid.stores.sql.schema import (
     lock_requests,
     next_write_ids,
     partitions,
+    placed_partitions,
     streams,
     tables,
     views,
@@ -57,8 +67,9 @@ _TABLE, _VIEW = (
     )
     for kind in (tables, views)
 )
-_ALL_TABLES = select(tables.c.definition).order_by(tables.c.database_name, tables.c.name)
 _PARTITIONS = select(partitions.c.definition).where(is_of_table(partitions))
+_LOCATIONS = {"locations": True}
+"""Key of the transactions that record locations: one at a time, so that of two with one location the second is refused."""
 
 
 class SqlCatalog(SqlBase):
@@ -71,7 +82,11 @@ class SqlCatalog(SqlBase):
         def work(connection: Connection) -> None:
             if connection.scalar(_DATABASE, {"name": database.name}) is not None:
                 raise refusal_errors.database_exists(database.name)
-            row = {"name": database.name, "definition": to_text(database)}
+            self._database.dialect.serialise(connection, _LOCATIONS)
+            locations = self._database.locations
+            require_free(connection, locations, [place_of_database(database.name, database.location)])
+            stored = locations.to_stored(database.location)
+            row = {"name": database.name, "definition": to_text(database, locations), "location": stored}
             connection.execute(insert(databases), row)
 
         write_exactly_once(self._database, work)
@@ -97,7 +112,7 @@ class SqlCatalog(SqlBase):
         """Return a database or None."""
         argument_validation.database_name(name)
         text = self._database.read(lambda connection: connection.scalar(_DATABASE, {"name": name}))
-        return None if text is None else database_of(text)
+        return None if text is None else database_of(text, self._database.locations)
 
     def list_databases(self) -> tuple[str, ...]:
         """Return the names, sorted."""
@@ -117,7 +132,7 @@ class SqlCatalog(SqlBase):
         argument_validation.table_name(name)
 
         def work(connection: Connection) -> None:
-            _require_table(connection, name)
+            _require_table(self._database, connection, name)
             connection.execute(delete(tables).where(*_is_named(tables, name)))
             _purge(connection, name)
 
@@ -127,7 +142,7 @@ class SqlCatalog(SqlBase):
         """Return a table or None."""
         argument_validation.table_name(name)
         text = self._database.read(lambda connection: connection.scalar(_TABLE, table_parameters(name)))
-        return None if text is None else table_of(text)
+        return None if text is None else table_of(text, self._database.locations)
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Return the names, sorted."""
@@ -140,7 +155,7 @@ class SqlCatalog(SqlBase):
         new = table.name
 
         def work(connection: Connection) -> None:
-            old_row = _require_table(connection, name)
+            old_row = _require_table(self._database, connection, name)
             refusal_errors.require_same_table(old_row, table)
             if new != name:
                 if replacing:
@@ -164,9 +179,10 @@ class SqlCatalog(SqlBase):
         argument_validation.partitions(partitions)
 
         def work(connection: Connection) -> None:
-            _require_table(connection, name)
+            table = _require_table(self._database, connection, name)
             by_digest = _by_digest(partitions)
-            _insert_partitions(connection, name, by_digest, _read_partitions(connection, name, by_digest))
+            existing = _read_partitions(self._database.locations, connection, name, by_digest)
+            _insert_partitions(self._database, connection, table, by_digest, existing)
 
         write_exactly_once(self._database, work)
 
@@ -176,7 +192,7 @@ class SqlCatalog(SqlBase):
         argument_validation.partitions(partitions)
 
         def work(connection: Connection) -> None:
-            _require_table(connection, name)
+            _require_table(self._database, connection, name)
             _drop_partitions(connection, name, partitions)
 
         write_exactly_once(self._database, work)
@@ -186,9 +202,11 @@ class SqlCatalog(SqlBase):
         argument_validation.table_name(name)
 
         def work(connection: Connection) -> list[Partition]:
-            stored = [partition_of(text) for text in connection.scalars(_PARTITIONS, table_parameters(name))]
+            locations = self._database.locations
+            texts = connection.scalars(_PARTITIONS, table_parameters(name))
+            stored = [partition_of(text, locations) for text in texts]
             if not stored:
-                _require_table(connection, name)
+                _require_table(self._database, connection, name)
             return stored
 
         return tuple(sorted(self._database.read(work), key=lambda partition: partition.key))
@@ -196,9 +214,14 @@ class SqlCatalog(SqlBase):
     def list_partition_names(self, name: TableName) -> frozenset[str]:
         """Return the names of all partitions."""
         columns = self._database.read(
-            lambda connection: _require_table(connection, name)
+            lambda connection: _require_table(self._database, connection, name)
         ).partition_column_names
         return frozenset(format_partition(columns, one.values) for one in self.list_partitions(name))
+
+    def places(self) -> tuple[Place, ...]:
+        """Return the directories of databases and tables, and of partitions outside their tables'."""
+        locations = self._database.locations
+        return tuple(self._database.read(lambda connection: all_places(connection, locations)))
 
     def get_view(self, name: TableName) -> ViewDefinition | None:
         """Return a view or None."""
@@ -216,7 +239,7 @@ class SqlCatalog(SqlBase):
 
         def work(connection: Connection) -> None:
             _require_free_name(self._database, connection, view.name)
-            _insert_definition(connection, views, view)
+            _insert_definition(self._database.locations, connection, views, view)
 
         write_exactly_once(self._database, work)
 
@@ -229,7 +252,7 @@ class SqlCatalog(SqlBase):
             _require_view(connection, name)
             if view.name != name:
                 _require_free_name(self._database, connection, view.name)
-            _update_definition(connection, views, name, view)
+            _update_definition(self._database.locations, connection, views, name, view)
 
         write_exactly_once(self._database, work)
 
@@ -261,30 +284,44 @@ def _is_named(kind: Table, name: TableName) -> tuple[ColumnElement[bool], ...]:
 
 
 def _insert_definition(
-    connection: Connection, kind: Table, definition: TableDefinition | ViewDefinition
+    locations: StoredLocations,
+    connection: Connection,
+    kind: Table,
+    definition: TableDefinition | ViewDefinition,
 ) -> None:
-    name = definition.name
-    row = {"database_name": name.database, "name": name.name, "definition": to_text(definition)}
-    connection.execute(insert(kind), row)
+    connection.execute(insert(kind), _row(locations, definition))
 
 
 def _update_definition(
-    connection: Connection, kind: Table, old: TableName, definition: TableDefinition | ViewDefinition
+    locations: StoredLocations,
+    connection: Connection,
+    kind: Table,
+    old: TableName,
+    definition: TableDefinition | ViewDefinition,
 ) -> None:
-    new = definition.name
-    values = {"database_name": new.database, "name": new.name, "definition": to_text(definition)}
-    connection.execute(update(kind).where(*_is_named(kind, old)).values(values))
+    connection.execute(update(kind).where(*_is_named(kind, old)).values(_row(locations, definition)))
+
+
+def _row(locations: StoredLocations, definition: TableDefinition | ViewDefinition) -> dict[str, str]:
+    name = definition.name
+    row = {
+        "database_name": name.database,
+        "name": name.name,
+        "definition": to_text(definition, locations),
+    }
+    if isinstance(definition, TableDefinition):
+        row["location"] = locations.to_stored(definition.location)
+    return row
 
 
 def _create_table(database: Database, connection: Connection, definition: TableDefinition) -> None:
     """Create a table under a lock, so that of two concurrent tables the second one sees the first one's location."""
-    _require_free_name(database, connection, definition.name)
-    for text in connection.scalars(_ALL_TABLES):
-        other = table_of(text)
-        if overlap(definition.location, other.location):
-            raise refusal_errors.location_taken(definition.location, other.name, other.location)
     name = definition.name
-    _insert_definition(connection, tables, replace(definition, incarnation=secrets.token_hex(8)))
+    _require_free_name(database, connection, name)
+    require_free(connection, database.locations, [place_of_table(name, definition.location)])
+    _insert_definition(
+        database.locations, connection, tables, replace(definition, incarnation=secrets.token_hex(8))
+    )
     if definition.kind is not TableKind.PLAIN:
         commit_history.start_history(connection, name, "CREATE TABLE", database.now())
 
@@ -294,7 +331,11 @@ def _replace(
 ) -> None:
     if old.kind is TableKind.PLAIN and definition.kind is not TableKind.PLAIN:
         commit_history.start_history(connection, definition.name, "CONVERT", database.now())
-    _update_definition(connection, tables, old.name, replace(definition, incarnation=old.incarnation))
+    if not is_same_location(old.location, definition.location):
+        database.dialect.serialise(connection, _LOCATIONS)
+        require_free(connection, database.locations, [place_of_table(old.name, definition.location)])
+    new = replace(definition, incarnation=old.incarnation)
+    _update_definition(database.locations, connection, tables, old.name, new)
 
 
 _ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_partitions, streams, commits)
@@ -332,23 +373,69 @@ def _by_digest(new_partitions: Iterable[Partition]) -> dict[str, Partition]:
     return by_digest
 
 
-def _read_partitions(connection: Connection, name: TableName, digests: Iterable[str]) -> dict[str, Partition]:
+def _read_partitions(
+    locations: StoredLocations, connection: Connection, name: TableName, digests: Iterable[str]
+) -> dict[str, Partition]:
     return {
-        row.digest: partition_of(row.definition)
+        row.digest: partition_of(row.definition, locations)
         for chunk in chunks(digests)
         for row in connection.execute(_KNOWN, {**table_parameters(name), "digests": chunk})
     }
 
 
 def _insert_partitions(
-    connection: Connection, name: TableName, by_digest: Mapping[str, Partition], existing: Container[str]
+    database: Database,
+    connection: Connection,
+    table: TableDefinition,
+    by_digest: Mapping[str, Partition],
+    existing: Container[str],
 ) -> None:
-    for chunk in chunks(digest for digest in by_digest if digest not in existing):
+    locations, columns = database.locations, table_columns(table.name)
+    new = {digest: partition for digest, partition in by_digest.items() if digest not in existing}
+    placed = _placed(database, connection, table, new)
+    for chunk in chunks(new):
         rows = [
-            table_columns(name) | {"digest": digest, "definition": to_text(by_digest[digest])}
-            for digest in chunk
+            columns | {"digest": digest, "definition": to_text(new[digest], locations)} for digest in chunk
         ]
         connection.execute(insert(partitions), rows)
+    for chunk in chunks(placed):
+        rows = [
+            columns | {"digest": digest, "location": locations.to_stored(placed[digest])} for digest in chunk
+        ]
+        connection.execute(insert(placed_partitions), rows)
+
+
+def _placed(
+    database: Database, connection: Connection, table: TableDefinition, new: Mapping[str, Partition]
+) -> dict[str, str]:
+    """Return the locations outside the table's directory, by digest. Raises CatalogError unless all locations are free.
+
+    Locations that differ from the default are compared: those inside the table with its other partitions, those outside with
+    all places. The default ones differ from each other.
+    """
+    names = table.partition_column_names
+    chosen = {
+        digest: partition.location
+        for digest, partition in new.items()
+        if not is_same_location(
+            partition.location, f"{table.location}/{format_partition(names, partition.values)}"
+        )
+    }
+    if not chosen:
+        return {}
+    database.dialect.serialise(connection, _LOCATIONS)
+    outside = {digest: place for digest, place in chosen.items() if not lies_in(place, table.location)}
+    require_free(
+        connection, database.locations, [place_of_partition(table.name, place) for place in outside.values()]
+    )
+    if len(outside) < len(chosen):
+        texts = connection.scalars(_PARTITIONS, table_parameters(table.name))
+        taken = [partition_of(text, database.locations).location for text in texts]
+        for digest in chosen.keys() - outside.keys():
+            other = next((other for other in taken if overlap(chosen[digest], other)), None)
+            if other is not None:
+                raise refusal_errors.location_taken(chosen[digest], place_of_partition(table.name, other))
+    return outside
 
 
 def _drop_partitions(connection: Connection, name: TableName, dropped: Iterable[Partition]) -> None:
@@ -364,10 +451,12 @@ _DROP_PARTITIONS = delete(partitions).where(is_of_table(partitions), _THESE)
 ExistingPartitions = Mapping[TableName, Mapping[str, Partition]]
 
 
-def existing_partitions(connection: Connection, changes: CatalogChanges) -> ExistingPartitions:
+def existing_partitions(
+    database: Database, connection: Connection, changes: CatalogChanges
+) -> ExistingPartitions:
     """Return those of the new partitions that other clients have created meanwhile, by table and digest."""
     return {
-        name: _read_partitions(connection, name, _by_digest(new_partitions))
+        name: _read_partitions(database.locations, connection, name, _by_digest(new_partitions))
         for name, new_partitions in _by_table(changes).items()
     }
 
@@ -394,14 +483,16 @@ def apply_changes(
     for definition in changes.tables:
         _create_table(database, connection, definition)
     for definition in changes.altered:
-        old_row = _require_table(connection, definition.name)
+        old_row = _require_table(database, connection, definition.name)
         refusal_errors.require_same_table(old_row, definition)
         _replace(database, connection, old_row, definition)
     for name in dict.fromkeys(name for name, _ in changes.dropped):
         _drop_partitions(connection, name, [partition for of, partition in changes.dropped if of == name])
     for name, new_partitions in _by_table(changes).items():
-        if connection.scalar(_TABLE, table_parameters(name)) is not None:
-            _insert_partitions(connection, name, _by_digest(new_partitions), existing[name])
+        text = connection.scalar(_TABLE, table_parameters(name))
+        if text is not None:
+            table = table_of(text, database.locations)
+            _insert_partitions(database, connection, table, _by_digest(new_partitions), existing[name])
 
 
 def _by_table(changes: CatalogChanges) -> dict[TableName, list[Partition]]:
@@ -411,11 +502,11 @@ def _by_table(changes: CatalogChanges) -> dict[TableName, list[Partition]]:
     return new_partitions
 
 
-def _require_table(connection: Connection, name: TableName) -> TableDefinition:
+def _require_table(database: Database, connection: Connection, name: TableName) -> TableDefinition:
     text = connection.scalar(_TABLE, table_parameters(name))
     if text is None:
         raise refusal_errors.no_table(name)
-    return table_of(text)
+    return table_of(text, database.locations)
 
 
 def _require_view(connection: Connection, name: TableName) -> None:
@@ -431,7 +522,7 @@ def _require_database(connection: Connection, name: str) -> None:
 
 def _require_free_name(database: Database, connection: Connection, name: TableName) -> None:
     """Raise AlreadyExistsError if a table or view has the name; reserve the name until the database transaction ends."""
-    database.dialect.serialise(connection, {"locations": True})
+    database.dialect.serialise(connection, _LOCATIONS)
     _require_database(connection, name.database)
     if connection.scalar(_TABLE, table_parameters(name)) is not None:
         raise refusal_errors.table_exists(name)

@@ -61,6 +61,7 @@ class MariadbDialect(Dialect):
         "text": f"LONGTEXT {_EXACT}",
         "options": " ENGINE=InnoDB",
         "now": _NOW,
+        "location": "JSON_UNQUOTE(JSON_EXTRACT(definition, '$.location'))",
         "state_then_id": "state, id",
         "where_open": "",
         "id_then_state": "state, id, started",

@@ -50,6 +50,7 @@ class PostgresDialect(Dialect):
         "name": 'TEXT COLLATE "C"',
         "text": "TEXT",
         "now": _NOW,
+        "location": "CAST(definition AS json) ->> 'location'",
     }
 
     def engine(self, url: URL) -> Engine:

@@ -36,6 +36,7 @@ class SqliteDialect(Dialect):
         "name": "TEXT",
         "text": "TEXT",
         "now": _NOW,
+        "location": "json_extract(definition, '$.location')",
     }
 
     def engine(self, url: URL) -> Engine:

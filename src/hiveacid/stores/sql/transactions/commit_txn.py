@@ -165,7 +165,7 @@ def _commit(
         end_txns(connection, [txn_id], "abort", now, str(stale), stale.code)
         return stale
     _record(connection, txn_id, written_now)
-    existing = tables.existing_partitions(connection, changes)
+    existing = tables.existing_partitions(database, connection, changes)
     elsewhere = tables.misplaced_partition(changes, existing)
     if elsewhere is not None:
         end_txns(connection, [txn_id], "conflict", now, elsewhere, refusal_errors.CONFLICT)

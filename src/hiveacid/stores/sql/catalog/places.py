@@ -1,0 +1,86 @@
+"""Locations in the store: relative inside the warehouse, and compared with all others in the transaction that records them."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from hiveacid.core.model import TableName
+from hiveacid.core.schema.location_overlap import (
+    Place,
+    first_conflict,
+    lies_in,
+    place_of_database,
+    place_of_partition,
+    place_of_table,
+)
+from hiveacid.stores import refusal_errors
+from hiveacid.stores.sql.schema import databases, placed_partitions, tables
+
+_ABSOLUTE = re.compile(r"/|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class StoredLocations:
+    """The way locations are stored: relative to ``root``, the warehouse that holds the store, as far as they lie in it.
+
+    The directory can then be moved or copied as a whole. ``root`` is None for a store elsewhere, whose clients may name
+    the warehouse by different paths. ``real_paths`` returns a function that resolves symbolic links at one moment.
+    """
+
+    root: str | None
+    real_paths: Callable[[], Callable[[str], str]]
+
+    def to_stored(self, location: str) -> str:
+        """Return the text to store for a location."""
+        if self.root is None or not location:
+            return location
+        outer, inner = self.root, location
+        if not lies_in(inner, outer) and inner.startswith("/"):
+            resolve = self.real_paths()
+            outer, inner = resolve(outer), resolve(inner)
+        return posixpath.relpath(inner, outer) if lies_in(inner, outer) else location
+
+    def to_absolute(self, stored: str) -> str:
+        """Return the location of a stored text."""
+        if self.root is None or not stored or _ABSOLUTE.match(stored):
+            return stored
+        return posixpath.normpath(f"{self.root}/{stored}")
+
+
+_DATABASES = select(databases.c.name, databases.c.location).where(databases.c.location.is_not(None))
+_TABLES, _PARTITIONS = (
+    select(kind.c.database_name, kind.c[name], kind.c.location).where(kind.c.location.is_not(None))
+    for kind, name in ((tables, "name"), (placed_partitions, "table_name"))
+)
+
+
+def all_places(connection: Connection, locations: StoredLocations) -> list[Place]:
+    """Return the directories of all databases and tables, and of the partitions outside their tables'."""
+    absolute = locations.to_absolute
+    found = [place_of_database(name, absolute(stored)) for name, stored in connection.execute(_DATABASES)]
+    for rows, place_of in ((_TABLES, place_of_table), (_PARTITIONS, place_of_partition)):
+        found += [
+            place_of(TableName(database, name), absolute(stored))
+            for database, name, stored in connection.execute(rows)
+        ]
+    return found
+
+
+def require_free(connection: Connection, locations: StoredLocations, new: Iterable[Place]) -> None:
+    """Raise CatalogError for a new place that conflicts with one in the store, or with another new one.
+
+    The caller has serialised the transactions that record locations, so that of two at once the second one is refused.
+    """
+    others: list[Place] | None = None
+    resolve = locations.real_paths()
+    for place in new:
+        others = all_places(connection, locations) if others is None else others
+        other = first_conflict(place, others, resolve)
+        if other is not None:
+            raise refusal_errors.location_taken(place.location, other)
+        others.append(place)
