@@ -84,9 +84,14 @@ def has_database(facts: SparkFacts, name: str) -> bool:
     return bool(session_of(facts).sessionState().catalog().databaseExists(name))
 
 
+def external_catalog(facts: SparkFacts) -> Any:
+    """Return the JVM's object behind Spark's own catalog, which changes it without resolving names."""
+    return session_of(facts).sessionState().catalog().externalCatalog()
+
+
 def spark_catalog_tables(facts: SparkFacts, database: str) -> list[str]:
     """Return the tables and views of a database of Spark's own catalog; none if the database does not exist."""
-    catalog = session_of(facts).sessionState().catalog().externalCatalog()
+    catalog = external_catalog(facts)
     if not catalog.databaseExists(database):
         return []
     return [str(name).lower() for name in scala_items(catalog.listTables(database))]
@@ -117,7 +122,7 @@ class SparkCatalogTable:
 
 def spark_catalog_table(facts: SparkFacts, database: str, table: str) -> SparkCatalogTable | None:
     """Return the table or view of this name in Spark's own catalog; None if there is none."""
-    catalog = session_of(facts).sessionState().catalog().externalCatalog()
+    catalog = external_catalog(facts)
     try:
         if not catalog.tableExists(database, table):
             return None

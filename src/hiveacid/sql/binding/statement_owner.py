@@ -12,10 +12,10 @@ from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PR
 from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.model import TableName
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
-from hiveacid.spark.parser.lexer import Token, is_script
+from hiveacid.spark.parser.lexer import Token, TokenKind, is_script
 from hiveacid.spark.parser.named_tables import named_tables
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.session.classic_session import spark_catalog_table
+from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls
 from hiveacid.sql.binding.metadata_tables import find_metadata_table
@@ -45,6 +45,10 @@ _ALWAYS_HIVEACID = (
 )
 # Statements that Spark may carry out on a transactional table in its own catalog, because they read no rows of it.
 _READ_ONLY_VERBS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "REFRESH", "USE", "RESET"})
+_DATABASE_VERBS, _DATABASES = (
+    frozenset({"CREATE", "DROP", "ALTER"}),
+    frozenset({"DATABASE", "SCHEMA", "NAMESPACE"}),
+)
 _BOTH_CATALOGS = (
     definitions.CreateDatabase,
     definitions.DropDatabase,
@@ -84,6 +88,7 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
     except HiveAcidError:  # Spark's lexer may know more
         _refuse_change_by_spark(context, source.text, [])
         return Ownership(Owner.SPARK)
+    _refuse_database_change_by_spark(context, tokens)
     try:
         statement = parse(source.text, tokens=tokens)
     except HiveAcidError as error:
@@ -95,6 +100,46 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
     ):
         _refuse_change_by_spark(context, source.text, tokens)
     return ownership
+
+
+def _refuse_database_change_by_spark(context: Context, tokens: Sequence[Token]) -> None:
+    """Refuse a change of a database that Spark alone would carry out: it deletes a database's directory with its content.
+
+    These are statements inside scripts, ALTER DATABASE SET LOCATION, and names and locations computed at run time.
+    """
+    words = [token.keyword for token in tokens]
+    if is_script(tokens):
+        for verb, kind in pairwise(words):
+            if verb in _DATABASE_VERBS and kind in _DATABASES:
+                raise _database_change_refused(f"{verb} {kind} inside a script")
+    if len(words) < 3 or words[0] not in _DATABASE_VERBS or words[1] not in _DATABASES:  # noqa: PLR2004
+        return
+    start = next(
+        index for index, word in enumerate([*words[2:], ""], 2) if word not in {"IF", "NOT", "EXISTS"}
+    )
+    named = [*tokens[start : start + 2]]
+    in_spark_catalog = named and named[0].is_name and named[0].name.lower() == values.SPARK_CATALOG
+    is_qualified = len(named) > 1 and named[1].text == "."
+    if not in_spark_catalog and (is_qualified or context.database == ANOTHER_CATALOG):
+        return  # of another catalog
+    verb = f"{words[0]} {words[1]}"
+    if words[0] == "ALTER" and "LOCATION" in words:
+        raise _database_change_refused(f"{verb} SET LOCATION")
+    if words[start] == "IDENTIFIER" and len(named) > 1 and named[1].text == "(":
+        raise _database_change_refused(f"{verb} IDENTIFIER(…)")
+    if any(
+        word == "LOCATION" and following.kind is not TokenKind.STRING
+        for word, following in zip(words, tokens[1:], strict=False)
+    ):
+        raise _database_change_refused(f"{verb} with a computed LOCATION")
+
+
+def _database_change_refused(words: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{words} is not supported in a native session, because Spark deletes a database's directory with all that is in it: "
+        "write CREATE DATABASE d [LOCATION '…'] and DROP DATABASE d, each as a statement of its own with the database's name; "
+        "the location of a database does not change"
+    )
 
 
 def _refuse_change_by_spark(context: Context, text: str, tokens: Sequence[Token]) -> None:

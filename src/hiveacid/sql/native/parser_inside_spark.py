@@ -147,7 +147,8 @@ class NativeParser:
                 return classic_session.plan_of(
                     shared_gateway.add_hiveacid_tables(session, ownership.statement, theirs)
                 )
-            return parse(text)
+            changed = shared_gateway.change_mirror(session, source, ownership)
+            return parse(text) if changed is None else classic_session.command_result_of(changed)
 
         return self._with_java_errors(plan)
 

@@ -36,6 +36,7 @@ from hiveacid.sql.native.shared_gateway import (
     Gateway,
     NativeConnection,
     add_hiveacid_tables,
+    change_mirror,
     decide_ownership,
     mirror_databases,
     update_both_catalogs,
@@ -111,6 +112,9 @@ class NativeSession(SparkSession):
                 "EXECUTE IMMEDIATE and scripts run outside the transaction, and ROLLBACK would not undo what they change: "
                 "write the statements themselves, or COMMIT first"
             )
+        changed = change_mirror(self.acid, source, ownership)
+        if changed is not None:
+            return changed
         answer = self._run_in_spark(text, args)
         if isinstance(ownership.statement, queries.ShowTables):
             return add_hiveacid_tables(self.acid, ownership.statement, answer)

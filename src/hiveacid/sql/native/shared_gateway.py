@@ -33,6 +33,7 @@ from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.dispatch import execute
 from hiveacid.sql.execute.show import extended_rows
 from hiveacid.sql.execute.small_results import small_frame
+from hiveacid.sql.native.mirrored_databases import create_mirror, drop_mirror, require_nothing_foreign
 from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import administration, definitions, queries
 from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, TableRef
@@ -248,6 +249,7 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
             and (cascade or not spark_catalog_tables(context.facts, name))
         ):
             create_database(context.facts, name)  # first: if Spark refuses its name, both catalogs keep it
+            require_nothing_foreign(context, name)
             execute(session.execution(), ownership.statement)
         case administration.ResetOption(key=None):
             execute(session.execution(), ownership.statement)
@@ -259,6 +261,17 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
             | queries.ShowViews(database=str(name))
         ) if context.catalog.get_database(name) is not None:
             create_database(context.facts, name)
+
+
+def change_mirror(session: NativeConnection, source: Slice, ownership: Ownership) -> DataFrame | None:
+    """Carry out Spark's part of CREATE and DROP DATABASE, without the database's directory; None for other statements."""
+    if ownership.owner is Owner.BOTH:
+        match ownership.statement:
+            case definitions.CreateDatabase():
+                return create_mirror(session.context.facts, source.text)
+            case definitions.DropDatabase() as statement:
+                return drop_mirror(session.context.facts, statement, source.text)
+    return None
 
 
 def ensure_database(session: NativeConnection, table: TableRef) -> None:
