@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiveacid.errors import HiveAcidError, ParseError, StatementTooLargeError
-from hiveacid.spark.parser.lexer import MAX_DEPTH, MAX_LENGTH, MAX_TOKENS, split, tokenize
+from hiveacid.spark.parser.lexer import MAX_COMMENT_DEPTH, MAX_DEPTH, MAX_LENGTH, MAX_TOKENS, split, tokenize
 from hiveacid.sql.binding.change_feed_calls import find_change_calls
 from hiveacid.sql.binding.parameters import with_arguments
 from hiveacid.sql.binding.table_mentions import cut_time_travel_clauses, find_table_mentions
@@ -174,6 +174,36 @@ def test_statements_too_deep_for_spark_are_refused(acid: AcidSession) -> None:
         lambda word: f"DELETE FROM t WHERE {word * 20_000} a = 1",
     )
     for statement in deep:
-        with pytest.raises(ParseError, match=r"nested too deeply|too complex"):
+        with pytest.raises(ParseError, match=r"nested (?:too deeply|more than)|too complex"):
             acid.sql(statement("NOT "))
     assert acid.sql("SELECT count(*) FROM t").collect()[0][0] == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + "/*" * 30 + "*/" * 30 + " 1",
+        "SELECT 1 /*" + " /*" * 30,
+        "SELECT /*+ a " + "/*" * 30 + "*/" * 31 + " 1",
+        "SELECT /*+ ' */ '"
+        + "/*" * 30
+        + "*/" * 30
+        + " 1",  # Spark's string in the hint ends before the comments
+        "SELECT 'open " + "/*" * 30,
+        "SELECT ` " + "/*" * 30,
+        "SELECT " + "NOT " * (MAX_DEPTH + 1) + "true",
+        "SELECT " + "- " * (MAX_DEPTH + 1) + "1",
+        "SELECT " + "~ NOT " * MAX_DEPTH + "1",
+    ],
+)
+def test_nesting_that_occupies_or_overflows_sparks_parser_is_refused(text: str) -> None:
+    with pytest.raises(StatementTooLargeError, match="nested more than"):
+        tokenize(text)
+
+
+def test_ordinary_comments_and_texts_with_their_signs_are_no_nesting() -> None:
+    assert len(tokenize("SELECT 1 " + "/* a */ " * 1000)) == 3
+    assert len(tokenize("SELECT 1 " + "/*" * MAX_COMMENT_DEPTH + "*/" * MAX_COMMENT_DEPTH)) == 3
+    paths = ", ".join(f"'/data/{number}/*'" for number in range(100))
+    assert len(tokenize(f"SELECT * FROM t WHERE path IN ({paths})")) == 209
+    assert len(tokenize("SELECT /*+ BROADCAST(a) */ " + ", ".join(["- 1"] * 1000))) == 3001

@@ -10,6 +10,7 @@ from typing import Any
 from hiveacid import errors
 from hiveacid.errors import HiveAcidError
 from hiveacid.serve import hs2_structs
+from hiveacid.spark.session.error_translation import stack_overflow
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ INVALID_HANDLE = hs2_structs.TStatus(
 
 def error_status(error: BaseException) -> Any:
     """Return the status of a failed call; the text of an unexpected error goes to the log only."""
+    error = stack_overflow(error) or error
     if isinstance(error, HiveAcidError):
         code = int(error.code) if error.code.isdigit() else _GENERAL_CODE
         return _status(f"{error.getCondition()}: {error}", _state(error), code)

@@ -34,6 +34,8 @@ class TokenKind(StrEnum):
 
 MAX_LENGTH, MAX_TOKENS, MAX_DEPTH = 10_000_000, 300_000, 500
 """Limits of a statement: characters, tokens, levels of parentheses and brackets."""
+MAX_COMMENT_DEPTH = 20
+"""Levels of comments in comments. Spark's lexer takes 14 seconds for 500 of them, and all memory for 2,000."""
 
 
 class Token(NamedTuple):
@@ -85,6 +87,8 @@ _LEXEME = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
+_ANY_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_PREFIXES = frozenset({"NOT", "-", "+", "~", "!"})
 _KINDS = {
     "string": TokenKind.STRING,
     "quoted": TokenKind.QUOTED,
@@ -106,12 +110,23 @@ def tokenize(text: str, first_line: int = 1) -> list[Token]:
             f"the statement has more than {MAX_LENGTH} characters: load the rows from files or a DataFrame"
         )
         raise StatementTooLargeError(message, line=first_line, column=1)
-    tokens = list(islice(scan(text, first_line, strict=True), MAX_TOKENS + 1))
+    try:
+        tokens = list(islice(scan(text, first_line, strict=True), MAX_TOKENS + 1))
+    except ParseError:
+        _check_comments(text, first_line)  # in a native session Spark gets the text nevertheless
+        raise
     if len(tokens) > MAX_TOKENS:
         message = f"the statement has more than {MAX_TOKENS} words: load the rows from files or a DataFrame"
         raise StatementTooLargeError(message, line=tokens[-1].line, column=tokens[-1].column)
     _check_depth(tokens)
     tokens.append(end_token(text, first_line))
+    if "/*+" in text:  # inside a hint Spark reads comments and strings, which are skipped here
+        _check_comments(text, first_line)
+    elif "/*" in text:
+        end = 0
+        for token in tokens:
+            _check_comments(text, first_line, end, token.start)
+            end = token.end
     return tokens
 
 
@@ -141,14 +156,27 @@ def moved_to_start(tokens: Sequence[Token]) -> Sequence[Token]:
 
 def _check_depth(tokens: Iterable[Token]) -> None:
     """Refuse nesting that would overflow the stack of Spark's parser, which recurses for each level."""
-    open_parentheses = open_cases = 0
+    open_parentheses = open_cases = prefixes = 0
     for token in tokens:
         word = token.text if len(token.text) == 1 else token.text.upper()
         open_parentheses += (word in {"(", "["}) - (word in {")", "]"})
         open_cases = max(0, open_cases + (word == "CASE") - (word == "END"))
-        if open_parentheses > MAX_DEPTH or open_cases > MAX_DEPTH:
-            message = f"parentheses, or CASE, are nested more than {MAX_DEPTH} levels deep"
+        prefixes = prefixes + 1 if word in _PREFIXES else 0
+        if max(open_parentheses, open_cases, prefixes) > MAX_DEPTH:
+            message = f"parentheses, CASE, or signs and NOT, are nested more than {MAX_DEPTH} levels deep"
             raise StatementTooLargeError(message, line=token.line, column=token.column)
+
+
+def _check_comments(text: str, first_line: int, start: int = 0, end: int | None = None) -> None:
+    """Refuse comments in comments in comments, wherever they are between two offsets: also in strings."""
+    depth = 0
+    for edge in _ANY_COMMENT_EDGE.finditer(text, start, len(text) if end is None else end):
+        depth = max(0, depth - 1) if edge.group() == "*/" else depth + 1
+        if depth > MAX_COMMENT_DEPTH:
+            at = edge.start()
+            message = f"comments are nested more than {MAX_COMMENT_DEPTH} levels deep"
+            line, column = first_line + text.count("\n", 0, at), at - text.rfind("\n", 0, at)
+            raise StatementTooLargeError(message, line=line, column=column)
 
 
 def scan(text: str, line: int = 1, *, strict: bool = False) -> Iterator[Token]:

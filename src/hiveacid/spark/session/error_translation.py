@@ -134,14 +134,23 @@ def is_unsupported_metastore(error: BaseException) -> bool:
     return "Invalid method name: 'get_table'" in str(error)
 
 
+def stack_overflow(error: BaseException) -> errors.StatementTooLargeError | None:
+    """Return the error for a statement that overflowed a stack of the JVM; None for other errors.
+
+    Spark's parser and analyser are recursive in the nesting of a statement.
+    """
+    if not isinstance(error, Py4JError) or "java.lang.StackOverflowError" not in str(error)[:2000]:
+        return None
+    return errors.StatementTooLargeError(
+        "the statement is nested too deeply for Spark: divide it, or give the driver's threads more stack (-Xss)"
+    )
+
+
 def translate(error: Exception) -> errors.HiveAcidError | None:
     """Return the error of this project for a Spark error; None if there is no better one."""
     text = str(error)
-    # Spark's parser and analyser are recursive in the nesting of a statement.
-    if "java.lang.StackOverflowError" in text[:2000]:
-        return errors.StatementTooLargeError(
-            "the statement is nested too deeply for Spark: divide it, or give the driver's threads more stack (-Xss)"
-        )
+    if too_deep := stack_overflow(error):
+        return too_deep
     # the plan in an analysis error holds our raise_error texts, too
     marked = None if isinstance(error, AnalysisException) else _MARKED.search(text)
     if marked:

@@ -73,6 +73,7 @@ class NativeParser:
         """Return an expression; its subqueries may read hiveacid tables."""
 
         def parse() -> Any:
+            _refuse_too_large(text)
             # parsed first, so that errors in the text are Spark's; the text may include an alias
             parsed = self.own_parser.parseExpression(text)
             if self._sql_gateway.is_resolved_by_spark(self.session_number, text) or not _has_subquery(text):
@@ -87,6 +88,7 @@ class NativeParser:
         """Return a name's parts; refuse the name of a hiveacid table, because Spark would look for its own."""
 
         def parse() -> Any:
+            _refuse_too_large(text)
             parts = self.own_parser.parseMultipartIdentifier(text)
             if not self._sql_gateway.is_resolved_by_spark(self.session_number, text):
                 self._refuse_hiveacid_table([str(part).lower() for part in scala_items(parts)])
@@ -201,7 +203,13 @@ class NativeParser:
             raise AttributeError(name)
 
         def delegate(*args: Any) -> Any:
-            return self._with_java_errors(lambda: getattr(self.own_parser, name)(*args))
+            def call() -> Any:
+                for text in args:
+                    if isinstance(text, str):
+                        _refuse_too_large(text)
+                return getattr(self.own_parser, name)(*args)
+
+            return self._with_java_errors(call)
 
         return delegate
 
@@ -209,6 +217,16 @@ class NativeParser:
         """The Java interface that this class implements, as Py4J asks for it."""
 
         implements = ("org.apache.spark.sql.catalyst.parser.ParserInterface",)
+
+
+def _refuse_too_large(text: str) -> None:
+    """Raise StatementTooLargeError for a text that would occupy Spark's parser for ever."""
+    try:
+        tokenize(text)
+    except StatementTooLargeError:
+        raise
+    except HiveAcidError:  # tokens that only Spark knows
+        return
 
 
 def _has_subquery(text: str) -> bool:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.catalog import Catalog
@@ -21,7 +22,7 @@ from hiveacid.spark.parser.lexer import Token, is_script
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import inject_parser
-from hiveacid.spark.session.error_translation import spark_errors_logged
+from hiveacid.spark.session.error_translation import spark_errors_logged, stack_overflow
 from hiveacid.spark.session.temporary_views import filled_in, is_temporary_view
 from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table, metadata_frame
 from hiveacid.sql.binding.statement_owner import Owner, refuse_transactional
@@ -123,7 +124,13 @@ class NativeSession(SparkSession):
     def _run_in_spark(self, text: str, args: Any) -> DataFrame:
         """Run a text in Spark unchanged."""
         with self._sql_gateway.resolved_by_spark(self._jsparkSession, text):
-            return super().sql(text, args)
+            try:
+                return super().sql(text, args)
+            except Py4JError as error:
+                too_deep = stack_overflow(error)
+                if too_deep is None:
+                    raise
+                raise too_deep from error
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
         """Return a table; a hiveacid table at the current snapshot."""
