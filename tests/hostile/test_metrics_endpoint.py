@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import pytest
 
 from hiveacid.errors import ConfigError
 from hiveacid.services.endpoint import Endpoint, health, is_live
-from hiveacid.services.http_server import Access
+from hiveacid.services.http_server import Access, HttpServer, Page
 from hiveacid.services.runner import LoopState
 
 PATIENCE = 0.5  # seconds
@@ -79,26 +80,49 @@ def test_a_client_that_sends_byte_by_byte_is_cut_off(endpoint: Endpoint, start: 
         assert closed_after(slow, b"x") < 10 * PATIENCE
 
 
-def test_many_connections_get_few_threads() -> None:
-    """Those above the limit are refused at once; when the others are gone there is room again."""
+def test_slow_connections_give_way_to_new_ones_and_get_few_threads() -> None:
     with Endpoint(0, Access(patience=ENOUGH)) as endpoint, ExitStack() as stack:
         before = threading.active_count()
-        held = [stack.enter_context(connect(endpoint)) for _ in range(8)]
+        held = [stack.enter_context(connect(endpoint)) for _ in range(60)]
         for client in held:
-            client.send(b"GET /health HTTP/1.1\r\n")
-        for _ in range(50):
-            assert raw(endpoint, b"") in (b"", FULL)
-        assert threading.active_count() <= before + 8
-        for client in held:
-            client.send(b"Host: localhost\r\n\r\n")
-            assert client.recv(100).startswith(b"HTTP/1.0 200 OK")
-            client.close()
-        status = 503
-        until = time.monotonic() + ENOUGH
-        while status != 200 and time.monotonic() < until:
+            client.settimeout(ENOUGH)
+        for client in held[:52]:
             with suppress(ConnectionError):
-                status, _ = ask(endpoint)
-        assert status == 200
+                assert client.recv(1) == b""
+        for client in held[52:]:
+            client.send(b"GET /health HTTP/1.1\r\n")
+        for _ in range(20):
+            assert ask(endpoint, "/live")[0] == 200
+        until = time.monotonic() + ENOUGH
+        while threading.active_count() > before + 8:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
+def test_a_request_that_is_being_answered_keeps_its_place() -> None:
+    """Those above the limit are refused at once; when the others have their answers there is room again."""
+    asked, answered = threading.Semaphore(0), threading.Event()
+
+    def page(_: str) -> Page:
+        asked.release()
+        assert answered.wait(ENOUGH)
+        return Page(HTTPStatus.OK, "text/plain", b"")
+
+    server = HttpServer(Access(patience=ENOUGH), 0, page)
+    server.start()
+    address = ("127.0.0.1", server.port)
+    with ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(address, ENOUGH)) for _ in range(8)]
+        for client in held:
+            client.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert asked.acquire(timeout=ENOUGH)
+        refused = stack.enter_context(socket.create_connection(address, ENOUGH))
+        with suppress(ConnectionError):
+            assert refused.recv(1000) == FULL
+        answered.set()
+        for client in held:
+            assert client.recv(100).startswith(b"HTTP/1.0 200 OK")
+    server.close()
 
 
 FULL = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"

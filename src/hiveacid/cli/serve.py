@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors
-from hiveacid.cli.services import log_to, parse_settings, stop_signals
+from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors, require_pyspark
+from hiveacid.cli.services import UNWINDING_SECONDS, log_to, parse_settings, stop_signals, watch_jvm
 from hiveacid.config import setting_definitions
 from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, hash_line
 from hiveacid.serve.kerberos import Kerberos
@@ -140,11 +140,13 @@ def serve(
     is rolled back. Without --password-file, --ldap or --keytab every local user may connect, and only the loopback
     address is possible. The log goes to standard error.
     """
-    from hiveacid.serve.server import Server, ServerOptions  # noqa: PLC0415 - --help must not import pyspark
+    require_pyspark()
+    from hiveacid.serve.server import Server, ServerOptions, bind  # noqa: PLC0415 - --help must not import pyspark
     from hiveacid.serve.service import Service  # noqa: PLC0415
     from hiveacid.serve.sessions import Sessions  # noqa: PLC0415
     from hiveacid.serve.wire import ClientLimits  # noqa: PLC0415
     from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
+    from hiveacid.spark.session.jvm_watch import end_process_after  # noqa: PLC0415
 
     pairs = dict(parse_settings(settings))
     log_to(sys.stderr, style, log_level)
@@ -154,11 +156,13 @@ def serve(
             host, port, logins.authentication(), names, certificate, private_key, http=http,
             limits=ClientLimits(idle=idle_timeout),
         )  # fmt: skip
+        bound = stack.enter_context(bind(options))  # a port in use is told before Spark starts
         endpoint = None if health_port is None else stack.enter_context(Endpoint(health_port))
         spark = {"spark.master": master} if master else {}
         session = stack.enter_context(connection.native_session({**_SPARK, **spark}, pairs))
         sessions = Sessions(session, idle_timeout, http_idle_timeout)
-        server = Server(Service(sessions, session.version), options)
+        server = Server(Service(sessions, session.version), options, bound)
+        watch = watch_jvm(session, endpoint)
         runner = _start_services(session, endpoint) if with_services else None
         if endpoint is not None:
             endpoint.add_metrics(server.metrics)
@@ -166,10 +170,14 @@ def serve(
         with stop_signals() as signals:
             server.start()
             logger.info("serving on %s:%s (%s)", host, server.port, "HTTP" if http else "binary")
-            while not signals:
-                time.sleep(0.2)
-            logger.info("stopping")
-            server.stop(grace)
+            try:
+                while not signals:
+                    watch.require_alive()
+                    time.sleep(0.2)
+            finally:
+                logger.info("stopping")
+                end_process_after(grace * (1 if runner is None else 2) + UNWINDING_SECONDS, session)
+                server.stop(grace if signals else 0.0)
             if runner is not None:
                 runner.stop(grace)
         logger.info("stopped")

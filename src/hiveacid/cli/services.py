@@ -25,11 +25,16 @@ from hiveacid.cli.options import (
 from hiveacid.config import setting_definitions
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from hiveacid.services import Services, Turn
     from hiveacid.services.endpoint import Endpoint
+    from hiveacid.spark.session.jvm_watch import JvmWatch
 
 logger = logging.getLogger(__name__)
 
+UNWINDING_SECONDS = 20.0
+"""Time for sessions and Spark to end after the grace of a stop signal."""
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -164,6 +169,16 @@ def services(
             _run(service_set, endpoint, grace)
 
 
+def watch_jvm(spark: SparkSession, endpoint: Endpoint | None) -> JvmWatch:
+    """Watch the JVM of this process; the probes tell of its silence."""
+    from hiveacid.spark.session.jvm_watch import JvmWatch  # noqa: PLC0415 - imports PySpark
+
+    watch = JvmWatch.of(spark)
+    if endpoint is not None:
+        endpoint.watch_jvm(watch.answers)
+    return watch
+
+
 def parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
     """Split NAME=VALUE; refuse unknown settings before Spark starts."""
     from hiveacid.config import Settings  # noqa: PLC0415 - keeps --help fast
@@ -182,16 +197,23 @@ def parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
 def _run(service_set: Services, endpoint: Endpoint | None, grace: float) -> None:
     """Run until a signal comes; a second signal ends the process without waiting for running compactions."""
     from hiveacid.services.runner import Runner  # noqa: PLC0415 - imports PySpark
+    from hiveacid.spark.session.jvm_watch import end_process_after  # noqa: PLC0415
 
     runner = Runner(service_set)
+    spark = service_set.context.facts.spark
+    watch = watch_jvm(spark, endpoint)
     with stop_signals() as signals:
         runner.start()
         if endpoint is not None:
             endpoint.attach(service_set, runner)
         logger.info("started")
-        while not signals:
-            runner.wait(0.5)
-        logger.info("stopping")
+        try:
+            while not signals:
+                watch.require_alive()
+                runner.wait(0.5)
+        finally:
+            logger.info("stopping")
+            end_process_after(grace + UNWINDING_SECONDS, spark)
         runner.stop(grace)
     logger.info("stopped")
 

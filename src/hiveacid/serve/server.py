@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _IDLE_CHECK_INTERVAL = 5.0  # seconds
+_REPORT_INTERVAL = 60.0  # seconds between two lines of the log about the same lack
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
 
 
@@ -79,32 +80,49 @@ class _Connection:
         return f"connection {self.number}"
 
 
+def bind(options: ServerOptions) -> socket.socket:
+    """Return a socket with the address; port 0 picks a free port. Raises ConfigError if the port is in use.
+
+    It does not listen yet, so that clients are refused, and do not wait, until `Server.start`.
+    """
+    address = options.access.address
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    bound = socket.socket(family)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((address, options.port))
+    except OSError as error:
+        bound.close()
+        raise ConfigError(f"cannot listen on port {options.port} of {address}: {error}") from error
+    return bound
+
+
 class Server:
     """Serves clients until `stop`."""
 
-    def __init__(self, service: Service, options: ServerOptions) -> None:
-        """Listen. Port 0 picks a free port; the attribute ``port`` has its number. Raises ConfigError if the port is in use."""
+    def __init__(self, service: Service, options: ServerOptions, bound: socket.socket | None = None) -> None:
+        """Take the address, unless ``bound`` has it. The attribute ``port`` has its number. Raises ConfigError as `bind`."""
         self._service = service
         self._options = options
-        address = options.access.address
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        try:
-            self._socket = socket.create_server((address, options.port), family=family, backlog=128)
-        except OSError as error:
-            raise ConfigError(f"cannot listen on port {options.port} of {address}: {error}") from error
+        self._socket = bind(options) if bound is None else bound
         self.port: int = self._socket.getsockname()[1]
         self._connections: set[_Connection] = set()
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._stopping = threading.Event()
         self._refused = 0
+        self._reported = -_REPORT_INTERVAL
         self._threads = [
             threading.Thread(target=run, name=name, daemon=True)
             for run, name in ((self._accept, "hiveacid-accept"), (self._close_idle_sessions, "hiveacid-idle"))
         ]
 
     def start(self) -> None:
-        """Begin to accept clients."""
+        """Begin to accept clients. Raises ConfigError if another process has begun to listen meanwhile."""
+        try:
+            self._socket.listen(128)
+        except OSError as error:
+            raise ConfigError(f"cannot listen on port {self.port}: {error}") from error
         for thread in self._threads:
             thread.start()
 
@@ -141,8 +159,9 @@ class Server:
         while not self._stopping.is_set():
             try:
                 client, address = self._socket.accept()
-            except OSError:
-                self._stopping.wait(0.1)  # too many open files, or the end
+            except OSError as error:
+                if not self._stopping.wait(0.1):  # too many open files
+                    self._report_full(error)
                 continue
             wire = Wire(client, self._options.limits)
             connection = _Connection(wire, str(address[0]), next(self._numbers))
@@ -156,6 +175,13 @@ class Server:
                 ).start()
             except RuntimeError:  # the machine has no thread for it now
                 self._give_up(connection)
+
+    def _report_full(self, error: OSError) -> None:
+        """Log that no client can be accepted, once a minute."""
+        now = time.monotonic()
+        if now - self._reported >= _REPORT_INTERVAL:
+            self._reported = now
+            logger.error("no client can connect now: %s", error)
 
     def _admit(self, connection: _Connection) -> bool:
         """Register a connection; if there are too many, end the oldest one without a session."""

@@ -298,7 +298,7 @@ class Sessions:
             sessions = tuple(self._sessions.values())  # clients have closed some meanwhile
             self._sessions.clear()
         threads = [self._end(session) for session in sessions]
-        deadline = time.monotonic() + max(_SHORTEST_END, grace)  # one for all sessions
+        deadline = time.monotonic() + _SHORTEST_END  # one for all sessions
         for thread in threads:
             if thread.ident is not None:
                 thread.join(timeout=max(0.0, deadline - time.monotonic()))

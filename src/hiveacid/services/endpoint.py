@@ -17,19 +17,22 @@ from hiveacid.services.http_server import PROBES, Access, HttpServer, Page
 from hiveacid.services.metrics import Metric, StoreRows, location_metrics, loop_metrics, store_metrics
 from hiveacid.services.runner import LoopState, Runner
 from hiveacid.services.services_of_process import Services
+from hiveacid.spark.session.jvm_watch import LIVE_SECONDS, READY_SECONDS
 from hiveacid.table.compaction.request_compaction import SERVICE_TIMEOUT
 
 _LATE_AFTER_INTERVALS = 3.0
 """A service that has slept for more than this many of its intervals counts as failing."""
 
 
-def health(loops: dict[str, LoopState], now: int) -> tuple[bool, dict[str, object]]:
+def health(
+    loops: dict[str, LoopState], now: int, *, jvm_answers: bool = True
+) -> tuple[bool, dict[str, object]]:
     """Return whether all services are well, and a report. ``now``: ms, by the clock of ``LoopState``."""
     report = {
         name: asdict(loop) | {"well": loop.error is None and _takes_turns(loop, now)}
         for name, loop in loops.items()
     }
-    well = all(state["well"] for state in report.values())
+    well = jvm_answers and all(state["well"] for state in report.values())
     return well, {"status": "ok" if well else "failing", "services": report}
 
 
@@ -100,6 +103,7 @@ class Endpoint:
         self.port = self._server.port
         self._attached: tuple[Services, Runner] | None = None
         self._more: Callable[[], Iterable[Metric]] | None = None
+        self._jvm_answers: Callable[[float], bool] = lambda _: True
 
     def attach(self, services: Services, runner: Runner) -> None:
         """Report about these services from now on."""
@@ -109,16 +113,25 @@ class Endpoint:
         """Add the metrics of a server (``hiveacid serve``). Then ``/ready`` does not wait for services."""
         self._more = source
 
+    def watch_jvm(self, answers: Callable[[float], bool]) -> None:
+        """Report failure while the JVM is silent. ``answers``: tells whether it answered less than some seconds ago."""
+        self._jvm_answers = answers
+
     def _page(self, path: str) -> Page:
         attached = self._attached
         if path in PROBES:
+            if not self._jvm_answers(LIVE_SECONDS if path == "/live" else READY_SECONDS):
+                return Page(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", b"failing\n")
             return _probe(path, attached, serving=self._more is not None)
         if path == "/health":
+            jvm_answers = self._jvm_answers(READY_SECONDS)
+            report: dict[str, object]
             if attached is None:
                 status = "starting" if self._more is None else "ok"
-                return _json(HTTPStatus.OK, {"status": status, "services": {}})
-            services, runner = attached
-            well, report = health(runner.loops, services.context.clock.now())
+                well, report = jvm_answers, {"status": status if jvm_answers else "failing", "services": {}}
+            else:
+                services, runner = attached
+                well, report = health(runner.loops, services.context.clock.now(), jvm_answers=jvm_answers)
             return _json(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, report)
         if path == "/metrics":
             figures = [] if attached is None else list(collect(attached[0], attached[1].loops))

@@ -158,12 +158,13 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, access: Access, port: int, page: Callable[[str], Page]) -> None:
         self.access = access
         self.page = page
-        self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
+        self._open: dict[socket.socket, bool] = {}  # oldest first; True until the request has been read
+        self._lock = threading.Lock()
         super().__init__((access.address, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a new thread; refuse at once if too many connections are open."""
-        if not self._free.acquire(blocking=False):
+        """Answer in a new thread; refuse at once if too many requests are being answered."""
+        if not self._admit(request):
             with suppress(OSError):
                 request.setblocking(False)  # noqa: FBT003 - the socket's own signature
                 if self.access.tls is None:
@@ -173,21 +174,62 @@ class _Server(ThreadingHTTPServer):
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._free.release()
+            self._forget(request)
             raise
+
+    def _admit(self, request: socket.socket) -> bool:
+        """Register a connection; if there are too many, end the oldest one that has not sent its request."""
+        with self._lock:
+            if len(self._open) >= _MAX_CONNECTIONS:
+                oldest = next((other for other, is_reading in self._open.items() if is_reading), None)
+                if oldest is None:
+                    return False
+                del self._open[oldest]
+                with suppress(OSError):  # its thread wakes up and closes it
+                    socket.socket.shutdown(oldest, socket.SHUT_RDWR)
+            self._open[request] = True
+            return True
+
+    def _forget(self, request: socket.socket) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+
+    def keep(self, request: socket.socket) -> None:
+        """Let no other connection take the place of one whose request has been read."""
+        with self._lock:
+            if request in self._open:
+                self._open[request] = False
+
+    def _with_tls(self, tls: ssl.SSLContext, plain: socket.socket) -> ssl.SSLSocket:
+        """Do the TLS handshake. Raises OSError, also if the connection had to make room for another one."""
+        request = tls.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+        with self._lock:
+            if self._open.pop(plain, None) is not None:
+                self._open[request] = True
+            is_open = request in self._open
+        if not is_open:
+            request.close()
+            raise OSError("the connection made room for another one")
+        try:
+            request.do_handshake()
+        except BaseException:
+            self._forget(request)
+            request.close()
+            raise
+        return request
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Do the TLS handshake in this thread: in the accepting thread one client would block all others."""
         try:
             request.settimeout(self.access.patience)
             if self.access.tls is not None:
-                request = self.access.tls.wrap_socket(request, server_side=True)
+                request = self._with_tls(self.access.tls, request)
             super().process_request_thread(request, client_address)
         except OSError as error:
             logger.debug("a monitor's connection failed: %s", error)
             self.shutdown_request(request)
         finally:
-            self._free.release()
+            self._forget(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log; the base class prints to standard error."""
@@ -203,6 +245,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile = io.BufferedReader(_DeadlineReader(self.connection, self.server.access.patience))
 
     def do_GET(self) -> None:
+        self.server.keep(self.connection)
         path = self.path.partition("?")[0].rstrip("/")
         hosts, authorization = self.headers.get_all("Host") or [], self.headers.get("Authorization")
         refusal = self.server.access.refusal(path, hosts, authorization)

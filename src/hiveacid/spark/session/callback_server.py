@@ -43,7 +43,8 @@ def keep_connections_once(spark: SparkSession) -> None:
     the JVM in turn, both calls put the same connection there, and the end of the thread removes it only once
     (``ThreadLocalConnectionFinalizer``). The socket, and a thread of the JVM, then stay for ever. Calling it twice does no harm.
     """
-    client: Any = spark.sparkContext._gateway._gateway_client  # noqa: SLF001
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    client = gateway._gateway_client  # noqa: SLF001
     give_back = type(client)._give_back_connection  # noqa: SLF001
 
     def give_back_once(connection: Any) -> None:
