@@ -12,7 +12,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-import hiveacid
 from hiveacid.datasource import can_register
 from hiveacid.errors import StorageError
 from hiveacid.transactions.transaction import this_client
@@ -74,20 +73,64 @@ def test_append_overwrite_and_read(spark: SparkSession, home: AcidSession) -> No
     assert staged(home) == []
 
 
-def test_after_a_reset(spark: SparkSession, home: AcidSession) -> None:
-    """RESET takes what `connect` set on a session that stood already; the source stays known, and is read again."""
+def test_in_a_session_with_any_settings(spark: SparkSession, home: AcidSession) -> None:
+    """The source stays known after RESET, and needs no setting; Spark 4.1 and later ask a reader for filters if one is set."""
     key = "spark.sql.python.filterPushdown.enabled"
-    before = spark.conf.get(key)
     write(home, frame_of(spark, (1, "a", 1), (2, "b", 2)))
     spark.sql("RESET")
-    if (
-        home.context.facts.classic
-    ):  # what `configure` said is said for good; Connect's sessions are the server's
+    for value in ("true", "false"):
+        spark.conf.set(key, value)
         assert rows(read(home).where("p = 2")) == [(2, "b", 2)]
     spark.conf.unset(key)
-    hiveacid.connect(spark, warehouse=home.context.warehouse).close()
-    assert spark.conf.get(key) == before == "true"
-    assert rows(read(home).where("p = 2")) == [(2, "b", 2)]
+
+
+def test_one_frame_or_view_in_several_queries(spark: SparkSession, home: AcidSession) -> None:
+    """Spark 4.1 to 4.3 use the reader of one query for the others, too, so that it must not depend on a query's filters."""
+    key = "spark.sql.python.filterPushdown.enabled"
+    write(home, frame_of(spark, *[(number, "v", 1 + number // 3) for number in (1, 2, 3, 4)]))
+    place = f"table 't', warehouse '{home.context.warehouse}'"
+    for value in ("true", "false"):
+        spark.conf.set(key, value)
+        frame = read(home).select("id", "p")
+        frame.createOrReplaceTempView("reused")
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW door USING hiveacid OPTIONS ({place})")
+        assert rows(frame.where("p = 1").select("id")) == [(1,), (2,)]
+        assert [row[0] for row in rows(frame)] == [1, 2, 3, 4]
+        assert rows(frame.where("p = 1 OR id = 3").select("id")) == [(1,), (2,), (3,)]
+        for name in ("reused", "door"):
+            assert rows(spark.sql(f"SELECT id FROM {name} WHERE p = 1")) == [(1,), (2,)]
+            assert spark.sql(f"SELECT count(*) FROM {name}").first()[0] == 4
+            both = f"SELECT id FROM {name} WHERE p = 1 UNION ALL SELECT id FROM {name} WHERE p = 2"
+            assert rows(spark.sql(both)) == [(1,), (2,), (3,), (4,)]
+            left, right = (f"(SELECT * FROM {name} WHERE p = {value})" for value in (1, 2))
+            assert rows(spark.sql(f"SELECT a.id, b.id FROM {left} a JOIN {right} b ON a.id + 2 = b.id")) == [
+                (1, 3),
+                (2, 4),
+            ]
+            assert spark.sql(f"SELECT count(*) FROM {name} WHERE p IN (2, 7) AND id > 3").first()[0] == 1
+        spark.catalog.dropTempView("reused")
+        spark.catalog.dropTempView("door")
+    spark.conf.unset(key)
+
+
+def test_a_frame_or_view_keeps_the_snapshot_of_its_first_query(
+    spark: SparkSession, home: AcidSession
+) -> None:
+    """Spark 4.1 to 4.3 plan the read once, and 4.0 each time (docs/connect.md); a new frame or view reads the present."""
+    write(home, frame_of(spark, (1, "a", 1)))
+    create = "CREATE OR REPLACE TEMPORARY VIEW door USING hiveacid OPTIONS (table 't', warehouse '{}')"
+    spark.sql(create.format(home.context.warehouse))
+    made, unused = read(home), read(home)
+    assert made.count() == spark.table("door").count() == 1
+    write(home, frame_of(spark, (2, "b", 1)))
+    home.sql("DELETE FROM t WHERE id = 1")
+    kept = [(2,)] if home.context.facts.version < (4, 1) else [(1,)]
+    for frame in (made, spark.table("door")):
+        assert rows(frame.select("id")) == rows(frame.where("p = 1").select("id")) == kept
+    spark.sql(create.format(home.context.warehouse))
+    for frame in (read(home), unused, spark.table("door")):
+        assert rows(frame.select("id")) == [(2,)]
+    spark.catalog.dropTempView("door")
 
 
 def test_overwriting_a_table_without_partitions(spark: SparkSession, home: AcidSession) -> None:

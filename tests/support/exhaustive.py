@@ -159,7 +159,7 @@ EXHAUSTIVE = {
     },
     "spark/test_constraints.py::test_rows_that_are_not_written": _SCRIPT,
     "spark/test_data_source.py::test_a_view_in_sql": "the same options of a DataFrame stay",
-    "spark/test_data_source.py::test_after_a_reset": "the source as it is registered stays",
+    "spark/test_data_source.py::test_in_a_session_with_any_settings": "the source as it is registered stays",
     "spark/test_data_source.py::test_overwriting_a_table_without": "overwritten partitions stay",
     "spark/test_evolution.py::test_columns_are_matched_by_position": "columns matched by name stay",
     "spark/test_generated_code.py::test_more_delete_events": "speed only; that write ids are not in the code stays",

@@ -6,13 +6,11 @@ staged. Files of failed, killed and duplicate tasks are ignored. A read assigns 
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyspark.sql import datasource as api
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceReader,
@@ -22,9 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema.partitions import is_canonical
-from hiveacid.core.schema.types import INTEGER_TYPES
-from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes
+from hiveacid.datasource.change_feed_task import read_file_changes
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.datasource.stream_sink import Sink, StagedRows, read_staged, require_fit
@@ -84,7 +80,11 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
 
 
 class BatchReader(SentToWorkers, DataSourceReader):
-    """Reads one snapshot: the current one, or the one after the write id ``as_of``."""
+    """Reads one snapshot: the current one, or the one after the write id ``as_of``.
+
+    It accepts no filters (``pushFilters``). Spark 4.1 to 4.3 keep one reader for all queries of a DataFrame or view, so
+    that partitions left out by one query's filter would be missing in the others.
+    """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         """Check the options. ``schema``: the columns that Spark expects. Raises ConfigError."""
@@ -94,12 +94,6 @@ class BatchReader(SentToWorkers, DataSourceReader):
         self.schema = schema
         self.as_of = count_of(options, "as_of")
         self.change_options = ChangeOptions(address.table, address.warehouse, address.store)
-        self.partition_filters: list[tuple[str, frozenset[str]]] = []  # partition columns' values, as texts
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's (4.1 and later)
-        """Prune partitions by equality and IN filters; Spark still filters the rows."""
-        self.partition_filters = [found for predicate in filters if (found := _equality_filter(predicate))]
-        return filters
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the files of the snapshot. Raises SchemaMismatchError if Spark expects other columns."""
@@ -111,21 +105,11 @@ class BatchReader(SentToWorkers, DataSourceReader):
             source.close()
             raise
         source.close_without_ending_read()
-        return [FilePartition(file) for file in files if self._passes_partition_filters(file)]
+        return [FilePartition(file) for file in files]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one file, in a task."""
         return read_file_changes(partition.file) if isinstance(partition, FilePartition) else iter(())
-
-    def _passes_partition_filters(self, file: FileChanges) -> bool:
-        values = () if file.partition is None else file.partition.values
-        texts = {
-            column.name: text
-            for column, text in zip(file.table.partition_columns, values, strict=True)
-            # The text 01, of another engine's directory p=01, is the value 1: such partitions are not pruned.
-            if column.type in _TYPES_WITH_UNIQUE_TEXT and (text is None or is_canonical(text, column.type))
-        }
-        return all(name not in texts or texts[name] in values for name, values in self.partition_filters)
 
 
 def _require_columns(table: TableDefinition, schema: StructType) -> None:
@@ -137,34 +121,3 @@ def _require_columns(table: TableDefinition, schema: StructType) -> None:
             f"{table.name} has the columns {', '.join(actual)}, and Spark was told {', '.join(expected)}: leave .schema(...) out, "
             "use select and cast instead, and create a view again after its table was altered"
         )
-
-
-# Types whose values have exactly one text form, so that equal texts mean equal values.
-_TYPES_WITH_UNIQUE_TEXT = frozenset({*INTEGER_TYPES, "string", "date"})
-
-
-def _equality_filter(predicate: Any) -> tuple[str, frozenset[str]] | None:
-    """Return the column of an equality or IN filter and the texts of its values; None for any other filter."""
-    attribute: tuple[str, ...] = getattr(predicate, "attribute", ())
-    if len(attribute) != 1:
-        return None
-    kind: Any = api  # Spark 4.0 has no filters
-    values: Iterable[object] = ()
-    if isinstance(predicate, kind.In):
-        values = predicate.value
-    elif isinstance(predicate, kind.EqualTo):
-        values = (predicate.value,)
-    texts = [_comparable_text(value) for value in values]
-    if not texts or None in texts:
-        return None
-    return attribute[0].lower(), frozenset(text for text in texts if text is not None)
-
-
-def _comparable_text(value: object) -> str | None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | str | dt.date)
-        or isinstance(value, dt.datetime)
-    ):
-        return None
-    return str(value)

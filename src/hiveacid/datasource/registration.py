@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.parser.catalyst import active_session
 from hiveacid.spark.session.capabilities import SparkFacts
 
 if TYPE_CHECKING:
@@ -24,11 +25,11 @@ def register(spark: SparkSession) -> None:
             f'format("hiveacid") needs Spark 4.0 or later, this is {spark.version}: write streams by '
             "foreachBatch(t.stream_writer(...))"
         )
-    # at every call: RESET removes the settings, while the source stays registered
-    SparkFacts(spark).apply_settings()
-    if _is_registered(spark):
-        return
-    spark.dataSource.register(_portable_source())
+    if not _is_registered(spark):
+        with active_session(
+            SparkFacts(spark)
+        ):  # Spark looks for the name in the active session, whatever ``spark`` is
+            spark.dataSource.register(_portable_source())
 
 
 def _portable_source() -> type[DataSource]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
-    # Since Spark 4.1 a Python reader that accepts filters fails if filter push-down is off, which is the default.
-    "spark.sql.python.filterPushdown.enabled": "true",
 }
 # Spark's 4096 rows of many columns, decimals above all, leave the processor's cache before they are used.
 _PERFORMANCE_SETTINGS = {"spark.sql.orc.columnarReaderBatchSize": "1024"}
