@@ -45,20 +45,33 @@ def reader_options(mapping: ColumnMapping) -> dict[str, str]:
 def table_columns(
     facts: SparkFacts, mapping: ColumnMapping, columns: Sequence[Column], prefix: str, path: str
 ) -> list[Expression]:
-    """Return the table's columns; ``prefix``: text before the names of the requested fields (``row.``)."""
+    """Return the table's columns; ``prefix``: text before the names of the requested fields (``row.``).
+
+    ORC would look for a pushed ``row.id`` inside the struct ``row`` of an ACID file, and skip rows by the statistics of the
+    field ``id`` of a user's own column ``row``. Beside such a column no field is a plain path, so that no session, whatever
+    its settings are when the plan runs, pushes a comparison of one down.
+    """
+    misread = prefix and any(f"{source.name}.".lower() == prefix for source in mapping.columns)
+
+    def value(source: ColumnSource, column: Column) -> Expression:
+        field = prefix + quote_name(source.name or "")
+        return _value(facts, source, column, f"coalesce({field}, {field})" if misread else field, path)
+
     return [
-        named(_value(facts, source, column, prefix, path), column.name)
+        named(value(source, column), column.name)
         for source, column in zip(mapping.columns, columns, strict=True)
     ]
 
 
-def _value(facts: SparkFacts, source: ColumnSource, column: Column, prefix: str, path: str) -> Expression:
+def _value(
+    facts: SparkFacts, source: ColumnSource, column: Column, field: Expression, path: str
+) -> Expression:
     want = parse_type(column.type)
     if source.problem is not None:  # an error only if the column is used: the other columns can be read
         return F.raise_error(F.lit(f"[HIVEACID_FORMAT] {source.problem}: {path}")).cast(spark_type(want))
     if source.name is None:
         return cast("NULL", spark_type(want))
-    value: Expression = prefix + quote_name(source.name)
+    value = field
     if source.type != want:
         value = cast(value, spark_type(want))  # names of fields only: structs are cast by position
     if source.cut:

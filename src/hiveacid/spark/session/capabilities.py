@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Spark's own push-down into nested ORC columns skips nothing on ACID files and would overwrite ours.
+_NESTED_PUSHDOWN = "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources"
+# Speed only: a RESET, another session or the user may change them at any time.
 _SETTINGS = {
-    "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
+    _NESTED_PUSHDOWN: "parquet",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
 # Spark's 4096 rows of many columns, decimals above all, leave the processor's cache before they are used.
@@ -174,20 +176,38 @@ class SparkFacts:
         for key, value in _SETTINGS.items():
             self.spark.conf.set(key, value)
 
+    def prepare_scan(self) -> None:
+        """Make the session ready for a scan: keep Spark's push-down out of ORC's nested columns.
+
+        New sessions, and those after RESET, have Spark's default, which costs a scan its search argument.
+        Raises UnsupportedFeatureError as `require_plain_names` does.
+        """
+        self.require_plain_names()
+        sources = str(self.spark.conf.get(_NESTED_PUSHDOWN)).split(",")
+        others = [name for name in sources if name.strip().lower() != "orc"]
+        if others != sources:
+            self.spark.conf.set(_NESTED_PUSHDOWN, ",".join(others))
+
     def session_with_task_per_file(self, part: int | None) -> SparkFacts | None:
         """Return a new session like this one, in which each file of a scan has its own task; None on Connect.
 
         ``part``: size in bytes of the parts of larger files, each with its own task (None: files are not split). The
         session is separate, because the user may change these settings and run other queries at the same time.
         """
+        sizes = {"maxPartitionBytes": str(part or _WHOLE_FILE), "openCostInBytes": str(_WHOLE_FILE)}
+        facts = self.with_settings({f"spark.sql.files.{key}": size for key, size in sizes.items()})
+        if facts is not None:
+            facts.spark.conf.unset("spark.sql.files.maxPartitionNum")
+        return facts
+
+    def with_settings(self, changed: Mapping[str, str]) -> SparkFacts | None:
+        """Return a new session like this one with some other settings of Spark; None on Connect."""
         if not self.classic:
             return None
         from pyspark.sql import SparkSession as Plain  # noqa: PLC0415 - classic only
 
         context: Any = self.spark.sparkContext
-        copy: Any = self.spark._jsparkSession.cloneSession()  # noqa: SLF001
-        session = Plain(context, copy)
-        for key, value in (("maxPartitionBytes", part or _WHOLE_FILE), ("openCostInBytes", _WHOLE_FILE)):
-            session.conf.set(f"spark.sql.files.{key}", str(value))
-        session.conf.unset("spark.sql.files.maxPartitionNum")
+        session = Plain(context, self.spark._jsparkSession.cloneSession())  # noqa: SLF001
+        for key, value in changed.items():
+            session.conf.set(key, value)
         return replace(self, spark=session)

@@ -93,7 +93,7 @@ def _check(table: TableDefinition, request: Changes) -> None:
 
 def read_changes(context: Context, table: TableDefinition, txn: Transaction, request: Changes) -> DataFrame:
     """Return the changes of a request as a plan, ``ROW__ID`` among its columns."""
-    context.facts.require_plain_names()
+    context.facts.prepare_scan()
     present = txn.valid_write_ids(table.name)
     span = feed.plan_span(
         present.at(WriteId(0))

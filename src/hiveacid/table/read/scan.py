@@ -153,7 +153,7 @@ def scan_locations(
     counted: bool = False,
 ) -> DataFrame:
     """Return the live rows of listed locations (``spark.read.scan``); ``changing`` as in `TableSnapshot.scan`."""
-    context.facts.require_plain_names()
+    context.facts.prepare_scan()
     with index_made_ahead(context, table, locations, wanted=not counted) as index_ahead:
         footers = read_footers(context, table, locations, txn)
         if changing and footers.has_acid_v1_events:

@@ -1,0 +1,104 @@
+"""Frames, plans and warehouses of other sessions than the connection's, and settings that change after a plan was made."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import hiveacid
+from hiveacid.core.schema.bucket_hash import bucket_number
+from hiveacid.core.schema.types import parse_type
+from hiveacid.ports.transactions import Client
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid import AcidSession
+    from hiveacid.sql.native.session import NativeSession
+
+ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+INSERT_ONLY = "TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+NESTED = "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources"
+ZONE = "spark.sql.session.timeZone"
+
+
+@pytest.fixture
+def unchanged(spark: SparkSession) -> Iterator[SparkSession]:
+    """Let a test change settings of the session."""
+    before = {key: spark.conf.get(key) for key in (NESTED, ZONE)}
+    yield spark
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
+def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def pushed_filters(frame: DataFrame) -> str:
+    plan: Any = frame._jdf.queryExecution().executedPlan()
+    return str(plan.toString()).partition("PushedFilters:")[2].partition("]")[0]
+
+
+def fill_row_table(run: Any) -> None:
+    """Make the ORC reader skip all rows if a pushed ``row.id`` means the field ``id`` of the column ``row``."""
+    run(f"CREATE TABLE rr (id INT, `row` STRUCT<id: INT, x: INT>, v STRING) {ACID}")
+    run("INSERT INTO rr SELECT id, named_struct('id', 1000000 + id, 'x', 1), 'v' FROM range(1000)")
+    run("DELETE FROM rr WHERE id = 78")
+
+
+def test_a_column_called_row_whatever_is_set_when_the_plan_runs(
+    unchanged: SparkSession, acid: AcidSession
+) -> None:
+    fill_row_table(acid.sql)
+    wanted = [(77, 1000077, "v")]
+    query = "SELECT id, `row`.id, v FROM rr WHERE id = 77 AND `row`.x = 1 AND v = 'v'"
+    frame = acid.sql(query)
+    unchanged.conf.set(NESTED, "parquet,orc")
+    assert rows(frame) == wanted
+    assert "row." not in pushed_filters(frame)
+    assert rows(acid.sql(query)) == wanted
+    assert unchanged.conf.get(NESTED) == "parquet"  # so that the search argument of the scan counts
+    later = acid.table("rr").to_df()
+    unchanged.conf.set(NESTED, "orc, parquet")
+    assert rows(later.where("id = 77").select("id", "row.id", "v")) == wanted
+    assert rows(later.where("id IN (77, 78)").select("id", "row.id")) == [(77, 1000077)]
+    joined = later.join(unchanged.range(77, 79), "id").select("id", F.col("row.id"), "v")
+    assert rows(joined) == wanted
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_column_called_row_in_other_native_sessions(native: NativeSession) -> None:
+    fill_row_table(native.sql)
+    wanted, query = [(77, 1000077)], "SELECT id, `row`.id FROM rr WHERE id = 77"
+    for session in (native.newSession(), native.for_client(Client("host", "user", "test"))):
+        made_before = session.table("rr").where("id = 77").select("id", "row.id")
+        session.conf.set(NESTED, "parquet,orc")  # Spark's default, where `configure` did not start Spark
+        assert rows(made_before) == wanted
+        assert rows(session.sql(query)) == wanted
+    made_before = native.sql(query)
+    native.sql("RESET")
+    native.conf.set(NESTED, "parquet,orc")
+    assert rows(made_before) == rows(native.sql(query)) == wanted
+
+
+def parquet_files(acid: AcidSession, name: str) -> list[Path]:
+    return list(Path(acid.table(name).definition.location).rglob("0000*"))
+
+
+def misplaced(acid: AcidSession, name: str) -> int:
+    """Return how many rows of a table with 8 buckets by ``ts`` lie in the file of another bucket."""
+    found = acid.sql(f"SELECT CAST(ts AS STRING), INPUT__FILE__NAME FROM {name}").collect()
+    assert found
+    return sum(
+        bucket_number([dt.datetime.fromisoformat(text)], [parse_type("timestamp")], 8, 2)
+        != int(Path(file).name.partition("_")[0])
+        for text, file in found
+    )
