@@ -89,8 +89,67 @@ def test_a_column_called_row_in_other_native_sessions(native: NativeSession) -> 
     assert rows(made_before) == rows(native.sql(query)) == wanted
 
 
+def test_rows_of_another_session_are_written_with_the_settings_of_the_connection(
+    spark: SparkSession, acid: AcidSession, tmp_path: Path
+) -> None:
+    """Hive 3.1 reads decimals as bytes and legacy lists only (``flat_files``)."""
+    columns = "id BIGINT, d DECIMAL(9,2), ts TIMESTAMP, l ARRAY<INT>"
+    values = ["id", "CAST(id AS DECIMAL(9,2)) d", "TIMESTAMP'1900-01-01 00:00:00' ts", "array(1) l"]
+    for name in ("a", "b", "c"):
+        acid.sql(f"CREATE TABLE {name} ({columns}) STORED AS PARQUET {INSERT_ONLY}")
+    acid.table("a").insert(spark.range(3).selectExpr(*values))
+    acid.table("b").insert(spark.newSession().range(3).selectExpr(*values))
+    (tmp_path / "in").mkdir()
+    spark.range(3).coalesce(1).write.json(str(tmp_path / "in" / "one"))
+    stream = spark.readStream.schema("id BIGINT").json(str(tmp_path / "in" / "*")).selectExpr(*values)
+    query = stream.writeStream.foreachBatch(acid.table("c").stream_writer("q"))
+    query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    for name in ("a", "b", "c"):
+        schemas = {str(pq.ParquetFile(path).schema) for path in parquet_files(acid, name)}
+        assert schemas
+        for schema in schemas:
+            for part in (" fixed_len_byte_array(4) ", " int96 ", "repeated int32 field_id=-1 array"):
+                assert part in schema
+    assert (
+        rows(acid.sql("SELECT * FROM b"))
+        == rows(acid.sql("SELECT * FROM c"))
+        == rows(acid.sql("SELECT * FROM a"))
+    )
+
+
 def parquet_files(acid: AcidSession, name: str) -> list[Path]:
     return list(Path(acid.table(name).definition.location).rglob("0000*"))
+
+
+def test_times_of_another_session_are_instants_on_every_path(
+    unchanged: SparkSession, acid: AcidSession
+) -> None:
+    unchanged.conf.set(ZONE, "UTC")
+    other = unchanged.newSession()
+    other.conf.set(ZONE, "Asia/Tokyo")
+    listed = other.sql("SELECT * FROM VALUES (1, TIMESTAMP'2020-01-01 12:00:00') v(k, ts)")
+    computed = other.range(1, 2).selectExpr("CAST(id AS INT) k", "TIMESTAMP'2020-01-01 12:00:00' ts")
+    acid.sql(f"CREATE TABLE t (k INT, ts TIMESTAMP) PARTITIONED BY (p TIMESTAMP) {ACID}")
+    acid.sql(
+        f"CREATE TABLE b (k INT, ts TIMESTAMP) CLUSTERED BY (ts) INTO 8 BUCKETS STORED AS TEXTFILE {INSERT_ONLY}"
+    )
+    shown = "2020-01-01 03:00:00"  # in UTC, the zone of the connection's session
+    for small in ("0", "100mb"):
+        acid.set("hiveacid.small.changes.max.bytes", small)
+        for frame in (listed, computed):
+            acid.sql("TRUNCATE TABLE t")
+            acid.table("t").insert(frame.withColumn("p", F.col("ts")))
+            acid.table("b").insert(frame)
+            query = "SELECT CAST(ts AS STRING), CAST(p AS STRING) FROM t"
+            assert rows(acid.sql(query)) == [(shown, shown)]
+            acid.table("t").merge(
+                frame.selectExpr("k", "ts + INTERVAL 1 HOUR ts"), "t.k = s.k"
+            ).when_matched_update({"ts": "s.ts"}).execute()
+            assert rows(acid.sql(query)) == [("2020-01-01 04:00:00", shown)]
+    assert {row[0] for row in acid.sql("SELECT CAST(ts AS STRING) FROM b").collect()} == {shown}
+    assert misplaced(acid, "b") == 0
 
 
 def misplaced(acid: AcidSession, name: str) -> int:
@@ -102,3 +161,25 @@ def misplaced(acid: AcidSession, name: str) -> int:
         != int(Path(file).name.partition("_")[0])
         for text, file in found
     )
+
+
+def test_compaction_keeps_times_and_buckets_of_text_files(unchanged: SparkSession, acid: AcidSession) -> None:
+    """Its session's zone is not that of the JVM, and skips an hour of the table."""
+    unchanged.conf.set(ZONE, "Asia/Tokyo")
+    acid.sql(
+        f"CREATE TABLE b (k INT, ts TIMESTAMP) CLUSTERED BY (ts) INTO 8 BUCKETS STORED AS TEXTFILE {INSERT_ONLY}"
+    )
+    for first in (0, 20):
+        acid.table("b").insert(
+            unchanged.range(first, first + 20).selectExpr(
+                "CAST(id AS INT) k",
+                "TIMESTAMP'2020-03-08 02:30:00' + make_dt_interval(0, 37 * CAST(id AS INT)) ts",
+            )
+        )
+    before = rows(acid.sql("SELECT k, CAST(ts AS STRING) FROM b"))
+    assert misplaced(acid, "b") == 0
+    unchanged.conf.set(ZONE, "America/New_York")
+    acid.table("b").compact("major")
+    unchanged.conf.set(ZONE, "Asia/Tokyo")
+    assert rows(acid.sql("SELECT k, CAST(ts AS STRING) FROM b")) == before
+    assert misplaced(acid, "b") == 0

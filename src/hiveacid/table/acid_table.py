@@ -17,6 +17,7 @@ from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
 from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
+from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.temporary_views import analyse
 from hiveacid.spark.write.column_casts import filter_rows
@@ -224,6 +225,7 @@ class AcidTable(Displayed):
         """Start a MERGE of ``source`` (alias s) into this table (alias t)."""
         self._require_writable("merge()")
         _require_frame("merge()", source)
+        source = in_session(self.context.facts, source)
         return Merge(self.context, self.name, source, on, self.joined, target_alias, source_alias)
 
     def stream_writer(

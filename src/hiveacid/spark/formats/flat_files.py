@@ -257,11 +257,11 @@ def write(
             return save_frame(facts, frame, schema_evolution.ORC, options, keys, directory)
         case FileKind.PARQUET:
             codec = {"compression": options["compression"]}
-            with _session_settings(facts.spark, _PARQUET):
+            with _session_settings(frame.sparkSession, _PARQUET):
                 return save_frame(facts, frame, "parquet", codec, keys, directory)
         case FileKind.AVRO:
             schema = {"avroSchema": write_schema(table)}
-            with _session_settings(facts.spark, _AVRO):
+            with _session_settings(frame.sparkSession, _AVRO):
                 return with_avro_source(
                     facts, lambda: save_frame(facts, frame, "avro", schema, keys, directory)
                 )

@@ -61,9 +61,7 @@ def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None
     inner.extensions().injectParser(_ParserBuilder(first))
     state = inner.sessionState()
     if not called.is_set():  # the session had its parser already
-        held = state.getClass().getDeclaredField("sqlParser")
-        held.setAccessible(True)
-        held.set(state, build(inner, held.get(state)))
+        _set_session_parser(state, build(inner, state.sqlParser()))
 
 
 def current_database(facts: SparkFacts) -> str:
@@ -95,6 +93,24 @@ def spark_catalog_tables(facts: SparkFacts, database: str) -> list[str]:
     if not catalog.databaseExists(database):
         return []
     return [str(name).lower() for name in scala_items(catalog.listTables(database))]
+
+
+def copy_with_parser(session: Any, parser_of: Callable[[Any], Any]) -> Any:
+    """Return a copy of a JVM session, with its settings and temporary views, that has another parser.
+
+    ``parser_of`` receives the copy and returns the parser.
+    """
+    copy = session.cloneSession()
+    state, parser = copy.sessionState(), parser_of(copy)
+    _set_session_parser(state, parser)
+    set_catalog_parser(copy, parser)
+    return copy
+
+
+def _set_session_parser(state: Any, parser: Any) -> None:
+    held = state.getClass().getDeclaredField("sqlParser")
+    held.setAccessible(True)
+    held.set(state, parser)
 
 
 def set_catalog_parser(session: Any, parser: Any) -> None:
@@ -156,6 +172,17 @@ def dataset_class(facts: SparkFacts) -> Any:
     """Return the JVM's class that makes a Dataset of a plan."""
     sql = java_packages(facts.spark).org.apache.spark.sql
     return sql.Dataset if facts.version < (4, 0) else sql.classic.Dataset
+
+
+def in_session(facts: SparkFacts, frame: DataFrame) -> DataFrame:
+    """Return a DataFrame in the session of a connection, even if it was made in another one.
+
+    Expressions that are added to it then have the connection's settings, and so have the jobs that write it. Frames of
+    streaming queries (``foreachBatch``) and of ``newSession()`` have other sessions.
+    """
+    if not facts.classic or session_of(facts).equals(frame.sparkSession._jsparkSession):  # noqa: SLF001
+        return frame
+    return frame_of_plan(facts, rows_of(frame))
 
 
 def plan_of(frame: DataFrame) -> Any:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.session.classic_session import frame_of_plan, rows_of
+from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
 from hiveacid.spark.session.plan_lifetime import keep_plans_alive
 
@@ -44,7 +44,7 @@ def filled_in(facts: SparkFacts, text: str, values: Mapping[str, object]) -> Ite
 
     formatter = SQLStringFormatter(facts.spark)
     here = {
-        name: frame_of_plan(facts, rows_of(value)) if isinstance(value, DataFrame) else value
+        name: in_session(facts, value) if isinstance(value, DataFrame) else value
         for name, value in values.items()
     }
     try:

@@ -27,6 +27,7 @@ from hiveacid.core.format.names import (
     format_original_file,
 )
 from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import StorageError
@@ -248,7 +249,13 @@ def _remove(job: RewriteTask, names: Iterable[str]) -> None:
 
 
 def _without_time_zone(context: Context, table: TableDefinition) -> Context:
-    """Return a context that does not convert timestamps, as the session's time zone may skip an hour that they use."""
+    """Return a context that does not convert timestamps, as the session's time zone may skip an hour that they use.
+
+    Text files hold no instants: Spark parses their timestamps, and hashes them, in the zone of a session, here one in UTC.
+    """
+    if file_kind(table.storage) is FileKind.TEXTFILE:
+        in_utc = context.facts.with_settings({"spark.sql.session.timeZone": "UTC"})
+        return context if in_utc is None else replace(context, facts=in_utc)
     facts = replace(
         context.facts, copies_timestamps=True, files_in_driver_zone=not publish.reads_footers(table)
     )

@@ -22,6 +22,7 @@ from hiveacid.core.transactions.stream_progress import (
     batch_error,
     require_columns,
 )
+from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.write.column_casts import add_missing_columns, as_stored
 from hiveacid.spark.write.last_change_per_key import (
     DELETE,
@@ -174,6 +175,7 @@ class StreamWriter:
         return [name.lower() for name in columns if name is not None]
 
     def _write_rows(self, frame: DataFrame, txn: Transaction) -> None:
+        frame = in_session(self.context.facts, frame)  # a streaming query has a copy of the session
         if self.options.merge_on:
             self._merge(frame, txn)
             return

@@ -14,6 +14,7 @@ from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Operation, Start, Written
+from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import publish
 from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns
@@ -89,13 +90,13 @@ def insert(
     _require_dynamic_allowed(context.settings, table, static)
     _require_one_partition(table, static, options)
     _require_dynamic_filled(table, options)
-    ready = None if callable(rows) else _fitted(table, rows, static, options)
+    ready = None if callable(rows) else _fitted(context, table, rows, static, options)
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
     written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
     with context.transactions.scope(context.settings, joined, Start((lock,), written_to, written_to)) as txn:
         table = context.require(name)
         if callable(rows):
-            ready = _fitted(table, rows(txn), static, options)
+            ready = _fitted(context, table, rows(txn), static, options)
         assert ready is not None  # noqa: S101 - one of the two
         ready = constrain_insert(context, table, ready, static, options.left_out(table))
         report = write_rows(context, table, ready, static, options, txn)
@@ -175,9 +176,14 @@ def _require_dynamic_filled(table: TableDefinition, options: InsertOptions) -> N
 
 
 def _fitted(
-    table: TableDefinition, rows: DataFrame, static: Mapping[str, str | None], options: InsertOptions
+    context: Context,
+    table: TableDefinition,
+    rows: DataFrame,
+    static: Mapping[str, str | None],
+    options: InsertOptions,
 ) -> DataFrame:
     with translate_errors():
+        rows = in_session(context.facts, rows)
         return fit_columns(table, rows, static, options.columns, by_name=options.by_name)
 
 
