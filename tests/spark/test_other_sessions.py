@@ -183,3 +183,59 @@ def test_compaction_keeps_times_and_buckets_of_text_files(unchanged: SparkSessio
     unchanged.conf.set(ZONE, "Asia/Tokyo")
     assert rows(acid.sql("SELECT k, CAST(ts AS STRING) FROM b")) == before
     assert misplaced(acid, "b") == 0
+
+
+def test_a_second_warehouse_beside_a_native_session(native: NativeSession, tmp_path: Path) -> None:
+    native.sql(f"CREATE TABLE stock (id INT, home STRING) {ACID}")
+    native.sql("INSERT INTO stock VALUES (1, 'first')")
+    place = str(tmp_path / "second")
+    plain = native.newSession()._jsparkSession  # as Spark gives it to foreachBatch
+    for session in (native, native.newSession(), SparkSession(native.sparkContext, plain)):
+        with hiveacid.connect(session, warehouse=place) as acid:
+            acid.sql(f"CREATE TABLE IF NOT EXISTS stock (id INT, home STRING) {ACID}")
+            acid.sql("TRUNCATE TABLE stock")
+            acid.sql("INSERT INTO stock VALUES (2, 'second')")
+            assert rows(acid.sql("SELECT s.id, s.home FROM stock s WHERE id > 0")) == [(2, "second")]
+            acid.sql("INSERT INTO stock SELECT id + 1, home FROM stock")
+            acid.sql(f"CREATE TABLE copied {ACID} AS SELECT * FROM stock")
+            acid.sql(
+                "UPDATE stock SET home = (SELECT max(home) FROM copied) WHERE id IN (SELECT id FROM stock)"
+            )
+            assert rows(acid.sql("SELECT * FROM copied")) == [(2, "second"), (3, "second")]
+            acid.sql("DROP TABLE copied")
+            acid.sql("INSERT INTO stock SELECT * FROM {ours}", ours=native.table("stock"))
+            assert rows(acid.table("stock").to_df()) == [(1, "first"), (2, "second"), (3, "second")]
+            acid.table("stock").compact("major")
+        assert rows(native.sql("SELECT * FROM stock")) == [(1, "first")]
+    assert hiveacid.connect(native) is native.acid
+
+
+def test_a_connection_that_is_older_than_the_native_session(spark: SparkSession, tmp_path: Path) -> None:
+    with hiveacid.connect(spark, warehouse=str(tmp_path / "older")) as acid:
+        acid.sql(f"CREATE TABLE stock (id INT) {ACID}")
+        acid.sql("INSERT INTO stock VALUES (1)")
+        builder = hiveacid.configure(spark.builder, native=True, warehouse=str(tmp_path / "native"))
+        native = builder.getOrCreate()
+        try:
+            native.sql(f"CREATE TABLE stock (id INT) {ACID}")
+            native.sql("INSERT INTO stock VALUES (2)")
+            acid.sql("INSERT INTO stock SELECT id + 10 FROM stock")
+            used = acid.context.facts
+            assert rows(acid.sql("SELECT id FROM stock WHERE id > 0")) == [(1,), (11,)]
+            assert acid.context.facts is used
+            assert rows(native.sql("SELECT id FROM stock")) == [(2,)]
+        finally:
+            native.close()
+
+
+def test_two_warehouses_in_two_plain_sessions(spark: SparkSession, tmp_path: Path) -> None:
+    sessions = [spark, spark.newSession()]
+    opened = [hiveacid.connect(one, warehouse=str(tmp_path / f"w{n}")) for n, one in enumerate(sessions)]
+    for number, acid in enumerate(opened):
+        acid.sql(f"CREATE TABLE stock (id INT) {ACID}")
+        acid.sql(f"INSERT INTO stock VALUES ({number})")
+    for number, acid in enumerate(opened):
+        acid.sql("INSERT INTO stock SELECT id + 10 FROM stock")
+        assert rows(acid.sql("SELECT * FROM stock")) == [(number,), (number + 10,)]
+    for acid in opened:
+        acid.close()

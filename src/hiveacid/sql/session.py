@@ -23,6 +23,7 @@ from hiveacid.spark.parser.catalyst import active_session
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.callback_server import use_secret_ids
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import without_hiveacid_parser
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import filled_in
 from hiveacid.sql.binding.parameters import Arguments, with_arguments
@@ -61,14 +62,14 @@ def connect(
     ``thrift://host:9083`` for a Hive Metastore (docs/metastore.md); by default an SQLite file inside the warehouse.
     ``settings``: Hive's names with values as texts (docs/settings.md). On Spark 4, ``format("hiveacid")`` is registered in
     the session. A native session (docs/native.md) has a connection already, which is returned if neither ``warehouse``
-    nor ``store`` is given.
+    nor ``store`` is given; otherwise the connection has a copy of the session, with Spark's own SQL.
     Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError; UnsupportedFeatureError on Spark
     Connect before 4.0.
     """
     inside = getattr(spark, "acid", None)
     if warehouse is None and store is None and isinstance(inside, AcidSession):
         return inside
-    session = open_session(spark, warehouse, store, settings)
+    session = open_session(without_hiveacid_parser(spark), warehouse, store, settings)
     facts = session.context.facts
     if inside is None and facts.classic and facts.hive_support:
         logger.warning(_NO_GUARD_WARNING)
@@ -147,6 +148,9 @@ class AcidSession(WarehouseConnection):
         txn = self.joined if self.by_statement else None
         if txn is not None and txn.failed and not _is_rollback(text):
             raise errors.FailedTransactionError(txn.txn_id, txn.failed)
+        facts = self.context.facts
+        if facts.parser is None and (spark := without_hiveacid_parser(facts.spark)) is not facts.spark:
+            self.context.facts = SparkFacts(spark)  # the session became a native one after `connect`
         try:
             with spark_errors_logged(), active_session(self.context.facts):
                 yield

@@ -107,6 +107,15 @@ def copy_with_parser(session: Any, parser_of: Callable[[Any], Any]) -> Any:
     return copy
 
 
+def without_hiveacid_parser(spark: SparkSession) -> SparkSession:
+    """Return a session whose SQL knows no tables of a native session: ``spark`` itself, or a copy if its parser does."""
+    native: Any = SparkSession._instantiatedSession  # noqa: SLF001 - what getOrCreate() returns
+    if not hasattr(native, "for_other_warehouse") or not hasattr(spark, "_jsparkSession"):
+        return spark
+    session: SparkSession = native.for_other_warehouse(spark)
+    return session
+
+
 def _set_session_parser(state: Any, parser: Any) -> None:
     held = state.getClass().getDeclaredField("sqlParser")
     held.setAccessible(True)

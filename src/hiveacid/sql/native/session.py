@@ -201,6 +201,14 @@ class NativeSession(SparkSession):
         """Return a native session around another session of this application, on the same tables."""
         return NativeSession(plain, self._sql_gateway, self.connect_arguments)
 
+    def for_other_warehouse(self, spark: SparkSession) -> SparkSession:
+        """Return a session for a connection with another warehouse: ``spark``, or a copy with Spark's own SQL.
+
+        The parser inside a session would read and write this warehouse's tables by the other's statements.
+        """
+        session = self._sql_gateway.without_parser(spark._jsparkSession)  # noqa: SLF001
+        return spark if session is spark._jsparkSession else SparkSession(self.sparkContext, session)  # noqa: SLF001
+
     def for_client(self, client: Client) -> ClientSparkSession:
         """Return a session as `newSession` does, for a client: with one connection for all threads."""
         plain = SparkSession(self.sparkContext, self._jsparkSession.newSession())

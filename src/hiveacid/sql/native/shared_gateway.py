@@ -21,6 +21,7 @@ from hiveacid.spark.parser.catalyst import parser_of
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import (
     ANOTHER_CATALOG,
+    copy_with_parser,
     create_database,
     current_database,
     has_database,
@@ -171,6 +172,17 @@ class Gateway:
         """Remember the parser inside a JVM session, as long as that session exists."""
         with self._lock:
             self._parsers[parser.session_number] = parser
+
+    def without_parser(self, session: Any) -> Any:
+        """Return a JVM session with Spark's own SQL: the given one, or a copy if its parser is hiveacid's."""
+        session.sessionState()  # creates the parser
+        with self._lock:
+            if not self.open or self._parsers.get(session.hashCode()) is None:
+                return session
+        copy = copy_with_parser(session, self.parser_of)
+        with self._lock:
+            self._parsers.pop(copy.hashCode(), None)
+        return copy
 
     def parser_of(self, session: Any) -> Any:
         """Return Spark's own parser of a JVM session, even if `NativeParser` replaced it."""
