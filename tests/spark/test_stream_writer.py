@@ -258,6 +258,47 @@ def test_keys_are_compared_as_they_are_stored(
     assert found == [[(stored[0], "new"), (stored[1], "x")], [(stored[0], "newer")], []]
 
 
+@pytest.mark.parametrize(
+    "layout",
+    ["", "PARTITIONED BY (p STRING)", "CLUSTERED BY (p) INTO 2 BUCKETS"],
+    ids=["", "partitioned", "bucketed"],
+)
+def test_late_changes_of_older_batches_are_skipped_if_the_table_keeps_the_order(
+    spark: SparkSession, acid: AcidSession, layout: str
+) -> None:
+    columns = "k INT, v STRING, at INT" + (", p STRING" if "PARTITIONED" not in layout else "")
+    acid.sql(f"CREATE TABLE t ({columns}) {layout} {ACID}")
+    writer = acid.table("t").stream_writer(
+        "late", merge_on="k", change_type="op", sequence_by="AT", checkpoint="c"
+    )
+    batches = [
+        [
+            ("u", 1, "new", 10, "a"),
+            ("u", 2, "n", 10, "a"),
+            ("u", 3, "none", None, "a"),
+            ("u", 4, "same", 7, "a"),
+        ],
+        [
+            ("u", 1, "late", 5, "b"),
+            ("d", 2, "", 4, "b"),
+            ("u", 3, "first", 1, "b"),
+            ("u", 4, "again", 7, "b"),
+        ],
+        [
+            ("u", 1, "no order", None, "a"),
+            ("d", 2, "", 11, "a"),
+            ("d", 3, "", 0, "a"),
+            ("u", 4, "newer", 8, "c"),
+        ],
+        [("u", 2, "back", 3, "a")],
+    ]
+    for number, events in enumerate(batches):
+        writer(batch(spark, "op STRING, k INT, v STRING, at INT, p STRING", *events), number)
+    assert rows(acid, "SELECT k, v, at, p FROM t ORDER BY k") == [
+        (1, "new", 10, "a"), (2, "back", 3, "a"), (3, "first", 1, "b"), (4, "newer", 8, "c"),
+    ]  # fmt: skip
+
+
 def test_changes_that_nothing_orders(spark: SparkSession, acid: AcidSession) -> None:
     """Clear errors, and nothing of the batch is there; the same batch, put right, goes in."""
     acid.sql(f"CREATE TABLE t (k INT, v STRING) {ACID}")

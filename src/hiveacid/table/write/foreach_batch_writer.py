@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from hiveacid import errors
 from hiveacid.config import setting_definitions
@@ -36,6 +37,7 @@ from hiveacid.spark.write.last_change_per_key import (
 )
 from hiveacid.table.context import Context
 from hiveacid.table.definition import alter
+from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import retries_exhausted
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
@@ -192,22 +194,35 @@ class StreamWriter:
         fixed = {column.name for column in table.partition_columns}
         fixed |= set(table.bucketing.columns if table.bucketing else ())
         condition = " AND ".join(f"t.{quote_name(key)} <=> s.{quote_name(key)}" for key in options.merge_on)
+        late = self._late(names)
         values = {name: f"s.{quote_name(name)}" for name in names}
         assignments = {name: value for name, value in values.items() if name not in options.merge_on}
         if fixed - set(options.merge_on):
             # A row may move to another partition or bucket, which UPDATE cannot do: delete it and insert it again.
             self._require_all_columns(table, names)
+            if late is not None:
+                present = list_snapshot(self.context, table, txn).scan().alias("t")
+                changes = changes.alias("s").join(present, F.expr(f"{condition} AND {late}"), "left_anti")
             merge = Merge(
                 self.context, self.table, split_changes(changes), f"{condition} AND s.{IS_DELETE}", txn
             )
             merge = merge.when_matched_delete().when_not_matched_insert(values, f"NOT s.{IS_DELETE}")
         else:
             merge = Merge(self.context, self.table, changes, condition, txn)
-            merge = merge.when_matched_delete(f"s.{OP} = '{DELETE}'")
+            newer = "true" if late is None else f"NOT {late}"
+            merge = merge.when_matched_delete(f"s.{OP} = '{DELETE}' AND {newer}")
             if assignments:
-                merge = merge.when_matched_update(assignments)
+                merge = merge.when_matched_update(assignments, None if late is None else newer)
             merge = merge.when_not_matched_insert(values, f"s.{OP} = '{UPSERT}'")
         merge.execute()
+
+    def _late(self, names: list[str]) -> str | None:
+        """Return the condition that a change ``s`` is older than the row ``t``; None if the table does not keep its place."""
+        column = (self.options.sequence_by or "").lower()
+        if column not in names:
+            return None
+        change, row = f"s.{quote_name(column)}", f"t.{quote_name(column)}"
+        return f"coalesce({change} < {row}, {change} IS NULL AND {row} IS NOT NULL)"
 
     def _columns_of_feed(self, table: TableDefinition, frame: DataFrame) -> list[str]:
         """Return the table's columns that the feed has. Raises SchemaMismatchError if the schemas do not match."""
