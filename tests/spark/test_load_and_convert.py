@@ -253,6 +253,43 @@ def test_files_of_a_partition_outside_its_table_are_not_moved_away(acid: AcidSes
     assert rows(acid, "SELECT a FROM lx") == rows(acid, "SELECT a FROM ly") == [(1,)]
 
 
+@pytest.mark.parametrize("kind", ["full", "insert-only"])
+def test_a_partition_added_over_files_takes_them_in(acid: AcidSession, tmp_path: Path, kind: str) -> None:
+    """As Hive: the files are moved into a delta of the partition's own directory, all partitions in one transaction."""
+    properties = "TBLPROPERTIES ('transactional'='true')" if kind == "full" else INSERT_ONLY
+    acid.sql(f"CREATE TABLE over (a INT, b STRING) PARTITIONED BY (p INT) STORED AS ORC {properties}")
+    write(tmp_path / "one" / "000000_0", (1, "x"), (2, "y"))
+    write(tmp_path / "two" / "part-0.orc", (3, "z"))
+    write(tmp_path / "bad" / "000000_0", (3, "z"))
+    (tmp_path / "bad" / "000001_0").write_text("no orc")
+    add = "ALTER TABLE over ADD IF NOT EXISTS PARTITION (p=1) LOCATION '{0}/one' PARTITION (p=2) LOCATION '{0}/{1}'"
+    with pytest.raises(FileFormatMismatchError):
+        acid.sql(add.format(tmp_path, "bad"))
+    assert rows(acid, "SELECT * FROM over") == []
+    assert (tmp_path / "one" / "000000_0").exists()
+    acid.sql(add.format(tmp_path, "two"))
+    acid.sql(add.format(tmp_path, "bad"))  # both exist
+    assert sorted(rows(acid, "SELECT * FROM over")) == [(1, "x", 1), (2, "y", 1), (3, "z", 2)]
+    assert [list((tmp_path / name).iterdir()) for name in ("one", "two")] == [[], []]
+    home = acid.table("over").definition.location
+    assert sorted(path.parent.name for path in Path(home).glob("p=*/delta_0000002_0000002_*")) == [
+        "p=1",
+        "p=2",
+    ]
+    acid.sql("INSERT INTO over VALUES (4, 'w', 1)")
+    acid.sql("ALTER TABLE over DROP PARTITION (p=2)")
+    assert sorted(rows(acid, "SELECT a FROM over")) == [(1,), (2,), (4,)]
+    acid.sql("CREATE TABLE others (a INT, b STRING) STORED AS ORC")
+    acid.sql("INSERT INTO others VALUES (9, 'others')")
+    with pytest.raises(CatalogError, match="not free"):
+        acid.sql(
+            f"ALTER TABLE over ADD PARTITION (p=9) LOCATION '{acid.table('others').definition.location}'"
+        )
+    assert rows(acid, "SELECT a FROM others") == [(9,)]
+    for name in ("over", "others"):
+        acid.sql(f"DROP TABLE {name}")
+
+
 def test_a_plain_table_becomes_full_acid(acid: AcidSession) -> None:
     """D16, and C4: a major compaction takes the original files in."""
     acid.sql("CREATE TABLE ca (a INT, b STRING) STORED AS ORC")

@@ -297,7 +297,7 @@ def test_a_renamed_table_keeps_its_directory_to_itself(acid: AcidSession) -> Non
     assert ids(acid, "d.a") == [1]
 
 
-def test_partitions_named_by_others_in_their_own_way_are_read_but_not_changed(acid: AcidSession) -> None:
+def test_partitions_named_by_others_in_their_own_way_are_changed_where_they_are(acid: AcidSession) -> None:
     acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {ACID}")
     acid.sql("INSERT INTO t PARTITION (p=1) VALUES (1), (2)")
     where = Path(acid.context.warehouse, "t")
@@ -309,10 +309,14 @@ def test_partitions_named_by_others_in_their_own_way_are_read_but_not_changed(ac
     acid.sql("DROP TABLE t")
     acid.adopt(text, location=str(copy))
     assert acid.table("t").to_df().where("p = 1").count() == 2
-    for statement in ("DELETE FROM t", "UPDATE t SET id = 7", "INSERT INTO t PARTITION (p=1) VALUES (3)"):
-        with pytest.raises(UnsupportedFeatureError, match="p=01"):
-            acid.sql(statement)
-    assert ids(acid) == [1, 2]
+    for statement in (
+        "DELETE FROM t WHERE id = 1",
+        "UPDATE t SET id = 7",
+        "INSERT INTO t PARTITION (p=1) VALUES (3)",
+    ):
+        acid.sql(statement)
+    assert ids(acid) == [3, 7]
+    assert [path.name for path in copy.iterdir() if path.name.startswith("p=")] == ["p=01"]
 
 
 def test_a_list_may_be_older_than_the_files(acid: AcidSession, tmp_path: Path) -> None:

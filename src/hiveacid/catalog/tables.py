@@ -54,12 +54,14 @@ from hiveacid.table.codec_and_writer_options import orc_codec
 from hiveacid.table.context import Context
 from hiveacid.table.definition import alter, check_definition, exclusive_name, exclusive_table
 from hiveacid.table.partitions import (
+    PartitionValues,
     partition_name,
     partitions_of,
     static_values,
 )
 from hiveacid.table.write.conflict_checks import require_no_leftovers
 from hiveacid.table.write.insert import InsertOptions, empty_partitions, insert_lock, write_rows
+from hiveacid.table.write.load import LoadOptions, load
 from hiveacid.transactions.transaction import Transaction
 
 Spec = Mapping[str, object]
@@ -285,20 +287,22 @@ def add_partitions(
     *,
     if_not_exists: bool = False,
 ) -> None:
-    """Add empty partitions, each at its location or below the table.
+    """Add partitions, each at its location or below the table.
 
+    Files at the location that a transactional table's partition is given are moved into a delta below the table, as in Hive.
     The lock makes DROP and RENAME of the table wait, as a reader's does.
     """
     context.require(name)  # nobody waits for the lock of a missing table
     with context.transactions.scope(context.settings) as txn:
         txn.lock([LockComponent(LockType.SHARED_READ, name.database, name.name)])
-        _add_partitions(context, context.require(name), specs, if_not_exists=if_not_exists)
+        _add_partitions(context, context.require(name), specs, txn, if_not_exists=if_not_exists)
 
 
 def _add_partitions(
     context: Context,
     table: TableDefinition,
     specs: Sequence[tuple[Spec, str | None]],
+    txn: Transaction,
     *,
     if_not_exists: bool,
 ) -> None:
@@ -308,6 +312,7 @@ def _add_partitions(
     known = KnownPartitions.of(table, partitions_of(context, table) or ())
     places = {p.location for p in known.by_values.values()}
     added: list[Partition] = []
+    loaded: dict[str, PartitionValues] = {}
     for spec, location in specs:
         values = known.values_of(partition_values(context, table, spec))
         if values in known.by_values:
@@ -319,14 +324,20 @@ def _add_partitions(
         directory = absolute(location or f"{table.location}/{partition_name(table, values)}")
         if location is not None:
             _check_partition_location(context, table, values, directory)
-        if committed is not None:
-            require_no_leftovers(context.fs, directory, committed)
         if any(overlap(directory, place) for place in places) if location else directory in places:
             raise errors.CatalogError(
                 f"another partition of {name} has the location {directory}, or a part of it"
             )
         places.add(directory)
+        if transactional and location is not None and first_foreign_entry(context, directory) is not None:
+            loaded[directory] = values
+            continue
+        if committed is not None:
+            require_no_leftovers(context.fs, directory, committed)
         added.append(Partition(values, directory))
+    for directory, values in loaded.items():
+        named = dict(zip(table.partition_column_names, values, strict=True))
+        load(context, name, directory, LoadOptions(partition=named), txn)
     for partition in added:
         context.fs.make_directory(partition.location)
     context.catalog.add_partitions(name, added, empty=True)
@@ -335,7 +346,7 @@ def _add_partitions(
 def _check_partition_location(
     context: Context, table: TableDefinition, values: tuple[str | None, ...], directory: str
 ) -> None:
-    """Raise CatalogError for a location that belongs to another partition, to another table, or is not empty."""
+    """Raise CatalogError for a location that belongs to another partition or table, or has files below the table."""
     if not lies_in(directory, table.location):
         check_place(place_of_partition(table.name, directory), context)
     elif lies_in(real_path(table.location), real_path(directory)):
@@ -349,7 +360,7 @@ def _check_partition_location(
             raise errors.CatalogError(f"{directory} is the directory of another partition of {table.name}")
     if table.kind is TableKind.PLAIN:
         _require_no_acid_files(context, directory)
-    else:
+    elif lies_in(directory, table.location):
         require_unoccupied(context, directory)
 
 
