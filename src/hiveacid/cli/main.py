@@ -22,6 +22,8 @@ _COMMANDS = {
     "serve": ("hiveacid.cli.serve:serve", "Serve JDBC clients over the protocol of HiveServer2."),
     "completion": ("hiveacid.cli.main:completion", "Let Tab complete in bash, zsh or fish."),
     "migrate": ("hiveacid.cli.migrate:migrate", "Move tables from one store to another."),
+    "backup": ("hiveacid.cli.relocate:backup", "Copy a warehouse while it is in use."),
+    "relocate": ("hiveacid.cli.relocate:relocate", "Make a copied or moved warehouse usable."),
     "doctor": ("hiveacid.cli.doctor:doctor", "Check the installation on this machine."),
 }
 

@@ -44,7 +44,7 @@ class ConnectionOptions:
         ``new``: create a missing warehouse, if the directory above it exists. Without it, a missing warehouse is a ConfigError
         (a misspelt path). ``quiet``: do not print that it is created.
         """
-        self._require_warehouse(existing=not new, quiet=quiet)
+        self.require_warehouse(existing=not new, quiet=quiet)
         require_pyspark()
         from hiveacid.spark.session.launch import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.session import connect  # noqa: PLC0415
@@ -61,7 +61,7 @@ class ConnectionOptions:
 
         A missing warehouse is created, if the directory above it exists.
         """
-        self._require_warehouse(existing=False)
+        self.require_warehouse(existing=False)
         require_pyspark()
         from hiveacid.spark.session.launch import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.native.session import open_native_session  # noqa: PLC0415
@@ -76,7 +76,7 @@ class ConnectionOptions:
     @contextmanager
     def opened_store(self) -> Iterator[WarehouseStore]:
         """Yield only the store and catalog, for commands that need no Spark."""
-        self._require_warehouse()
+        self.require_warehouse()
         from hiveacid.catalog.opening import open_store  # noqa: PLC0415 - imports SQLAlchemy
         from hiveacid.config import Settings  # noqa: PLC0415
         from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
@@ -96,7 +96,8 @@ class ConnectionOptions:
         with self.opened_store() as store:
             yield StandaloneAccess(AnyFileSystem(), store, store)
 
-    def _require_warehouse(self, *, existing: bool = True, quiet: bool = False) -> None:
+    def require_warehouse(self, *, existing: bool = True, quiet: bool = False) -> None:
+        """Raise UsageError without a warehouse, and ConfigError for a missing one unless it may be created."""
         from hiveacid.catalog.opening import (  # noqa: PLC0415 - keeps --help fast
             announce_new_warehouse,
             require_existing_warehouse,

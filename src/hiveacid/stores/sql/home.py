@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import posixpath
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, Table, delete, insert, select, update
 
-from hiveacid.core.schema.location_overlap import STORE_DIRECTORY
-from hiveacid.errors import MisplacedStoreError
+from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, Place, lies_in
+from hiveacid.errors import CatalogError, ConfigError, MisplacedStoreError
+from hiveacid.stores.sql.catalog.places import all_places
 from hiveacid.stores.sql.database import Database
-from hiveacid.stores.sql.schema import home
+from hiveacid.stores.sql.schema import databases, home, partitions, placed_partitions, tables
 
 STORE_FILE = "store.db"
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -82,3 +87,65 @@ def is_same_place(recorded: str, file: str) -> bool:
         return one.name == other.name and one.parent.samefile(other.parent)
     except OSError:  # there is nothing at the recorded place
         return False
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """What `relocate` has done: the old place and the new one, and the locations that both have, if the old one still exists."""
+
+    old: str
+    new: str
+    outside: tuple[Place, ...]
+
+
+def relocate(database: Database, file: str, links: Sequence[Place], *, keep_outside: bool) -> Relocation:
+    """Make a store that was copied or moved independent: a new id and place; locations below the old place move along.
+
+    ``links``: symbolic links inside the warehouse that lead out of it. Raises ConfigError for a store at its own place, and,
+    unless ``keep_outside``, CatalogError for locations outside, which the original, where it still exists, uses, too.
+    """
+    return database.write(
+        lambda connection: _relocate(database, connection, file, links, keep_outside=keep_outside)
+    )
+
+
+def _relocate(
+    database: Database, connection: Connection, file: str, links: Sequence[Place], *, keep_outside: bool
+) -> Relocation:
+    old = read_home(connection)
+    if old is None or is_same_place(old.file, file):
+        raise ConfigError(f"the store of {place_of(file)} is at its place: there is nothing to relocate")
+    old_root = warehouse_of(old.file)
+    if old_root is not None and database.locations.root is not None:
+        for table in (databases, tables, partitions, placed_partitions):
+            _rebase(connection, table, old_root)
+    resolve = database.locations.real_paths()
+    root = resolve(database.locations.root or f"{file}/")
+    places = (*all_places(connection, database.locations), *links)
+    outside = tuple(place for place in places if not lies_in(resolve(place.location), root))
+    if outside and not keep_outside:
+        shown = ", ".join(f"{place.owner} {place.location}" for place in outside[:_SHOWN])
+        more = f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else ""
+        raise CatalogError(
+            f"{place_of(file)} has locations outside: {shown}{more}. If {old.place} still exists, here or on another machine, "
+            "both would write and delete the same files: make a copy without those tables, or drop them there. If it does not, or if "
+            "they are only read: hiveacid relocate --keep-outside"
+        )
+    record_home(connection, file)
+    return Relocation(old.place, place_of(file), outside)
+
+
+def _rebase(connection: Connection, table: Table, old_root: str) -> None:
+    """Make absolute locations below the old warehouse relative, in definitions and beside them."""
+    for row in connection.execute(select(table)).all():
+        changed = {}
+        if "definition" in row._fields:
+            fields = json.loads(row.definition)
+            if lies_in(fields["location"], old_root):
+                fields["location"] = posixpath.relpath(fields["location"], old_root)
+                changed["definition"] = json.dumps(fields, separators=(",", ":"))
+        if "location" in row._fields and row.location and lies_in(row.location, old_root):
+            changed["location"] = posixpath.relpath(row.location, old_root)
+        if changed:
+            key = [column == getattr(row, column.name) for column in table.primary_key]
+            connection.execute(update(table).where(*key).values(changed))

@@ -70,6 +70,13 @@ def sqlite_url(file: Path) -> URL:
     return URL.create("sqlite", database=str(file))
 
 
+def copy_database(source: Path, target: Path) -> None:
+    """Copy an SQLite database as of one moment, also while others write to it."""
+    protect_file(target)
+    with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target)) as other:
+        one.backup(other)
+
+
 def file_of(store: str) -> Path | None:
     """Return the file of an SQLite store; None for other databases, and for a URL that opening it will refuse."""
     try:

@@ -11,6 +11,7 @@ from hiveacid.config import Settings
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName, TxnId
 from hiveacid.core.schema.constraints import Constraint
+from hiveacid.core.schema.location_overlap import Place
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
@@ -20,7 +21,7 @@ from hiveacid.stores.sql.compaction.candidates import ChangedPartitions
 from hiveacid.stores.sql.compaction.queue import CompactionQueue
 from hiveacid.stores.sql.database import TRIES, Database
 from hiveacid.stores.sql.dialects import database_now
-from hiveacid.stores.sql.home import require_home, warehouse_of
+from hiveacid.stores.sql.home import Relocation, relocate, require_home, warehouse_of
 from hiveacid.stores.sql.housekeeping import Housekeeping
 from hiveacid.stores.sql.migrations import migrate
 from hiveacid.stores.sql.service_register import ServiceRegister
@@ -123,6 +124,10 @@ class SqlStore(
     def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:  # noqa: ARG002 - the same for all
         """Return none: CREATE TABLE refuses them."""
         return ()
+
+    def relocate(self, links: Sequence[Place], *, keep_outside: bool) -> Relocation:
+        """Make the store independent of the one that it is a copy of, or that was here before (`home.relocate`)."""
+        return relocate(self._database, self._database.file or "", links, keep_outside=keep_outside)
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,0 +1,204 @@
+"""Relocation of a warehouse that was copied or moved, and a consistent copy of one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
+from hiveacid.config import Settings
+from hiveacid.core.format.names import parse_directory
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import TableKind, TableName
+from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, Place, lies_in
+from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.errors import BadDirectoryNameError, ConfigError, StorageError, UnsupportedFeatureError
+from hiveacid.ports.clock import Clock
+from hiveacid.ports.store import WarehouseStore
+from hiveacid.ports.write_ids import current_write_ids_of
+from hiveacid.storage.paths import absolute, is_local, real_path, real_paths
+from hiveacid.stores.hms.address import is_metastore
+from hiveacid.table.context import table_names
+from hiveacid.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from hiveacid.stores.sql.home import Relocation
+
+_FLUSH_LENGTH = "_flush_length"
+_STAGED = ".hiveacid-"
+_SHOWN = 5
+
+
+def relocate(warehouse: str | None, store: str | None, clock: Clock, *, keep_outside: bool) -> Relocation:
+    """Make a copied or moved warehouse with a store that is a file independent of the original (`home.relocate`).
+
+    Raises UnsupportedFeatureError for a server, which keeps absolute locations and has no place.
+    """
+    from hiveacid.stores.sql.sqlite_file import file_of, sqlite_url  # noqa: PLC0415 - imports SQLAlchemy
+    from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
+
+    require_existing_warehouse(warehouse, store)
+    if is_metastore(store) or (store is not None and file_of(store) is None):
+        raise UnsupportedFeatureError(
+            "only a store that is a file has a place: one on a server keeps absolute locations. Tables whose files were moved are "
+            "dropped as external ones, and adopted at their new place"
+        )
+    root = absolute(warehouse or ".")
+    url = store or sqlite_url(Path(root, STORE_DIRECTORY, "store.db"))
+    with closing(SqlStore(url, clock=clock, real_paths=real_paths, relocated=True)) as opened:
+        return opened.relocate(tuple(_links_out_of(root)) if store is None else (), keep_outside=keep_outside)
+
+
+def _links_out_of(root: str) -> Iterator[Place]:
+    inside = real_path(root)
+    for folder, directories, files in os.walk(root):
+        for name in (*directories, *files):
+            path = Path(folder, name)
+            if path.is_symlink() and not lies_in(os.path.realpath(path), inside):
+                yield Place(str(path), "symbolic link")
+
+
+@dataclass(frozen=True)
+class BackUp:
+    """A copy of a warehouse; ``outside``: locations whose files were not copied."""
+
+    target: str
+    files: int
+    size: int
+    outside: tuple[Place, ...]
+
+
+def back_up(warehouse: str, target: str, clock: Clock) -> BackUp:
+    """Copy a warehouse with its SQLite store as of one moment; other clients may go on writing.
+
+    An open transaction keeps the cleaner from deleting files. Its locks make DROP of the tables, and INSERT OVERWRITE of
+    plain ones, wait. The store is copied first, then the files of the write ids that the copy knows. The copy's
+    transactions that were open are aborted in it. It opens after `relocate`. Raises ConfigError for an impossible target,
+    StorageError if a file that the copy needs is missing.
+    """
+    require_existing_warehouse(warehouse, None)
+    place = Path(absolute(target))
+    if not is_local(target) or lies_in(real_path(str(place)), real_path(absolute(warehouse))):
+        raise ConfigError(f"the copy cannot be at {target}: give a new local directory outside the warehouse")
+    if place.exists() and any(place.iterdir()):
+        raise ConfigError(f"{place} is not empty: give a new directory for the copy")
+    store, root = open_store(warehouse, None, Settings(), clock)
+    with closing(store):
+        settings, transactions = begin_session(store, {}, clock, "hiveacid backup")
+        with closing(transactions.heartbeats), transactions.scope(settings) as txn:
+            _lock_all(store, txn)
+            return _copy(store, root, place, clock, txn)
+
+
+def _lock_all(store: WarehouseStore, txn: Transaction) -> None:
+    """Lock all tables, also those that are created meanwhile."""
+    locked: set[TableName] = set()
+    while new := set(table_names(store)) - locked:
+        components = []
+        for name in sorted(new):
+            table = store.get_table(name)
+            is_plain = table is not None and table.kind is TableKind.PLAIN
+            kind = LockType.SHARED_WRITE if is_plain else LockType.SHARED_READ
+            components.append(LockComponent(kind, name.database, name.name))
+        txn.lock(components)
+        locked |= new
+
+
+def _copy(store: WarehouseStore, root: str, place: Path, clock: Clock, txn: Transaction) -> BackUp:
+    from hiveacid.stores.sql.sqlite_file import copy_database, protect_directory, sqlite_url  # noqa: PLC0415
+    from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
+
+    directory = place / STORE_DIRECTORY
+    directory.mkdir(parents=True)
+    protect_directory(directory, is_new=True)
+    copied_store = directory / "store.db"
+    copy_database(Path(root, STORE_DIRECTORY, "store.db"), copied_store)
+    places = store.places()
+    inside = {one.location: one.table for one in places if one.table is not None}
+    with closing(SqlStore(sqlite_url(copied_store), clock=clock, relocated=True)) as copied:
+        snapshot = copied.valid_txns()
+        copied.abort_txns(snapshot.open, "the warehouse was copied while it was open")
+        kinds = {name: copied.get_table(name) for name in table_names(copied)}
+        lists = {
+            name: current_write_ids_of(copied, name)
+            for name, table in kinds.items()
+            if table is not None and table.kind is not TableKind.PLAIN
+        }
+    copying = _Copying(lists, inside, int(snapshot.high_watermark))
+    copying.directory(Path(root), place, None)
+    txn.require_open_in_store()  # otherwise the cleaner may have deleted files meanwhile
+    if copying.missing:
+        raise StorageError(
+            f"files vanished while they were copied ({', '.join(copying.missing[:_SHOWN])}): remove {place} and run the command again"
+        )
+    resolve = real_paths()
+    outside = tuple(one for one in places if not lies_in(resolve(one.location), resolve(root)))
+    return BackUp(str(place), copying.files, copying.size, outside)
+
+
+@dataclass
+class _Copying:
+    """Copies a tree. ``lists``: the copied store's write ids; ``tables``: the tables at locations."""
+
+    lists: Mapping[TableName, ValidWriteIdList]
+    tables: Mapping[str, TableName | None]
+    highest_txn: int
+    files: int = 0
+    size: int = 0
+    missing: list[str] = field(default_factory=list)
+
+    def directory(self, source: Path, target: Path, ids: ValidWriteIdList | None) -> None:
+        """Copy a directory; ``ids``: of the table that it belongs to. Symbolic links become what they name."""
+        table = self.tables.get(str(source))
+        ids = self.lists.get(table) if table is not None else ids
+        target.mkdir(exist_ok=True)
+        # the length of a growing file before the file, which may then be longer, but never shorter
+        for path in sorted(
+            source.iterdir(), key=lambda one: (not one.name.endswith(_FLUSH_LENGTH), one.name)
+        ):
+            if (
+                path.name == STORE_DIRECTORY
+                or path.name.startswith(_STAGED)
+                or self._is_later(path.name, ids)
+            ):
+                continue
+            if path.is_dir():
+                self.directory(path, target / path.name, ids)
+            else:
+                self._file(path, target / path.name, ids)
+
+    def _is_later(self, name: str, ids: ValidWriteIdList | None) -> bool:
+        """Tell whether a directory was written after the store was copied: the copy will give out its ids again."""
+        if ids is None:
+            return False
+        try:
+            parsed = parse_directory(name)
+        except BadDirectoryNameError:
+            return False
+        return parsed is not None and (
+            parsed.span[0] > ids.high_watermark or parsed.visibility_txn_id > self.highest_txn
+        )
+
+    def _file(self, source: Path, target: Path, ids: ValidWriteIdList | None) -> None:
+        try:
+            expected = source.stat().st_size
+            shutil.copy2(source, target)
+            copied = target.stat().st_size
+        except FileNotFoundError:
+            parsed = parse_directory(source.parent.name)
+            if (
+                ids is None
+                or parsed is None
+                or any(ids.is_valid(id_) for id_ in range(parsed.span[0], parsed.span[1] + 1))
+            ):
+                self.missing.append(str(source))
+            return  # of an aborted transaction
+        if copied < expected:
+            self.missing.append(str(source))
+        self.files += 1
+        self.size += copied

@@ -1,0 +1,162 @@
+"""``hiveacid relocate`` and ``hiveacid backup``: no copy works on the files of the original."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+import hiveacid
+from hiveacid.catalog import relocate
+from hiveacid.catalog.opening import open_store
+from hiveacid.cli.main import main
+from hiveacid.config import Settings
+from hiveacid.core.model import Partition, TableName
+from hiveacid.core.transactions.locks import LockType
+from hiveacid.errors import MisplacedStoreError
+from hiveacid.ports.transactions import Start
+from hiveacid.stores.clock import SystemClock
+from support.directories.shelves import definition
+from support.samples import CLIENT, lock_on
+
+CREATE = "CREATE TABLE t (id INT) PARTITIONED BY (p INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+T = TableName("default", "t")
+
+
+def append(warehouse: Path | str, *numbers: int) -> None:
+    with hiveacid.open(str(warehouse)) as opened:
+        opened.table("t").append(
+            pa.table({"id": pa.array(numbers, pa.int32()), "p": pa.array([1] * len(numbers), pa.int32())})
+        )
+
+
+def ids(warehouse: Path | str) -> list[int]:
+    with hiveacid.open(str(warehouse)) as opened:
+        return sorted(opened.table("t").to_arrow().column("id").to_pylist())
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def files(place: Path) -> set[str]:
+    return {
+        str(path.relative_to(place))
+        for path in place.rglob("*")
+        if path.is_file() and ".hiveacid" not in path.parts
+    }
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """Make a warehouse with three rows."""
+    place = tmp_path / "wh"
+    store, _ = open_store(str(place), None, Settings(), SystemClock())
+    store.create_table(definition(CREATE, f"{place}/t"))
+    store.close()
+    append(place, 1, 2)
+    append(place, 3)
+    return place
+
+
+def test_a_relocated_copy_and_the_original_are_independent(warehouse: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(warehouse, copy)
+    refused = run("table", "list", "-w", copy)
+    assert refused.exit_code == 1
+    assert f"hiveacid relocate -w {copy}" in refused.output
+    assert run("relocate", "-w", copy).exit_code == 0
+    append(copy, 40)
+    shutil.rmtree(copy / "t" / "p=1" / "delta_0000001_0000001_0000")
+    append(warehouse, 4)
+    assert ids(warehouse) == [1, 2, 3, 4]
+    again = run("relocate", "-w", copy)
+    assert (again.exit_code, "nothing to relocate" in again.output) == (1, True)
+    assert run("relocate", "-w", warehouse).exit_code == 1
+
+
+def test_a_moved_warehouse_is_usable_again(warehouse: Path, tmp_path: Path) -> None:
+    moved = warehouse.rename(tmp_path / "moved")
+    with pytest.raises(MisplacedStoreError):
+        ids(moved)
+    assert run("relocate", "-w", moved).exit_code == 0
+    assert ids(moved) == [1, 2, 3]
+    append(moved, 4)
+    assert ids(moved) == [1, 2, 3, 4]
+    assert not warehouse.exists()
+
+
+def test_what_both_would_share_is_refused(warehouse: Path, tmp_path: Path) -> None:
+    store, _ = open_store(str(warehouse), None, Settings(), SystemClock())
+    store.add_partitions(T, [Partition(("7",), str(tmp_path / "ext"))])
+    store.close()
+    for name in ("ext", "elsewhere"):
+        (tmp_path / name).mkdir()
+    (warehouse / "t" / "p=8").symlink_to(tmp_path / "elsewhere")
+    copy = tmp_path / "copy"
+    shutil.copytree(warehouse, copy, symlinks=True)
+    refused = run("relocate", "-w", copy)
+    assert refused.exit_code == 1
+    for words in ("a partition of default.t", str(tmp_path / "ext"), "p=8", "--keep-outside"):
+        assert words in refused.output
+    with pytest.raises(MisplacedStoreError):
+        ids(copy)
+    kept = run("relocate", "-w", copy, "--keep-outside")
+    assert (kept.exit_code, str(tmp_path / "ext") in kept.output) == (0, True)
+    assert ids(copy) == [1, 2, 3]
+
+
+def test_a_backup_is_a_copy_as_of_one_moment(
+    warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer commits, and a compaction publishes, between the copy of the store and that of the files."""
+    place, store = tmp_path / "backup", open_store(str(warehouse), None, Settings(), SystemClock())[0]
+    begun = store.begin_txn(CLIENT, Start(locks=(lock_on(LockType.SHARED_READ),)))
+    copy_tree = relocate._Copying.directory
+
+    def late(self: relocate._Copying, source: Path, target: Path, ids_: object) -> None:
+        if source == warehouse:
+            append(warehouse, 4)
+            (warehouse / "t" / "p=1" / "base_0000002_v0000099").mkdir()
+            (warehouse / "t" / "p=1" / ".hiveacid-staging-1").mkdir()
+            held = [(lock.table, lock.type) for lock in store.show_locks() if lock.txn_id != begun.txn_id]
+            assert held == [("t", "SHARED_READ")]
+        copy_tree(self, source, target, ids_)
+        if source == warehouse:
+            shutil.rmtree(warehouse / "t" / "p=1" / "base_0000002_v0000099")
+
+    monkeypatch.setattr(relocate._Copying, "directory", late)
+    done = run("backup", "-w", warehouse, place)
+    assert done.exit_code == 0, done.output
+    assert {lock.txn_id for lock in store.show_locks()} == {begun.txn_id}
+    store.close()
+    assert run("relocate", "-w", place).exit_code == 0
+    assert ids(place) == [1, 2, 3]
+    assert ids(warehouse) == [1, 2, 3, 4]
+    assert not any("0000003" in name or "v0000099" in name for name in files(place))
+    assert not list(place.rglob(".hiveacid-staging*"))
+    append(place, 50)
+    assert ids(place) == [1, 2, 3, 50]
+    copied, _ = open_store(str(place), None, Settings(), SystemClock())
+    assert copied.txn_state(begun.txn_id) == "aborted"
+    copied.close()
+
+
+def test_a_backup_replaces_its_original(warehouse: Path, tmp_path: Path) -> None:
+    assert run("backup", "-w", warehouse, tmp_path / "backup").exit_code == 0
+    shutil.rmtree(warehouse)
+    (tmp_path / "backup").rename(warehouse)
+    assert ids(warehouse) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("target", [("wh", "inside"), ("full",), ("wh",)])
+def test_impossible_targets(warehouse: Path, tmp_path: Path, target: Sequence[str]) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("x")
+    before = files(tmp_path)
+    assert run("backup", "-w", warehouse, tmp_path.joinpath(*target)).exit_code == 1
+    assert files(tmp_path) == before
