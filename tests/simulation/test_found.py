@@ -291,6 +291,29 @@ def test_rows_are_never_written_below_a_base_that_came_meanwhile(world: World) -
     world.check_now(world.all_locations())
 
 
+@pytest.mark.parametrize("metastore", [True, False])
+def test_rows_are_not_lost_where_no_lock_has_held_an_overwrite_back(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, metastore: bool
+) -> None:
+    """The store refuses the commit. A metastore would not, so the writer looks for a base before."""
+    one, other = session(world, "a"), session(world, "b")
+    monkeypatch.setattr(one.context.store, "maintained_by_hiveacid", lambda: not metastore)
+    table, writer = one.context.require(PARTED), Writer(one)
+    txn = one.context.transactions.begin(world.settings)
+    txn.write_id(table.name)
+    with other.context.transactions.scope(world.settings) as overwriting:
+        Writer(other)._write(table, ("0",), overwriting, Operation.UPDATE, overwrite=True)
+    if metastore:
+        with pytest.raises(WriteConflictError, match=r"another transaction overwrote .*day=0"):
+            writer._write(table, ("0",), txn, Operation.INSERT)
+    else:
+        writer._write(table, ("0",), txn, Operation.INSERT)
+        with pytest.raises(WriteConflictError, match=r"transaction \d+ overwrote .*day=0"):
+            txn.commit()
+    txn.abort("lost")
+    world.check_now(world.all_locations())
+
+
 @pytest.mark.parametrize(
     ("write", "overwrite", "overwrites"),
     [

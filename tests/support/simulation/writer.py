@@ -142,7 +142,7 @@ class Writer:
         require_not_overtaken(self.session.context, table, txn, write_id, [root])
         is_new = partition is not None and values not in {one.values for one in known}
         new = [NewPartition(table.name, Partition(values, root))] if is_new else []
-        txn.add_written([Written(table.name, partition, operation)], new)
+        txn.add_written([Written(table.name, partition, operation, replaced=overwrite)], new)
 
     def _place(
         self,

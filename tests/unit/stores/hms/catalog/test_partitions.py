@@ -46,6 +46,8 @@ class Metastore:
             return {"success": [self._raw(one) for one in arguments.names if one in self.there]}
         if name == "get_partitions":
             return {"success": [self._raw(one) for one in self.there]}
+        if name == "get_partition_names":
+            return {"success": list(self.there)}
         if name == "add_partitions":
             return self._add({self._name(one): one.sd.location for one in arguments.new_parts})
         if name == "commit_txn":
@@ -94,6 +96,12 @@ def test_new_ones_are_looked_for_by_name_and_added_many_at_a_time(start: Callabl
     assert [len(names) for names in metastore.asked] == [1000, 200]
     assert metastore.added == [500, 500, 199]
     assert len(metastore.there) == _COUNT
+    assert "get_partitions" not in server.calls
+
+
+def test_names_are_asked_for_without_definitions(start: Callable[[Answer], Server]) -> None:
+    server = start(Metastore({"dt=7/city=a%2Fb": "file:/wh/orders/7/"}))
+    assert _store(server).list_partition_names(ORDERS) == {"dt=7/city=a%2Fb"}
     assert "get_partitions" not in server.calls
 
 
