@@ -12,10 +12,14 @@ from pathlib import Path
 from histories import anomalies, needless_conflicts, run_clients
 from sqlalchemy import create_engine, text
 
+from hiveacid.config import Settings
 from hiveacid.core.transactions.locks import LockState, LockType
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.migrations import MIGRATIONS
 from hiveacid.stores.sql.store import SqlStore
+from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.read_leases import ReadLeases
+from hiveacid.transactions.transaction import Transactions
 from support.clock import ManualClock
 from support.samples import CLIENT, lock_on
 
@@ -191,3 +195,22 @@ def test_the_schema_is_made_once(tmp_path: Path) -> None:
         )
         assert connection.scalar(text("PRAGMA journal_mode")) == "wal"
     engine.dispose()
+
+
+def test_a_forked_child_has_heartbeats(tmp_path: Path) -> None:
+    """Threads do not run in a child; it shares no transaction with its parent, either."""
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    transactions = Transactions(store, Heartbeats(store, 0.05), SystemClock(), CLIENT)
+    leases = ReadLeases(transactions)
+    with leases.acquire(Settings()) as parents:
+        child = os.fork()
+        if child == 0:
+            with leases.acquire(Settings()) as mine:
+                started = store.show_transactions()[-1].last_heartbeat
+                while store.show_transactions()[-1].last_heartbeat == started:
+                    time.sleep(0.01)
+                os._exit(0 if mine.txn_id != parents.txn_id else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert store.txn_state(parents.txn_id) == "open"
+    transactions.heartbeats.close()
+    store.close()

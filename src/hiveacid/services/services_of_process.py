@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from dataclasses import dataclass, field, replace
 
 from hiveacid.catalog.connection import WarehouseConnection
@@ -64,7 +65,8 @@ class Services:
             )
         context.store.require_claimable_jobs()
         self.context: Context = replace(context)  # settings of its own: those of the session may change
-        self.name = f"{context.transactions.client.host}-{os.getpid()}"
+        # containers with their host's network have one host name, and pid 1
+        self.name = f"{context.transactions.client.host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.initiator = Initiator(self.context, f"{self.name}.initiator") if initiator else None
         self.workers = [
             Worker(self.context, f"{self.name}.worker{number}", pool) for number in range(workers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -56,6 +57,7 @@ class Heartbeats:
         self._store = store
         self.interval = interval  # may change: SET hive.txn.timeout
         self._longest = _LONGEST_INTERVAL
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._open: dict[TxnId, int] = {}  # transaction → ident of its owner thread
         self._intervals: dict[TxnId, float] = {}  # the interval when each transaction began
@@ -70,6 +72,8 @@ class Heartbeats:
 
     def track(self, txn_id: TxnId) -> None:
         """Send heartbeats for a transaction from now on."""
+        if self._process != os.getpid():
+            self._begin_anew()
         with self._lock:
             self._open[txn_id] = owner_thread()
             self._intervals[txn_id] = self.interval
@@ -78,6 +82,13 @@ class Heartbeats:
                 self._hurry.set()
             if self._sweepers:
                 self._start(self._sweep, "hiveacid-sweep")
+
+    def _begin_anew(self) -> None:
+        """Drop what a forked child has from its parent: threads that do not run here, their locks, and the parent's transactions."""
+        self._process, self._threads = os.getpid(), {}
+        self._lock, self._stop, self._hurry = threading.Lock(), threading.Event(), threading.Event()
+        for transactions in (self._open, self._intervals, self._lost, self._unaborted):
+            transactions.clear()
 
     def _start(self, run: Callable[[], None], name: str) -> None:
         if run not in self._threads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +57,7 @@ class ReadLeases:
     def __init__(self, transactions: Transactions) -> None:
         """Register the sweep of unreferenced snapshots with the heartbeat."""
         self._transactions = transactions
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._held: list[tuple[Transaction, list[Holder]]] = []
         self._ending = threading.Lock()  # held while snapshots are out of the list but not ended yet
@@ -83,6 +85,11 @@ class ReadLeases:
             return txn
 
     def _take(self, settings: Settings, pin: _Pin) -> Transaction:
+        if (
+            self._process != os.getpid()
+        ):  # a forked child shares no transaction with its parent, which ends its own
+            self._process, self._held = os.getpid(), []
+            self._lock, self._ending = threading.Lock(), threading.Lock()
         with self._lock:
             if self._held:
                 newest, holders = self._held[-1]

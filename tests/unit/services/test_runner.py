@@ -218,3 +218,8 @@ def test_the_log(style: str) -> None:
     else:
         assert "INFO    said ü" in stream.getvalue()
     assert "not said" not in stream.getvalue()
+
+
+def test_two_services_never_have_one_name(scene: Scene) -> None:
+    """Two containers with their host's network have one host name, and both are process 1."""
+    assert scene.services().name != scene.services().name
