@@ -32,6 +32,14 @@ class Operation(StrEnum):
     DELETE = "d"
 
 
+class Remains(StrEnum):
+    """Remains of a transaction on disk, as its owner knows them when it aborts it."""
+
+    UNKNOWN = "unknown"  # not the owner aborts, or its writer may still be at work
+    FILES = "files"  # its writer has stopped; there may be files
+    NOTHING = "nothing"  # it has made no directory and will make none
+
+
 @dataclass(frozen=True)
 class Client:
     """Client that opens transactions, as SHOW TRANSACTIONS and SHOW LOCKS print it."""
@@ -169,8 +177,14 @@ class TransactionPort(Protocol):
         TransactionAbortedError, NoSuchTransactionError.
         """
 
-    def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
-        """Abort the open ones among ``txn_ids`` and return those; unknown and ended ones stay as they are."""
+    def abort_txns(
+        self, txn_ids: Sequence[TxnId], reason: str, remains: Remains = Remains.UNKNOWN
+    ) -> tuple[TxnId, ...]:
+        """Abort the open ones among ``txn_ids`` and return those; unknown and ended ones stay as they are.
+
+        The owner may tell ``remains`` of transactions that others have aborted, too. Write ids of transactions that leave
+        nothing are forgotten at once.
+        """
 
     def abort_timed_out(self) -> tuple[TxnId, ...]:
         """Abort and return transactions without a heartbeat for the ``hive.txn.timeout`` that they were opened with.

@@ -50,11 +50,20 @@ class WriteIdPort(Protocol):
         stand-in, by which a later call recognises an interrupted one.
         """
 
-    def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
-        """Return the table's write ids of aborted transactions whose files are not cleaned yet."""
+    def aborted_write_ids(self, table: TableName, *, may_come: bool = False) -> tuple[WriteId, ...]:
+        """Return the table's write ids of aborted transactions whose files are not cleaned yet.
 
-    def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
-        """Forget aborted write ids up to ``up_to``, whose files the cleaner has removed (``markCleaned``)."""
+        ``may_come``: only those whose writer may still publish files, because it has not stopped as far as the store knows.
+        """
+
+    def forget_aborted(
+        self, table: TableName, partition: str | None, up_to: WriteId, before: TxnId | None = None
+    ) -> None:
+        """Forget aborted write ids up to ``up_to``, whose files the cleaner has removed (``markCleaned``).
+
+        Also forgets compactions of write ids up to ``up_to`` that were aborted; with ``before`` only those of lower
+        transactions.
+        """
 
 
 STAND_IN_PREFIX = ".hiveacid-"

@@ -12,6 +12,8 @@ CONFLICT = "50003"
 """Reason code of an abort by a write conflict (``TxnErrorMsg.ABORT_WRITE_CONFLICT``)."""
 TIME_OUT = "50004"
 """Reason code of an abort by the reaper (``TxnErrorMsg.ABORT_TIMEOUT``)."""
+STOPPED = "stopped"
+"""Reason code of an abort by the owner, whose writer has stopped. That holds for all codes but `TIME_OUT`."""
 
 
 def not_open(

@@ -33,7 +33,7 @@ from hiveacid.errors import (
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.catalog import Catalog, NewPartition
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.ports.transactions import Begun, Operation, Written
+from hiveacid.ports.transactions import Begun, Operation, Remains, Written
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.streaming.growing_file import GrowingFile
 from hiveacid.streaming.split_by_partition_and_bucket import Values, split_by_bucket
@@ -90,7 +90,7 @@ class TransactionBatch:
         try:
             write_ids = work.store.allocate_write_ids(ids, target.table.name)
         except BaseException:
-            work.store.abort_txns(ids, "no write ids")
+            work.store.abort_txns(ids, "no write ids", Remains.NOTHING)
             raise
         transactions = []
         for txn_id, write_id in zip(ids, write_ids, strict=True):
@@ -169,6 +169,7 @@ class TransactionBatch:
     def write(self, rows: Any) -> None:
         """Add rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
         self._require_not_null(rows)
+        self.txn.published = True
         for part in split_by_bucket(self.target.table, self.target.dynamic, rows):
             self._file((*self.target.static, *part.values), part.bucket).add(part.rows)
         if sum(file.buffered for file in self._files.values()) > _MAX_BUFFERED_BYTES:
@@ -189,6 +190,7 @@ class TransactionBatch:
         Raises the errors of `Transaction.commit`, and WriteConflictError if a partition was overwritten meanwhile.
         """
         self.txn.require_open_in_store()  # without the lock, the table may have been dropped and created again
+        self.txn.published = True
         if not self.shared:
             self.txn.on_abort(self._remove_published)
         if self.overwrite and not self.target.dynamic and not self._written_locations:
@@ -237,8 +239,11 @@ class TransactionBatch:
         if open_txns and self.index >= 0 and not self.txn.ended:
             self.abort(reason)
         still_open = [txn for txn in open_txns if not txn.ended]
+        # A shared directory without a committed row is deleted as a whole, if all its ids stay aborted.
+        wrote_in_vain = not self.bytes and any(txn.published for txn in self.transactions)
+        remains = Remains.FILES if wrote_in_vain else Remains.NOTHING
         try:
-            work.store.abort_txns([txn.txn_id for txn in still_open], reason)
+            work.store.abort_txns([txn.txn_id for txn in still_open], reason, remains)
         except StoreError as error:
             logger.warning("%d transactions are aborted later, or time out: %s", len(still_open), error)
             work.heartbeats.enqueue_abort([txn.txn_id for txn in still_open], reason)

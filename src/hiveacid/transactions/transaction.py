@@ -10,7 +10,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from hiveacid import errors
@@ -31,7 +31,7 @@ from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.locks import LockAnswer
 from hiveacid.ports.store import TransactionStore
-from hiveacid.ports.transactions import Begun, Client, Start, TxnKind, Written
+from hiveacid.ports.transactions import Begun, Client, Remains, Start, TxnKind, Written
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.lock_waits import wait_for_lock
 
@@ -70,6 +70,7 @@ class Transaction(Displayed):
     lease: Transaction | None = (
         None  # a read transaction that keeps files of this one's snapshot after its end
     )
+    published: bool = False  # a directory of its own may have been made: set before it is
     warned: set[TableName] = field(default_factory=set)
     # the incarnation of each table at the first reading
     tables_read: dict[TableName, str] = field(default_factory=dict)
@@ -121,7 +122,10 @@ class Transaction(Displayed):
                 answer, self._check_lock, self.settings, self.clock, _format_resources(components)
             )
         except BaseException:
-            self.store.unlock(answer.lock_id)
+            with suppress(
+                errors.HiveAcidError
+            ):  # granted just now: the caller aborts, and hears of the first error
+                self.store.unlock(answer.lock_id)
             raise
         if answer.state is LockState.ACQUIRED:
             self._held.extend(components)
@@ -233,9 +237,13 @@ class Transaction(Displayed):
         """Tell whether ``now`` has a committed write id that this transaction's snapshot has not."""
         return _has_new_commits(now, self.valid_write_ids(table))
 
-    def write_id(self, table: TableName) -> WriteId:
-        """Return the transaction's write id for a table, allocated at the first call."""
+    def write_id(self, table: TableName, *, publishing: bool = True) -> WriteId:
+        """Return the transaction's write id for a table, allocated at the first call.
+
+        ``publishing``: the caller names directories by it. A caller that names none yet sets :attr:`published` later.
+        """
         self._require_open()
+        self.published = self.published or publishing
         if table not in self._valid_write_ids:
             self.valid_write_ids(table)  # before the allocation: the list must not contain the own id as open
         if table not in self._write_ids:
@@ -362,7 +370,8 @@ class Transaction(Displayed):
             return
         self._end()
         try:
-            aborted = self.txn_id in self.store.abort_txns([self.txn_id], reason)
+            remains = Remains.FILES if self.published else Remains.NOTHING
+            aborted = self.txn_id in self.store.abort_txns([self.txn_id], reason, remains)
             # an interrupted commit may have succeeded: then the files belong to the table
             if aborted or self.store.txn_state(self.txn_id) == TransactionState.ABORTED:
                 self._run_actions(self._on_abort)
@@ -378,8 +387,8 @@ class Transaction(Displayed):
                 logger.warning("transaction %s leaves files to the cleaner: %s", self.txn_id, error)
 
     def _end(self, *, wrote: bool = False) -> None:
-        self.ended = True
         self.heartbeats.forget(self.txn_id, wrote=wrote)
+        self.ended = True  # last: after Ctrl-C the caller ends it again
         if self.guard is not None:
             self.guard.abort("another transaction went on in its place")
 
@@ -417,30 +426,37 @@ class Transactions:
         *,
         explicit: bool = False,
         start: Start | None = None,
+        opened: list[Transaction] | None = None,
     ) -> Transaction:
         """Open a transaction and start its heartbeat.
 
         ``start``: also take its locks (waiting as :meth:`Transaction.lock`) and then the snapshot. Without ``start`` the
-        caller takes both, in this order. Raises LockTimeoutError; then the transaction is aborted.
+        caller takes both, in this order. ``opened`` gets the transaction as soon as it is open, so that the caller can end it
+        whenever Ctrl-C interrupts it. Raises LockTimeoutError; then the transaction is aborted.
         """
         if start is None:
             (txn_id,) = self.store.open_txns(self.client, 1, kind)
-            self.heartbeats.track(txn_id)
-            return Transaction(self.store, self.heartbeats, settings, self.clock, txn_id, explicit)
-        begun = self.store.begin_txn(self.client, start, kind)
-        self.heartbeats.track(begun.txn_id)
+            begun = Begun(txn_id)
+        else:
+            begun = self.store.begin_txn(self.client, start, kind)
+        opened = [] if opened is None else opened
         txn = Transaction(self.store, self.heartbeats, settings, self.clock, begun.txn_id, explicit)
-        if begun.snapshot is not None:
-            txn.adopt_start(begun, start.locks)
-        elif begun.lock is not None:
-            txn.adopt_start(Begun(begun.txn_id, begun.lock))
-            try:
+        try:
+            opened.append(txn)
+            self.heartbeats.track(begun.txn_id)
+            if start is None:
+                return txn
+            if begun.snapshot is not None:
+                txn.adopt_start(begun, start.locks)
+            elif begun.lock is not None:
+                txn.adopt_start(Begun(begun.txn_id, begun.lock))
                 txn.wait_for(begun.lock, start.locks)
                 if begun.before:
-                    return self._replace_after_wait(txn, begun, start, kind)
-            except BaseException as error:
-                txn.abort(str(error)[:200])
-                raise
+                    txn = self._replace_after_wait(txn, begun, start, kind)
+                    opened.append(txn)
+        except BaseException as error:  # Ctrl-C may come anywhere
+            txn.abort(str(error)[:200])
+            raise
         return txn
 
     def _replace_after_wait(self, txn: Transaction, begun: Begun, start: Start, kind: TxnKind) -> Transaction:
@@ -454,11 +470,11 @@ class Transactions:
         if not any(_has_new_commits(now[name], before) for name, before in begun.before.items()):
             return txn
         (txn_id,) = self.store.open_txns(self.client, 1, kind)
-        self.heartbeats.track(txn_id)
         newer = Transaction(
             self.store, self.heartbeats, txn.settings, self.clock, txn_id, txn.explicit, guard=txn
         )
         try:
+            self.heartbeats.track(txn_id)
             # declares the writes; the answer is not waited for, because the guard holds these locks until the end
             answer = self.store.lock(txn_id, start.locks)
         except BaseException as error:
@@ -496,14 +512,16 @@ class Transactions:
             return
         if check is not None:
             check()
-        txn = self.begin(settings, start=start)
+        opened: list[Transaction] = []
         try:
+            txn = self.begin(settings, start=start, opened=opened)
             yield txn
             if not txn.ended:
                 txn.commit()
         except BaseException as error:
-            lost = self.abort_error(txn, error)
-            txn.abort(str(error)[:200])
+            lost = self.abort_error(opened[-1], error) if opened else None
+            for txn in reversed(opened):
+                txn.abort(str(error)[:200])
             if lost is not None:
                 raise lost from error
             raise

@@ -7,7 +7,7 @@ import pytest
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.errors import NoSuchTransactionError, WriteConflictError
-from hiveacid.ports.transactions import Operation, TxnKind
+from hiveacid.ports.transactions import Operation, Remains, TxnKind
 from support.clock import ManualClock
 from support.samples import CLIENT, ORDERS, STOCK, Store, wrote
 
@@ -91,6 +91,64 @@ class AbortContract:
         assert store.aborted_write_ids(ORDERS) == (1,)
         store.forget_aborted(ORDERS, None, WriteId(1))
         assert store.aborted_write_ids(ORDERS) == ()
+
+    def test_what_wrote_nothing_is_forgotten_at_once(self, store: Store, clock: ManualClock) -> None:
+        """Its owner says so: no write id and no trace stays, and housekeeping drops the transaction."""
+        _committed(store)
+        mine = store.open_txns(CLIENT, 3)
+        store.allocate_write_ids(mine, ORDERS)
+        store.add_written(mine[0], [wrote(ORDERS, INSERT)])
+        job = store.enqueue_compaction(CompactionRequest(ORDERS, "p=1", "major"), "manual")
+        store.claim_compaction("w")
+        compaction = store.open_txns(CLIENT, kind=TxnKind.COMPACTION)[0]
+        store.start_compaction(job.id, compaction, WriteId(1))
+        assert store.abort_txns([*mine, compaction], "nothing", Remains.NOTHING) == (*mine, compaction)
+        assert store.aborted_write_ids(ORDERS) == ()
+        assert _orders(store) == "shop.orders:4:9223372036854775807::"
+        store.end_compaction(job.id, "failed")
+        clock.advance(LONG)
+        store.open_txns(CLIENT)
+        store.housekeep()
+        assert store.valid_txns().aborted == ()
+
+    def test_writers_that_may_still_come(self, store: Store, clock: ManualClock) -> None:
+        """Those that somebody else aborted, until their owner says what is left of them."""
+        mine = store.open_txns(CLIENT, 5)
+        store.allocate_write_ids(mine, ORDERS)
+        for txn_id in mine[:2]:
+            store.take_snapshot(txn_id)
+            store.add_written(txn_id, [wrote(ORDERS, UPDATE)])
+        store.commit_txn(mine[0])
+        with pytest.raises(WriteConflictError):
+            store.commit_txn(mine[1])
+        store.abort_txns([mine[2]], "ABORT TRANSACTIONS")
+        store.abort_txns([mine[3]], "failed", Remains.FILES)
+        clock.advance(301)
+        assert store.abort_timed_out() == (mine[4],)
+        assert store.aborted_write_ids(ORDERS) == (2, 3, 4, 5)
+        assert store.aborted_write_ids(ORDERS, may_come=True) == (3, 5)
+        assert store.abort_txns([mine[0], mine[2]], "stopped", Remains.FILES) == ()
+        assert store.aborted_write_ids(ORDERS, may_come=True) == (5,)
+        assert store.abort_txns([mine[0], mine[4]], "stopped", Remains.NOTHING) == ()
+        assert store.aborted_write_ids(ORDERS) == (2, 3, 4)
+        assert store.txn_state(mine[0]) == "committed"
+
+    def test_only_early_compactions_are_forgotten(self, store: Store, clock: ManualClock) -> None:
+        """A later one may have left a directory behind the cleaner's listing."""
+        _committed(store)
+        job = store.enqueue_compaction(CompactionRequest(ORDERS, "p=1", "major"), "manual")
+        store.claim_compaction("w")
+        txn_id = store.open_txns(CLIENT, kind=TxnKind.COMPACTION)[0]
+        store.start_compaction(job.id, txn_id, WriteId(1))
+        store.open_txns(CLIENT)
+        store.abort_txns([txn_id], "crashed")
+        clock.advance(LONG)
+        store.forget_aborted(ORDERS, None, WriteId(1), txn_id)
+        store.housekeep()
+        assert store.valid_txns().is_aborted(txn_id)
+        store.forget_aborted(ORDERS, None, WriteId(1), TxnId(txn_id + 1))
+        store.housekeep()
+        assert not store.valid_txns().is_aborted(txn_id)
 
     def test_open_and_committed_ids_are_never_forgotten(self, store: Store) -> None:
         """The cleaner's word is about aborted ones."""

@@ -40,6 +40,7 @@ from hiveacid.ports.transactions import (
     Client,
     HeartbeatAnswer,
     Operation,
+    Remains,
     Start,
     TransactionRow,
     TxnKind,
@@ -230,12 +231,23 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         return next((write_id for write_id, owner in given.items() if owner == txn_id), WriteId(0))
 
     @synchronized
-    def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
+    def abort_txns(
+        self, txn_ids: Sequence[TxnId], reason: str, remains: Remains = Remains.UNKNOWN
+    ) -> tuple[TxnId, ...]:
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
         wanted = set(txn_ids)
         found = [txn for txn in self._state.open_txns() if txn.id in wanted]
         for txn in found:
             self._end_txn(txn, "abort", argument_validation.storable_text(reason))
+        aborted = {txn_id for txn_id in wanted if self.txn_state(txn_id) == TransactionState.ABORTED}
+        for txn_id in aborted if remains is not Remains.UNKNOWN else ():
+            if not self._has_stopped(txn_id):
+                self._state.txns[txn_id].code = refusal_errors.STOPPED
+        if remains is Remains.NOTHING:
+            self._state.written = [row for row in self._state.written if row.txn_id not in aborted]
+            for given in self._state.write_ids.values():
+                for write_id in [write_id for write_id, txn_id in given.items() if txn_id in aborted]:
+                    del given[write_id]
         return tuple(txn.id for txn in found)
 
     @synchronized
@@ -354,13 +366,24 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
             self._state.written.append(WrittenRow(txn_id, change, write_id=own))
 
     @synchronized
-    def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
+    def aborted_write_ids(self, table: TableName, *, may_come: bool = False) -> tuple[WriteId, ...]:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
         given = self._state.write_ids.get(argument_validation.table_name(table), {})
-        return tuple(sorted(write_id for write_id, txn_id in given.items() if self._is_aborted(txn_id)))
+        return tuple(
+            sorted(
+                write_id
+                for write_id, txn_id in given.items()
+                if self._is_aborted(txn_id) and not (may_come and self._has_stopped(txn_id))
+            )
+        )
+
+    def _has_stopped(self, txn_id: TxnId) -> bool:
+        return txn_id != NOBODY and self._state.txns[txn_id].code not in (None, refusal_errors.TIME_OUT)
 
     @synchronized
-    def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
+    def forget_aborted(
+        self, table: TableName, partition: str | None, up_to: WriteId, before: TxnId | None = None
+    ) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. ``partition`` None: the table with all partitions.
 
         A write id stays aborted while other partitions it was recorded for are not cleaned, and, where
@@ -381,6 +404,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
                 and self._is_aborted(row.txn_id)
                 and write_id is not None
                 and write_id <= up_to
+                and (row.change.operation != "c" or before is None or row.txn_id < before)
             ):
                 touched.add(row.txn_id)
             else:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.ports.transactions import Remains
 from support.history.planted import ConflictCheckOff, GapCommitted, MomentLate, SnapshotLate, Wrapper
 from support.simulation.world import PARTED, WHOLE
 
@@ -38,9 +39,11 @@ def _without_open(lists: Mapping[TableName, ValidWriteIdList]) -> dict[TableName
 class ForgetfulStore(Wrapper):
     """Aborted write ids are forgotten at once, while their files are still there."""
 
-    def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
+    def abort_txns(
+        self, txn_ids: Sequence[TxnId], reason: str, remains: Remains = Remains.UNKNOWN
+    ) -> tuple[TxnId, ...]:
         """Abort and forget."""
-        return self._forget(self._store.abort_txns(txn_ids, reason))
+        return self._forget(self._store.abort_txns(txn_ids, reason, remains))
 
     def abort_timed_out(self) -> tuple[TxnId, ...]:
         """Abort and forget."""

@@ -18,7 +18,7 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
-from hiveacid.ports.transactions import Operation, TxnKind, Written
+from hiveacid.ports.transactions import Operation, Remains, TxnKind, Written
 from hiveacid.services.services_of_process import Services
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.context import Context
@@ -104,6 +104,8 @@ class Scene:
             self.store.commit_txn(txn_id)
         elif end == "abort":
             self.store.abort_txns([txn_id], "no")
+        elif end == "stop":
+            self.store.abort_txns([txn_id], "no", Remains.FILES)
         return txn_id
 
     def put(self, directory: Path, size: int) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from scene import Scene, T
 
-from hiveacid.core.model import TableName
+from hiveacid.core.compaction.queue_records import CompactionRequest
+from hiveacid.core.model import TableName, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import BadDirectoryNameError, StorageError
 from hiveacid.ports.transactions import TxnKind
@@ -126,6 +127,38 @@ def test_a_cleaner_that_died_half_way_is_continued(scene: Scene) -> None:
     first.delete_tree(str(scene.place(T, None) / "delta_0000001_0000001_0000"))
     assert len(clean.step().removed) == 1
     assert scene.listing() == ["base_0000002_v0000003"]
+
+
+def test_aborted_writes_of_a_writer_that_has_stopped_need_no_base(scene: Scene) -> None:
+    """Not even if a partition has a single delta, which no compaction takes."""
+    scene.table(partitions=("1", "2"))
+    scene.write(T, "p=1")
+    scene.write(T, "p=2", end="stop")
+    scene.write(T, "p=2", end="abort")  # by somebody else: its writer may still come
+    scene.write(T, "p=1", end="stop")
+    clean = cleaner(scene)
+    assert len(clean.step().removed) == 3
+    assert scene.store.aborted_write_ids(T) == (3, 4)
+
+
+def test_an_aborted_compaction_is_forgotten_with_its_directories(scene: Scene) -> None:
+    """Although the table has no aborted write id."""
+    scene.table()
+    scene.write()
+    job = scene.store.enqueue_compaction(CompactionRequest(T, None, "major"), "test")
+    scene.store.claim_compaction("w", job.id)
+    (txn_id,) = scene.store.open_txns(CLIENT, kind=TxnKind.COMPACTION)
+    scene.store.start_compaction(job.id, txn_id, WriteId(1), "w")
+    scene.put(scene.place(T, None) / f"base_0000001_v{txn_id:07d}", 1)
+    scene.store.abort_txns([txn_id], "killed")
+    scene.write()
+    scene.clock.advance(10_000)
+    scene.store.housekeep()
+    assert scene.store.valid_txns().is_aborted(txn_id)
+    clean_aborted(scene.context, T)
+    assert [name for name in scene.listing() if name.startswith("base")] == []
+    scene.store.housekeep()
+    assert not scene.store.valid_txns().is_aborted(txn_id)
 
 
 def test_aborted_writes_are_removed_and_forgotten_when_a_base_is_above_them(scene: Scene) -> None:

@@ -201,3 +201,29 @@ def test_a_worker_that_died_leaves_nothing_that_is_read(scene: Scene) -> None:
     assert work(scene, job=second).state == "ready for cleaning"
     clean(scene.context)
     assert [Path(name).name for name in scene.listing()] == ["base_0000002_v0000004"]
+
+
+def test_a_refused_compaction_leaves_nothing(scene: Scene) -> None:
+    scene.table()
+    scene.write()
+    assert work(scene).state == "refused"
+    assert scene.states() == [(1, "refused")]
+    assert scene.store.show_transactions() == ()
+
+
+def test_a_compaction_that_failed_before_it_published_leaves_nothing(scene: Scene) -> None:
+    """Housekeeping drops its transaction, without a cleaner."""
+    scene.table()
+    for _ in range(2):
+        scene.write()
+
+    def fail(_: RewriteTask) -> None:
+        raise StorageError("the disk is full")
+
+    with pytest.raises(StorageError, match="full"):
+        work(scene, fail)
+    assert [row.state for row in scene.store.show_transactions()] == ["ABORTED"]
+    scene.write()
+    scene.clock.advance(10_000)
+    scene.store.housekeep()
+    assert scene.store.show_transactions() == ()

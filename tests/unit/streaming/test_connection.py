@@ -490,3 +490,25 @@ def test_one_thread_at_a_time(wh: Warehouse) -> None:
             stream.write(batch_of(1))
         stream.write(batch_of(1))
         stream.commit()
+
+
+def test_transactions_that_a_stream_did_not_use_leave_nothing(wh: Warehouse) -> None:
+    """An ordinary end: no aborted write id stays, which every later begin would read."""
+    simple(wh)
+    with wh.connect("t", batch_size=10) as stream:
+        send(stream, 1)
+        stream.begin_transaction()
+    assert wh.rows("t") == [(1, "n1")]
+    assert wh.store.aborted_write_ids(TableName("default", "t")) == ()
+    assert wh.findings("t") == []
+
+
+def test_a_batch_that_wrote_in_vain_is_cleaned_as_a_whole(wh: Warehouse) -> None:
+    """Its directory holds rows of an aborted id: the others stay aborted with it, so that the cleaner deletes it."""
+    simple(wh)
+    name = TableName("default", "t")
+    with wh.connect("t", batch_size=3) as stream:
+        stream.begin_transaction()
+        stream.write(batch_of(1))
+    assert wh.store.aborted_write_ids(name) == (1, 2, 3)
+    assert wh.store.aborted_write_ids(name, may_come=True) == ()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import FrameType
 
 import pytest
 
@@ -20,7 +24,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.catalog import CatalogChanges
-from hiveacid.ports.transactions import Begun, Client, Start, TxnKind, Written
+from hiveacid.ports.transactions import Begun, Client, Remains, Start, TxnKind, Written
 from hiveacid.stores.clock import SystemClock
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.read_leases import ReadLeases
@@ -61,9 +65,11 @@ class Cut(MemoryStore):
         self._reach()
         super().commit_txn(txn_id, changes, written, batch, operations)
 
-    def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
+    def abort_txns(
+        self, txn_ids: Sequence[TxnId], reason: str, remains: Remains = Remains.UNKNOWN
+    ) -> tuple[TxnId, ...]:
         self._reach()
-        return super().abort_txns(txn_ids, reason)
+        return super().abort_txns(txn_ids, reason, remains)
 
     def begin_txn(
         self,
@@ -372,3 +378,65 @@ def test_the_log_names_a_committed_transaction_with_its_write_ids(
         writer.commit()
         transactions.begin(SETTINGS).commit()  # nothing written: only for debugging
     assert caplog.messages == [f"transaction {writer.txn_id} committed: db.t with write id {own}"]
+
+
+class _CtrlC:
+    """A profiler that raises KeyboardInterrupt at one of the calls and returns in modules of a directory."""
+
+    def __init__(self, at: int, directory: str) -> None:
+        self.at = at
+        self.directory = directory
+        self.count = 0
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
+        code = frame.f_code
+        if event == "return" and code.co_flags & inspect.CO_GENERATOR:
+            return  # a yield: Python interrupts nowhere between it and the caller
+        if event in ("call", "return") and self.directory in code.co_filename:
+            self.count += 1
+            if self.count == self.at:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+
+def test_ctrl_c_leaves_no_transaction_that_gets_heartbeats(store: Cut, transactions: Transactions) -> None:
+    """Its lock would be held until the process ends."""
+    start = Start(
+        (LockComponent(LockType.EXCL_WRITE, "d", "t"),), (TableName("d", "t"),), (TableName("d", "t"),)
+    )
+
+    def run(at: int) -> int:
+        interrupt = _CtrlC(at, "/hiveacid/transactions/")
+        sys.setprofile(interrupt)
+        with suppress(KeyboardInterrupt), transactions.scope(SETTINGS, start=start):
+            pass
+        sys.setprofile(None)
+        return interrupt.count
+
+    for at in range(1, run(0) + 1):
+        run(at)
+        left = transactions.heartbeats.tracked()
+        assert left == frozenset(), at
+        store.abort_txns(open_ids(store), "next")  # type: ignore[arg-type]
+    transactions.heartbeats.close()
+
+
+def test_a_failed_statement_that_published_nothing_leaves_no_aborted_write_id(
+    store: Cut, transactions: Transactions
+) -> None:
+    table = TableName("d", "t")
+    start = Start(tables=(table,), writes=(table,))
+
+    def fail(*, publishing: bool) -> None:
+        with transactions.scope(SETTINGS, start=start) as txn:
+            txn.write_id(table, publishing=publishing)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail(publishing=False)
+    assert store.aborted_write_ids(table) == ()
+    with pytest.raises(ZeroDivisionError):
+        fail(publishing=True)
+    assert store.aborted_write_ids(table) == (2,)
+    assert store.aborted_write_ids(table, may_come=True) == ()
+    transactions.heartbeats.close()

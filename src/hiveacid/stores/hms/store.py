@@ -31,6 +31,7 @@ from hiveacid.ports.transactions import (
     SNAPSHOT_ONLY,
     Begun,
     Client,
+    Remains,
     Start,
     TxnKind,
     Written,
@@ -387,9 +388,11 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         (write_id,) = self.allocate_write_ids([txn_id], table)
         return write_id
 
-    def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
-        """See :class:`hiveacid.ports.transactions.TransactionPort`; a metastore keeps no reason."""
-        del reason
+    def abort_txns(
+        self, txn_ids: Sequence[TxnId], reason: str, remains: Remains = Remains.UNKNOWN
+    ) -> tuple[TxnId, ...]:
+        """See :class:`hiveacid.ports.transactions.TransactionPort`; a metastore keeps no reason, and knows the remains."""
+        del reason, remains
         ended_ids = abort_txns(self.client, txn_ids)
         for txn_id in txn_ids:
             self._forget_txn(txn_id)
@@ -426,8 +429,11 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         if table.kind is not TableKind.PLAIN:
             seeding.restart_write_ids(self, table, mark)
 
-    def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
+    def forget_aborted(
+        self, table: TableName, partition: str | None, up_to: WriteId, before: TxnId | None = None
+    ) -> None:
         """Raise UnsupportedFeatureError: the metastore's own cleaner does this."""
+        del before
         subject = f"{table}{f'/{partition}' if partition else ''} up to {up_to}"
         raise UnsupportedFeatureError(
             f"cleaning {subject}: tables of a Hive Metastore are cleaned by its own cleaner"

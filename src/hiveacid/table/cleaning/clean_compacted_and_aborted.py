@@ -135,9 +135,10 @@ def _succeed(context: Context, job: Compaction, note: str | None = None) -> None
 def clean_aborted(context: Context, name: TableName) -> list[str]:
     """Remove directories of aborted writes and compactions, and staging leftovers of transactions that ended.
 
-    An aborted write id is forgotten only when every partition has a base above it. A writer that was paused beyond its
-    time-out may publish late; readers then ignore its files because of the base. Partitions of an aborted writer may be
-    missing in the catalog, and have no base. So the write id must also have ended before the first listing.
+    An aborted write id is forgotten when no directory with its rows is left. If its writer may still publish, as one that
+    was paused beyond its time-out, every partition must also have a base above it: readers then ignore late files.
+    Partitions of an aborted writer may be missing in the catalog, and have no base. So the write id must also have
+    ended before the first listing.
     """
     min_open = context.store.min_open_txn_id()
     with clean_location.cleaner_lock(context, name) as held:
@@ -157,13 +158,17 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
     if not context.store.aborted_write_ids(name):
         for root in compacted:
             removed_paths += _clean_aborted_at(context, table, root, min_open, held)[0]
+        # where files have their final names at once, a compaction that was paused beyond its time-out may still write some
+        if context.store.maintained_by_hiveacid() and all(map(context.fs.renames_directories, locations)):
+            context.store.forget_aborted(name, None, ended_up_to, min_open)
         return removed_paths
     # new partitions of a writer that crashed before its commit are not in the catalog
     disk_locations = [partition.location for partition in partitions_on_disk(context, table)]
     possibly_unseen_txns = clean_location.list_possibly_unseen_txns(
         clean_location.ready_jobs(context), min_open
     )
-    reach: list[int] = []
+    may_come = min(context.store.aborted_write_ids(name, may_come=True), default=None)
+    reach, bases = [int(ended_up_to)], []
     for root in dict.fromkeys((*locations, *disk_locations)):
         try:
             paths, forgettable = _clean_aborted_at(context, table, root, min_open, held)
@@ -171,11 +176,13 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
             reach.append(forgettable)
             if root in locations:
                 visible_txns = seen_by_all(context.store.valid_txns(), min_open, possibly_unseen_txns)
-                reach.append(_base_write_id(context, table, root, visible_txns))
+                bases.append(_base_write_id(context, table, root, visible_txns))
         except MissingDirectoryError:
             continue
-    if reach and min(*reach, ended_up_to) > 0:
-        context.store.forget_aborted(name, None, WriteId(min(*reach, ended_up_to)))
+    if may_come is not None:
+        reach.append(max(may_come - 1, min(bases, default=0)))
+    if min(reach) > 0:
+        context.store.forget_aborted(name, None, WriteId(min(reach)), min_open)
     return removed_paths
 
 

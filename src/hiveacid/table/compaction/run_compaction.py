@@ -43,11 +43,15 @@ BUCKETED = "Cannot execute rebalancing compaction on bucketed tables."
 
 
 class _RefusedError(Exception):
-    """The job has nothing to compact, or must not run now; ``cleaning_needed`` as in `CompactionRefusal`."""
+    """The job has nothing to compact, or must not run now; ``cleaning_needed`` as in `CompactionRefusal`.
+
+    ``state``: the job's, once it has ended.
+    """
 
     def __init__(self, reason: str, *, cleaning_needed: bool = False) -> None:
         super().__init__(reason)
         self.cleaning_needed = cleaning_needed
+        self.state: str | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ def run_job(
         with naming:
             report = _run(context, job, worker, writing or write_compacted_files.file_writer())
     except _RefusedError as refused:
-        state = _refuse(context, job, worker, refused)
+        state = refused.state or _refuse(context, job, worker, refused)
         return CompactionReport(job.id, job.request.kind, job.request.partition, state, str(refused))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit) or interrupted():
@@ -155,6 +159,13 @@ def _run(
     try:
         report = _in_transaction(context, job, worker, kind, txn, writing)
         txn.commit()
+    except _RefusedError as refused:
+        if refused.cleaning_needed or not context.store.maintained_by_hiveacid():
+            txn.abort(f"compaction refused: {refused}"[:200])
+        else:  # nothing was written: no trace stays
+            refused.state = _refuse(context, job, worker, refused)
+            txn.commit()
+        raise
     except BaseException as error:
         lost = context.transactions.abort_error(txn, error)
         txn.abort(f"compaction failed: {error}"[:200])

@@ -152,6 +152,7 @@ def rewrite(
     direct = not fs.renames_directories(root)
     directory = root if direct else scratch
     if direct:
+        job.txn.published = True
         job.txn.on_abort(lambda: _remove(job, [name for name in (plan.output, plan.delete_output) if name]))
     try:
         outputs: dict[str, publish.PublishedFiles] = {}
@@ -236,6 +237,7 @@ def _put_in_place(job: RewriteTask, scratch: str, names: Sequence[str]) -> None:
     if job.level is LayoutLevel.HIVE3 and len(names) > 1:
         for name in names:
             fs.write_bytes(f"{scratch}/{name}/{PAIR_FILE}", str(int(job.txn.txn_id)).encode())
+    job.txn.published = True
     job.txn.on_abort(undo)
     for name in names:
         # without its lock, the table may have been dropped and created again, and would show these rows

@@ -265,7 +265,9 @@ def new_output_directories(
     overwrite: bool,
 ) -> output_directories.OutputDirectories:
     """Return the output directories of one statement; an abort of the transaction removes them."""
-    write_id = txn.write_id(table.name) if table.kind is not TableKind.PLAIN else WriteId(0)
+    write_id = WriteId(0)
+    if table.kind is not TableKind.PLAIN:
+        write_id = txn.write_id(table.name, publishing=False)
     statements = {StagedKind.INSERTED: txn.next_statements(1)[0]}
     outputs = output_directories.OutputDirectories(
         context, table, txn, partitions, write_id, statements, overwrite=overwrite

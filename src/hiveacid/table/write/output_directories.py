@@ -124,6 +124,7 @@ class OutputDirectories:
 
         Two CREATE TABLE AS SELECT with one location have the same names of directories.
         """
+        self.txn.published = True
         if not self.context.fs.claim_directory(directory):
             raise StorageError(
                 f"cannot write {self.table.name}: another statement has made {directory}; give each new table a LOCATION "

@@ -202,7 +202,7 @@ def write_changes(
 
     ``verb``: the statement, for the table's history. ``updates_and_inserts``: a MERGE that may both update and insert rows.
     """
-    write_id = txn.write_id(table.name)
+    write_id = txn.write_id(table.name, publishing=False)
     statements = output_directories.change_statement_ids(
         txn, context.layout_level(table), updates_and_inserts=updates_and_inserts
     )

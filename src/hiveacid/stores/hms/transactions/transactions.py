@@ -84,8 +84,9 @@ class MetastoreTransactions:
         """
         return _state(self.valid_txns(), txn_id)
 
-    def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
-        """Return the write ids of aborted transactions that the metastore has not forgotten."""
+    def aborted_write_ids(self, table: TableName, *, may_come: bool = False) -> tuple[WriteId, ...]:
+        """Return the write ids of aborted transactions that the metastore has not forgotten; each of them may come."""
+        del may_come
         return current_write_ids_of(self, table).aborted
 
     def min_open_txn_id(self) -> TxnId:

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, or
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import StorePermissionError
-from hiveacid.ports.transactions import HeartbeatAnswer
+from hiveacid.ports.transactions import HeartbeatAnswer, Remains
 from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.sql.compaction import lost_workers
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
@@ -55,7 +55,9 @@ class AbortTxns(SqlBase):
         database.retry_deadlines.ended([*aborted, *missing])
         return HeartbeatAnswer(tuple(aborted), tuple(missing))
 
-    def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
+    def abort_txns(
+        self, txn_ids: Sequence[TxnId], reason: str, remains: Remains = Remains.UNKNOWN
+    ) -> tuple[TxnId, ...]:
         """Abort the open transactions among ``txn_ids`` and return them."""
 
         def work(connection: Connection) -> tuple[TxnId, ...]:
@@ -65,6 +67,10 @@ class AbortTxns(SqlBase):
             end_txns(
                 connection, open_ids, "abort", self._database.now(), argument_validation.storable_text(reason)
             )
+            if remains is not Remains.UNKNOWN:
+                for chunk in chunks(set(txn_ids)):
+                    for statement in (_STOPPED, *(_DELETE_TRACES if remains is Remains.NOTHING else ())):
+                        connection.execute(statement, {"ids": chunk})
             return tuple(open_ids)
 
         aborted = write_exactly_once(self._database, work, Durability.WITH_CLIENT)
@@ -97,14 +103,16 @@ class AbortTxns(SqlBase):
         except StorePermissionError:  # a role that only reads: writers and services do it
             return ()
 
-    def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
+    def aborted_write_ids(self, table: TableName, *, may_come: bool = False) -> tuple[WriteId, ...]:
         """Return write ids of aborted transactions that were not cleaned yet."""
         argument_validation.table_name(table)
-        key = table_parameters(table)
-        ids = self._database.read(lambda connection: connection.scalars(_ABORTED_IDS, key).all())
+        key, statement = table_parameters(table), _IDS_THAT_MAY_COME if may_come else _ABORTED_IDS
+        ids = self._database.read(lambda connection: connection.scalars(statement, key).all())
         return tuple(map(WriteId, ids))
 
-    def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
+    def forget_aborted(
+        self, table: TableName, partition: str | None, up_to: WriteId, before: TxnId | None = None
+    ) -> None:
         """Record that the files of aborted transactions in a partition, or (None) in the table, are removed.
 
         A write id stays until every partition that was recorded for it is cleaned. A write id without recorded partitions
@@ -112,8 +120,9 @@ class AbortTxns(SqlBase):
         """
         argument_validation.table_name(table)
         argument_validation.partition_name(partition)
-        key = table_parameters(table) | {"up_to": up_to}
-        self._database.write(lambda connection: _forget(connection, key, partition))
+        key = table_parameters(table) | {"up_to": up_to, "before": before or _NO_LIMIT}
+        if self._database.read(lambda connection: connection.scalar(_ANY_TRACE, key)):
+            self._database.write(lambda connection: _forget(connection, key, partition))
 
 
 def _beat(database: Database, txn_ids: Sequence[TxnId]) -> int:
@@ -136,6 +145,21 @@ _ABORTED = or_(
 )
 _ON_TABLE = is_of_table(write_ids)
 _ABORTED_IDS = select(write_ids.c.write_id).where(_ON_TABLE, _ABORTED).order_by(write_ids.c.write_id)
+_HAS_STOPPED = select(txns.c.id).where(
+    txns.c.id == write_ids.c.txn_id, txns.c.code.is_not(None), txns.c.code != refusal_errors.TIME_OUT
+)
+_IDS_THAT_MAY_COME = _ABORTED_IDS.where(~_HAS_STOPPED.exists())
+_ARE_ABORTED = and_(txns.c.id.in_(bindparam("ids", expanding=True)), txns.c.state == ABORTED)
+_STOPPED = (
+    update(txns)
+    .where(_ARE_ABORTED, or_(txns.c.code.is_(None), txns.c.code == refusal_errors.TIME_OUT))
+    .values(code=refusal_errors.STOPPED)
+)
+_DELETE_TRACES = tuple(
+    delete(traces).where(traces.c.txn_id.in_(select(txns.c.id).where(_ARE_ABORTED)))
+    for traces in (write_ids, written)
+)
+_NO_LIMIT = 2**62
 
 
 def _forget(connection: Connection, key: dict[str, object], partition: str | None) -> None:
@@ -165,6 +189,7 @@ _WRITTEN_BY_ABORTED = (
         _WRITTEN_IN_TABLE,
         txns.c.state == ABORTED,
         func.coalesce(written.c.write_id, _OWN_ID) <= bindparam("up_to", type_=BigInteger),
+        or_(written.c.operation != "c", written.c.txn_id < bindparam("before", type_=BigInteger)),
     )
 )
 _DELETE_WRITTEN = delete(written).where(
@@ -174,6 +199,12 @@ _DELETE_WRITTEN = delete(written).where(
 )
 _DELETE_WRITTEN_IN_PARTITION = _DELETE_WRITTEN.where(written.c.partition_name == bindparam("partition"))
 _UP_TO = write_ids.c.write_id <= bindparam("up_to", type_=BigInteger)
+_ANY_TRACE = select(
+    or_(
+        select(write_ids.c.write_id).where(_ON_TABLE, _UP_TO, _ABORTED).exists(),
+        _WRITTEN_BY_ABORTED.exists(),
+    )
+)
 _DELETE_WRITE_IDS = delete(write_ids).where(_ON_TABLE, _UP_TO, _ABORTED)
 _DELETE_WRITE_IDS_OF_TXNS = delete(write_ids).where(
     _ON_TABLE, _UP_TO, write_ids.c.txn_id.in_(bindparam("ids", expanding=True))
