@@ -357,7 +357,7 @@ class TransactionBatch:
             [
                 NewPartition(name, Partition(values, location))
                 for values, location in self._written_locations.items()
-                if values not in self._known.by_values
+                if values and values not in self._known.by_values
             ],
             files=[
                 NewFiles(name, values, self._paths(values), self.overwrite)
