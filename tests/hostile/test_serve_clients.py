@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 import random
 import socket
 import ssl
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,14 +30,15 @@ from hiveacid.serve.operations import ClientOperation
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Caller, ClientSession, Sessions
-from hiveacid.serve.wire import ClientLimits, Wire
+from hiveacid.serve.time_limits import TimeLimits
+from hiveacid.serve.wire import BytesInFlight, ClientLimits, Wire
 from hiveacid.services.http_server import Access, server_tls
 from hiveacid.sql.cancellation import Running
 from support.hs2_client import CallError, Hs2Client, raw_client
 from support.servers.certificates import make_keys
 
 ENOUGH = 60.0  # seconds until a test gives up
-LIMITS = ClientLimits(handshake=0.5, patience=0.5, message=1 << 16)
+LIMITS = ClientLimits(handshake=0.5, patience=0.5, message=4 << 20, refusal_delay=0.0)
 
 
 def serving(authentication: Authentication, **more: Any) -> Iterator[Server]:
@@ -251,10 +253,11 @@ def test_damaged_password_files_are_refused(tmp_path: Path, line: str) -> None:
         PasswordFile(path)
 
 
-def test_a_password_file_that_others_can_write_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o666, 0o644, 0o620])
+def test_a_password_file_that_others_can_read_or_write_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "users"
     path.write_text(hash_line("ann", "tea"))
-    path.chmod(0o666)
+    path.chmod(mode)
     with pytest.raises(ConfigError, match="chmod"):
         PasswordFile(path)
 
@@ -362,12 +365,11 @@ class Queue:
 def test_a_time_limit_does_not_count_for_the_fetches_after_the_statement() -> None:
     operation = ClientOperation(cast("Any", Queue()), lambda: None, 0)
     running = operation.start(1e9)
-    timer = operation._timer
-    assert timer is not None
-    assert timer.is_alive()
+    limit = operation._limit
+    assert limit is not None
+    assert not limit.cancelled
     running.future.set_result(None)
-    timer.join(ENOUGH)
-    assert not timer.is_alive()
+    assert limit.cancelled
 
 
 def test_a_session_is_not_idle_right_after_a_long_statement() -> None:
@@ -382,3 +384,121 @@ def test_a_session_is_not_idle_right_after_a_long_statement() -> None:
     running.future.set_result(None)
     sessions.close_idle()
     assert len(sessions) == 1
+
+
+def audited(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "hiveacid.audit"]
+
+
+def test_log_ins_and_broken_messages_are_audited_with_user_and_address(
+    guarded: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "hiveacid.audit")
+    with Hs2Client(guarded.port, "ann", "tea", opened=False) as client:
+        client.send(b"garbage")
+        assert closes(client.socket)
+    with pytest.raises(CallError):
+        logs_in(guarded, "eve\nERROR \x9b", "jam")
+    end = time.monotonic() + ENOUGH
+    while len(audited(caplog)) < 3:
+        assert time.monotonic() < end, audited(caplog)
+        time.sleep(0.01)
+    login, broken, refused = audited(caplog)
+    assert login == 'event=login user="ann" host="127.0.0.1"'
+    assert broken.startswith('event=protocol_error user="ann" host="127.0.0.1" reason="')
+    assert refused.startswith('event=login_refused user="eve\\nERROR \\u009b" host="127.0.0.1" reason="')
+    assert refused.isprintable()
+
+
+def test_refused_requests_are_audited_with_their_user(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "users"
+    path.write_text(f"{hash_line('ann', 'tea')}\n")
+    path.chmod(0o600)
+    for server in serving(Authentication(PasswordFile(path)), http=True):
+        with socket.create_connection(("127.0.0.1", server.port), ENOUGH) as client:
+            token = base64.b64encode(b"ann:jam")
+            client.sendall(CALLED + b"Authorization: Basic " + token + b"\r\nContent-Length: 1\r\n\r\nx")
+            assert closes(client)
+        end = time.monotonic() + ENOUGH
+        while not audited(caplog):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    assert audited(caplog)[0].startswith('event=login_refused user="ann" host="127.0.0.1"')
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        struct.pack(">bhbi", 15, 99, 12, 3_000_000) + b"\0" * 3_000_000,  # an unknown list of empty structs
+        struct.pack(">bhbbi", 13, 3, 11, 11, 250_000) + struct.pack(">ii", 0, 0) * 250_000,  # settings
+        struct.pack(">bhbi", 15, 99, 15, 500_000) + struct.pack(">bi", 2, 0) * 500_000,  # lists of lists
+    ],
+)
+def test_messages_of_many_values_are_refused_at_once(server: Server, body: bytes) -> None:
+    call = hs2_structs.CALLS["ExecuteStatement"]
+    data = struct.pack(">bh", 12, 1) + body + b"\0\0"
+    began = time.thread_time()
+    with pytest.raises(ClientProtocolError, match="too many values"):
+        Decoder(data, 5000).arguments(call)
+    assert time.thread_time() - began < 0.5
+    with Hs2Client(server.port, opened=False) as client:
+        client.send(encode_message("ExecuteStatement", CALL, 1, data))
+        assert closes(client.socket)
+
+
+def test_unknown_lists_of_numbers_are_skipped_by_arithmetic() -> None:
+    data = struct.pack(">bhbhbi", 12, 1, 15, 99, 2, 30_000_000) + b"\0" * 30_000_000 + b"\0\0"
+    began = time.thread_time()
+    Decoder(data, 5000).arguments(hs2_structs.CALLS["ExecuteStatement"])
+    assert time.thread_time() - began < 0.5
+
+
+def test_only_statements_may_be_large(server: Server) -> None:
+    large = "x" * (2 << 20)
+    with Hs2Client(server.port, opened=False) as client:
+        with pytest.raises(CallError) as caught:
+            client.call("ExecuteStatement", sessionHandle=hs2_structs.TSessionHandle(), statement=large)
+        assert caught.value.status.statusCode == hs2_structs.INVALID_HANDLE
+        body = encode_struct(
+            hs2_structs.CALLS["OpenSession"].arguments(req=hs2_structs.TOpenSessionReq(username=large))
+        )
+        client.send(encode_message("OpenSession", CALL, 1, body))
+        assert closes(client.socket)
+
+
+def test_large_messages_share_a_bound_and_small_ones_do_not_count() -> None:
+    in_flight = BytesInFlight(300_000)
+    with ExitStack() as held:
+        for size in (200_000, 60_000, 60_000, 100_000):
+            held.enter_context(in_flight.hold(size))
+        with pytest.raises(ClientProtocolError, match="too many large"):
+            held.enter_context(in_flight.hold(100_000))
+    with in_flight.hold(300_000):
+        pass
+
+
+def test_time_limits_share_one_thread_and_act_in_their_order() -> None:
+    limits, before = TimeLimits(), threading.active_count()
+    acted: list[int] = []
+    done = threading.Event()
+    waiting = [limits.after(3600 + number, lambda: acted.append(-1)) for number in range(1000)]
+    limits.after(0.2, lambda: (acted.append(2), done.set()))
+    limits.after(0.1, lambda: acted.append(1))
+    limits.after(0.0, lambda: acted.append(3)).cancel()
+    assert threading.active_count() <= before + 1
+    assert done.wait(ENOUGH)
+    assert acted == [1, 2]
+    for limit in waiting:
+        limit.cancel()
+    limits.after(3600, done.set)
+    assert len(limits._waiting) < 10
+
+
+def test_a_name_in_a_directory_has_one_spelling() -> None:
+    ldap = Ldap.of("ldap://127.0.0.1:1", "uid={user}")
+    assert {ldap.canonical_name(name) for name in ("ann", "ANN", "an\u00adn", "\uff41nn")} == {"ann"}
+    authentication = Authentication(Anyone())
+    assert authentication.canonical_name("ANN") == "ANN"
+    assert not authentication.accepts("a\x9bnn", "x")

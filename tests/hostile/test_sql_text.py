@@ -194,6 +194,8 @@ def test_statements_too_deep_for_spark_are_refused(acid: AcidSession) -> None:
         "SELECT " + "NOT " * (MAX_DEPTH + 1) + "true",
         "SELECT " + "- " * (MAX_DEPTH + 1) + "1",
         "SELECT " + "~ NOT " * MAX_DEPTH + "1",
+        "SELECT " + "x -> " * (MAX_DEPTH + 1) + "1",
+        "SELECT CAST(NULL AS " + "ARRAY<" * 101 + "INT" + ">" * 101 + ")",
     ],
 )
 def test_nesting_that_occupies_or_overflows_sparks_parser_is_refused(text: str) -> None:

@@ -11,6 +11,7 @@ from hiveacid.serve.authentication import Anyone, Authentication
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Sessions
+from hiveacid.sql.native import session
 from support.hs2_client import CallError, Hs2Client
 
 if TYPE_CHECKING:
@@ -46,3 +47,68 @@ def test_a_statement_may_have_settings_of_its_own(client: Hs2Client) -> None:
     assert client.run("SET new.setting")[0][1] != "1"
     assert client.run(shown) == before
     assert client.run("SELECT current_timezone()") != [("Asia/Tokyo",)]
+
+
+def test_settings_of_the_server_stay_and_those_of_a_session_are_few(
+    client: Hs2Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("hive.txn.timeout", "hiveacid.auto_compact", "SPARK.sql.variable.substitute"):
+        with pytest.raises(CallError, match="is the server's"):
+            client.run(f"SET {name}=true")
+        with pytest.raises(CallError, match="is the server's"):
+            client.call(
+                "ExecuteStatement", statement="SELECT 1", confOverlay={f"set:hiveconf:{name}": "true"}
+            )
+    monkeypatch.setattr(session, "MOST_SETTINGS", 5)
+    for number in (1, 2, 3, 4, 4):
+        client.run(f"SET a.b{number}=1")
+    with pytest.raises(CallError, match="at most 5 settings"):
+        client.call("ExecuteStatement", statement="SELECT 1", confOverlay={"a.b5": "1", "a.b6": "1"})
+
+
+def test_literals_are_data_and_batches_have_a_bound_whatever_a_client_sets(client: Hs2Client) -> None:
+    hostile = "${env:HOME} ${system:user.home} ${my.setting}"
+    client.run("SET my.setting=secret")
+    assert client.run(f"SELECT '{hostile}'") == [(hostile,)]
+    client.run("RESET")
+    assert client.run(f"SELECT '{hostile}'") == [(hostile,)]
+    client.run("SET spark.sql.execution.arrow.maxRecordsPerBatch=0")
+    handle = client.call("ExecuteStatement", statement="SELECT id FROM range(0, 10000, 1, 1)").operationHandle
+    answer = client.call("FetchResults", operationHandle=handle, orientation=0, maxRows=100_000)
+    assert len(answer.results.columns[0].c5.values) == 4096
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_decimals_are_plain_in_every_mode(client: Hs2Client, ansi: str) -> None:
+    client.run(f"SET spark.sql.ansi.enabled={ansi}")
+    text = "SELECT 0.0000001BD, CAST(0 AS DECIMAL(38, 18)), CAST('x' AS INT)"
+    if ansi == "false":
+        assert client.run(text) == [("0.0000001", "0." + "0" * 18, None)]
+        assert client.run("SELECT CAST('x' AS INT)") == [(None,)]
+    else:
+        assert client.run(text.rpartition(",")[0]) == [("0.0000001", "0." + "0" * 18)]
+
+
+def test_a_read_has_its_clients_name(client: Hs2Client) -> None:
+    client.run("CREATE TABLE t (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    client.run("INSERT INTO t VALUES (1)")
+    open_result = client.call("ExecuteStatement", statement="SELECT id FROM t").operationHandle
+    rows = client.run("SHOW TRANSACTIONS")
+    assert {row[4] for row in rows if row[1] == "OPEN"} == {"ann"}
+    assert client.rows(open_result) == [(1,)]
+
+
+def test_a_text_too_deep_for_spark_is_refused_in_a_sentence(client: Hs2Client) -> None:
+    for text in (
+        "SELECT " + "/*" * 2000 + "*/" * 2000 + " 1",
+        "SELECT 1 AS `open " + "/*" * 2000,
+        "SELECT " + "NOT " * 20_000 + "true",
+        "SELECT " + "x -> " * 20_000 + "1",
+        "SELECT CAST(NULL AS " + "ARRAY<" * 20_000 + "INT" + ">" * 20_000 + ")",
+    ):
+        with pytest.raises(CallError) as caught:
+            client.run(text)
+        message = caught.value.status.errorMessage
+        assert any(word in message for word in ("nested", "too complex", "no end")), message[:300]
+        assert "java." not in message
+    assert client.run("SELECT 1") == [(1,)]

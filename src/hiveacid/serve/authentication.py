@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from hiveacid.errors import ConfigError, HiveAcidError
+from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError
 
 if TYPE_CHECKING:
     from hiveacid.serve.kerberos import Kerberos
 
 logger = logging.getLogger(__name__)
 
-_USER = re.compile(r"[^\s:/\\\x00-\x1f]{1,256}")
+_USER = re.compile(r"[^\s:/\\\x00-\x1f\x7f-\x9f]{1,256}")
 _LONGEST_PASSWORD = 1024
 _N, _R, _P = 1 << 14, 8, 1  # 16 MB and some 50 ms for each attempt
 _MAX_CHECKS = 4  # at a time: each takes 16 MB
@@ -31,6 +31,15 @@ _MAX_WORK = 1 << 24  # n · r · p of a line
 _MAX_MEMORY = 1 << 27  # bytes of one check; scrypt needs 128 · n · r
 _REMEMBER_SECONDS = 300.0  # a correct password is not checked again: HTTP sends it with each request
 _MAX_REMEMBERED = 1000
+
+
+class RefusedLoginError(ClientProtocolError):
+    """A log-in that was refused; ``user``: the name that the client gave, if any."""
+
+    def __init__(self, text: str, user: str = "") -> None:
+        """Keep the name."""
+        self.user = user
+        super().__init__(text)
 
 
 class Passwords(Protocol):
@@ -41,6 +50,9 @@ class Passwords(Protocol):
 
     def password_fingerprint(self, user: str) -> str:
         """Return a text that changes if this checker learns of a new password. Raises HiveAcidError."""
+
+    def canonical_name(self, user: str) -> str:
+        """Return the only name of a user for whom several spellings are accepted."""
 
 
 class Anyone:
@@ -55,6 +67,10 @@ class Anyone:
         """Return a constant text."""
         del user
         return ""
+
+    def canonical_name(self, user: str) -> str:
+        """Return the name."""
+        return user
 
 
 @dataclass(frozen=True)
@@ -90,7 +106,7 @@ class PasswordFile:
     """Users with scrypt hashes of their passwords, a line each. The file is read again when it changes."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file. Raises ConfigError for a file that is unreadable, damaged, or writable by other users."""
+        """Read the file. Raises ConfigError for a file that is unreadable, damaged, or open to other users."""
         self._path = path
         self._slots = threading.BoundedSemaphore(_MAX_CHECKS)
         self._read: tuple[float, dict[str, _Hash]] = (-1.0, {})
@@ -109,12 +125,16 @@ class PasswordFile:
         entry = self._users().get(user)
         return "" if entry is None else entry.digest.hex()
 
+    def canonical_name(self, user: str) -> str:
+        """Return the name."""
+        return user
+
     def _users(self) -> dict[str, _Hash]:
         try:
             status = self._path.stat()
             if status.st_mtime != self._read[0]:
-                if status.st_mode & 0o022:
-                    raise ConfigError(f"{self._path} can be written by other users: chmod 600 it")
+                if status.st_mode & 0o026:
+                    raise ConfigError(f"{self._path} can be read or written by other users: chmod 600 it")
                 self._read = status.st_mtime, _parse_file(self._path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"the password file cannot be read: {error}") from error
@@ -179,6 +199,10 @@ class Authentication:
     def challenge(self) -> str:
         """The header ``WWW-Authenticate`` of a refusal over HTTP."""
         return 'Basic realm="hiveacid"' if self.kerberos is None else "Negotiate"
+
+    def canonical_name(self, user: str) -> str:
+        """Return the only name of a user, for sessions, limits and logs."""
+        return user if self.passwords is None else self.passwords.canonical_name(user)
 
     def accepts(self, user: str, password: str) -> bool:
         """Tell whether a client may connect. Raises HiveAcidError, which the log gets, if the check is impossible now."""

@@ -42,10 +42,11 @@ class Message:
 class Decoder:
     """Reads values from one message. Raises ClientProtocolError for anything that is not a message of the protocol."""
 
-    def __init__(self, data: bytes) -> None:
-        """Begin at the first byte."""
+    def __init__(self, data: bytes, most_values: int | None = None) -> None:
+        """Begin at the first byte. ``most_values``: fields and items of a message from a client; None: no bound."""
         self._data = data
         self._offset = 0
+        self._values_left = len(data) if most_values is None else most_values
 
     def message(self) -> Message:
         """Read the head of a message."""
@@ -79,7 +80,13 @@ class Decoder:
     def _fields(self) -> Any:
         while code := self._take(1)[0]:
             (number,) = struct.unpack(">h", self._take(2))
+            self._count(1)
             yield code, number
+
+    def _count(self, values: int) -> None:
+        self._values_left -= values
+        if self._values_left < 0:
+            raise ClientProtocolError("the message has too many values")
 
     def _value(self, code: int, arguments: Any, depth: int) -> Any:
         if code in _FIXED:
@@ -93,6 +100,7 @@ class Decoder:
             key, value, count = self._head_of_map()
             if count and (key, value) != (arguments[0], arguments[2]):
                 raise ClientProtocolError("a map has other types than its field")
+            self._count(count)
             return {
                 self._value(key, arguments[1], depth + 1): self._value(value, arguments[3], depth + 1)
                 for _ in range(count)
@@ -100,6 +108,7 @@ class Decoder:
         item, count = self._head_of_items()
         if count and item != arguments[0]:
             raise ClientProtocolError("a list has other items than its field")
+        self._count(count)
         return [self._value(item, arguments[1], depth + 1) for _ in range(count)]
 
     def _skip(self, code: int, depth: int) -> None:
@@ -113,11 +122,16 @@ class Decoder:
                 self._skip(inner, depth + 1)
         elif code == _MAP:
             key, value, count = self._head_of_map()
+            self._count(count)
             for _ in range(count):
                 self._skip(key, depth + 1)
                 self._skip(value, depth + 1)
         elif code in (_LIST, _SET):
             item, count = self._head_of_items()
+            if item in _FIXED:
+                self._take(_FIXED[item].size * count)
+                return
+            self._count(count)
             for _ in range(count):
                 self._skip(item, depth + 1)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 4096
 """Maximum number of rows of an Arrow batch. Python holds at most one batch of a result in memory."""
+_ANSI = "spark.sql.ansi.enabled"
 _MAX_BYTES = 8 << 20  # of one answer; one row may be larger
 
 
@@ -33,19 +35,22 @@ class SparkResult:
         """Convert the columns that the interface transports as texts."""
         fields = frame.schema.fields
         self.columns = tuple(result_column(field.name, field.dataType.simpleString()) for field in fields)
-        self._frame = frame.toDF(*_names(len(fields))).select(
-            *[
-                _converted(name, column)
-                for name, column in zip(_names(len(fields)), self.columns, strict=True)
-            ]
-        )
+        with _plain_decimals(frame, self.columns):
+            self._frame = frame.toDF(*_names(len(fields))).select(
+                *[
+                    _converted(name, column)
+                    for name, column in zip(_names(len(fields)), self.columns, strict=True)
+                ]
+            )
 
     def batches(self) -> Iterator[Any]:
         """Run the plan. The driver holds one partition of the result at a time."""
         schema = pa.schema(list(zip(_names(len(self.columns)), (c.arrow for c in self.columns), strict=True)))
         frame: Any = self._frame
-        # a client may have set it, but ``schema`` has the small types
-        frame.sparkSession.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
+        # A client may have set them, but ``schema`` has the small types, and a batch without a bound is a whole partition.
+        conf = frame.sparkSession.conf
+        conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
+        conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
         pieces = frame._jdf.toArrowBatchRdd().toJavaRDD().toLocalIterator()  # noqa: SLF001
         while pieces.hasNext():
             yield pa.ipc.read_record_batch(pa.py_buffer(pieces.next()), schema)
@@ -136,6 +141,21 @@ def empty_log() -> list[bytes]:
 
 def _names(count: int) -> list[str]:
     return [f"c{number}" for number in range(count)]
+
+
+@contextmanager
+def _plain_decimals(frame: DataFrame, columns: Sequence[ResultColumn]) -> Iterator[None]:
+    """Make casts that are analysed inside write decimals as ``0.0000001``: without ANSI mode Spark writes ``1E-7``."""
+    conf: Any = frame.sparkSession.conf
+    before = conf.get(_ANSI, None)
+    if before == "true" or not any(column.qualifiers for column in columns):
+        yield
+        return
+    conf.set(_ANSI, "true")
+    try:
+        yield
+    finally:
+        conf.set(_ANSI, before)
 
 
 def _converted(name: str, column: ResultColumn) -> Column:

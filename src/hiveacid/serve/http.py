@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,13 +11,14 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import ClientProtocolError, HiveAcidError
+from hiveacid.serve.authentication import RefusedLoginError
 from hiveacid.serve.kerberos import RefusedTicketError, TicketCheck
 from hiveacid.services.http_server import Access
 
 if TYPE_CHECKING:
     from hiveacid.serve.authentication import Authentication
     from hiveacid.serve.kerberos import Kerberos
-    from hiveacid.serve.wire import Wire
+    from hiveacid.serve.wire import BytesInFlight, Wire
 
 PATH = "/cliservice"
 _LARGEST_HEAD = 16 << 10
@@ -41,19 +43,20 @@ class Request:
         return values[0]
 
 
-class RefusedRequestError(ClientProtocolError):
-    """A request that is refused with an HTTP status."""
+class RefusedRequestError(RefusedLoginError):
+    """A request that is refused with an HTTP status; ``user``: if its log-in is refused."""
 
-    def __init__(self, status: HTTPStatus, text: str) -> None:
+    def __init__(self, status: HTTPStatus, text: str, user: str = "") -> None:
         """Keep the status."""
         self.status = status
-        super().__init__(text)
+        super().__init__(text, user)
 
 
 def serve_http(
     wire: Wire,
     access: Access,
     authentication: Authentication,
+    in_flight: BytesInFlight,
     answer: Callable[[str, bytes, Callable[[bytes], None]], None],
 ) -> None:
     """Answer the requests of a connection.
@@ -67,11 +70,12 @@ def serve_http(
             if request is None:
                 return
             _require_call(request, access)
-            user, proof = _authenticated_user(request, authentication)
+            user, proof = _authenticated_user(request, authentication, wire.limits.refusal_delay)
             size = _body_size(request, wire)
             keep = request.header("connection").lower() != "close"
             send = partial(_send, wire, HTTPStatus.OK, kind=_KIND, keep=keep, challenge=proof)
-            answer(user, wire.read_exactly(size), send)
+            with in_flight.hold(size):
+                answer(user, wire.read_exactly(size), send)
         except RefusedRequestError as refused:
             challenge = authentication.challenge if refused.status is HTTPStatus.UNAUTHORIZED else ""
             _send(wire, refused.status, str(refused).encode(), "text/plain", keep=False, challenge=challenge)
@@ -121,7 +125,7 @@ def _require_call(request: Request, access: Access) -> None:
         raise RefusedRequestError(refusal, "the Host header is not a name of this server: see --host-name")
 
 
-def _authenticated_user(request: Request, authentication: Authentication) -> tuple[str, str]:
+def _authenticated_user(request: Request, authentication: Authentication, delay: float) -> tuple[str, str]:
     """Return the user's name, and the server's token for the client ('' without Kerberos). Raises RefusedRequestError."""
     scheme, _, encoded = request.header("authorization").partition(" ")
     try:
@@ -139,11 +143,13 @@ def _authenticated_user(request: Request, authentication: Authentication) -> tup
         accepted = authentication.accepts(user, password)
     except HiveAcidError as error:
         raise RefusedRequestError(
-            HTTPStatus.SERVICE_UNAVAILABLE, "the password cannot be checked now"
+            HTTPStatus.SERVICE_UNAVAILABLE, "the password cannot be checked now", user
         ) from error
     if not accepted:
-        raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, "wrong user or password")
-    return user, ""
+        if user:  # drivers ask for the challenge first
+            time.sleep(delay)
+        raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, "wrong user or password", user)
+    return authentication.canonical_name(user), ""
 
 
 def _ticket_user(token: bytes, kerberos: Kerberos) -> tuple[str, str]:

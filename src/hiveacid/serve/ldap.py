@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+import time
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +16,7 @@ from hiveacid.errors import ConfigError, StoreUnavailableError
 _TIMEOUT = 10.0  # seconds
 _MAX_BYTES = 1 << 16  # of an answer
 _SPECIAL = re.compile(r'([,+"\\<>;=#\x00-\x1f])')
+_MESSAGE = b"\1"  # number of the only message
 _SUCCESS = 0
 _WRONG_CREDENTIALS = (32, 48, 49)  # no such entry, an entry without a password, a wrong password
 _PORTS = {"ldap": 389, "ldaps": 636}
@@ -78,6 +81,11 @@ class Ldap:
         del user
         return ""
 
+    def canonical_name(self, user: str) -> str:
+        """Return the name as a directory compares it (RFC 4518): without case, width and invisible characters."""
+        letters = unicodedata.normalize("NFKC", user)
+        return "".join(letter for letter in letters if unicodedata.category(letter) != "Cf").casefold()
+
 
 def _escaped(user: str) -> str:
     """Escape a name inside a distinguished name (RFC 4514)."""
@@ -86,7 +94,7 @@ def _escaped(user: str) -> str:
 
 def _bind_request(name: str, password: str) -> bytes:
     bind = _element(2, b"\3") + _element(4, name.encode()) + _element(0x80, password.encode())
-    return _element(0x30, _element(2, b"\1") + _element(0x60, bind))
+    return _element(0x30, _element(2, _MESSAGE) + _element(0x60, bind))
 
 
 def _element(tag: int, content: bytes) -> bytes:
@@ -100,7 +108,9 @@ def _element(tag: int, content: bytes) -> bytes:
 def _result_code(client: socket.socket) -> int:
     """Read a bind response. Raises ValueError, OSError."""
     data = bytearray()
+    until = time.monotonic() + _TIMEOUT
     while True:
+        client.settimeout(max(0.001, until - time.monotonic()))  # one for the whole answer
         piece = client.recv(4096)
         data += piece
         try:
@@ -110,12 +120,12 @@ def _result_code(client: socket.socket) -> int:
             if not piece or len(data) > _MAX_BYTES:
                 raise ValueError("the answer is incomplete") from None
     try:
-        _, _, rest = _parse(message)
+        _, number, rest = _parse(message)
         tag, response, _ = _parse(rest)
         kind, code, _ = _parse(response)
     except IndexError:
         raise ValueError("the answer is not LDAP") from None
-    if tag != 0x61 or kind != 10 or not code:  # noqa: PLR2004 - a bind response, an enumeration
+    if number != _MESSAGE or tag != 0x61 or kind != 10 or not code:  # noqa: PLR2004 - a bind response, an enumeration
         raise ValueError("the answer is not a bind response")
     return int.from_bytes(code, "big")
 

@@ -14,6 +14,7 @@ from hiveacid.errors import StatementCancelledError
 from hiveacid.serve import hs2_structs
 from hiveacid.serve.fetch_results import Result, ResultCursor, RowsResult
 from hiveacid.serve.status import error_status
+from hiveacid.serve.time_limits import TimeLimit, TimeLimits
 from hiveacid.sql.cancellation import Running, StatementThread
 from hiveacid.sql.execute.small_results import WRITTEN
 
@@ -30,13 +31,14 @@ class ClientOperation:
     kind: int
     expects_result: bool = True
     settings: AbstractContextManager[None] = field(default_factory=nullcontext)
+    limits: TimeLimits = field(default_factory=TimeLimits)
     guid: bytes = field(default_factory=lambda: os.urandom(16))
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
     modified_rows: int | None = None
     _cursor: ResultCursor | None = None
     _running: Running[Any] | None = None
     _fetching: Running[Any] | None = None
-    _timer: threading.Timer | None = None
+    _limit: TimeLimit | None = None
     _told_of_result: bool = False
     _cancelling: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -53,10 +55,8 @@ class ClientOperation:
         """Begin; after ``timeout`` seconds, if not 0, the operation is cancelled unless it has ended."""
         self._running = self.thread.submit(self._run)
         if timeout > 0:
-            timer = self._timer = threading.Timer(min(timeout, threading.TIMEOUT_MAX), self.cancel)
-            timer.daemon = True
-            timer.start()
-            self._running.future.add_done_callback(lambda _: timer.cancel())  # a fetch has no limit
+            limit = self._limit = self.limits.after(timeout, self.cancel)
+            self._running.future.add_done_callback(lambda _: limit.cancel())  # a fetch has no limit
         return self._running
 
     def _run(self) -> None:
@@ -150,8 +150,8 @@ class ClientOperation:
 
     def close(self) -> None:
         """Release the result."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._limit is not None:
+            self._limit.cancel()
         if self._cursor is not None:
             self._cursor.close()
         self._cursor, self._told_of_result = None, False

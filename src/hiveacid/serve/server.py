@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import ClientProtocolError, ConfigError
+from hiveacid.serve import audit
+from hiveacid.serve.authentication import RefusedLoginError
 from hiveacid.serve.http import serve_http
 from hiveacid.serve.sessions import Caller
-from hiveacid.serve.wire import ClientLimits, Wire, authenticate
+from hiveacid.serve.wire import BytesInFlight, ClientLimits, Wire, authenticate
 from hiveacid.services.http_server import Access, server_tls
 from hiveacid.services.metrics import Metric
 
@@ -74,6 +76,7 @@ class _Connection:
     number: int
     since: float = field(default_factory=time.monotonic)
     in_use: bool = False  # it has a session, or answers a request
+    user: str = ""  # once it has logged in
 
     @property
     def owner(self) -> str:
@@ -109,6 +112,7 @@ class Server:
         self._connections: set[_Connection] = set()
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
+        self._in_flight = BytesInFlight()
         self._stopping = threading.Event()
         self._refused = 0
         self._reported = -_REPORT_INTERVAL
@@ -212,7 +216,9 @@ class Server:
                 self._serve_binary(connection)
         except (ClientProtocolError, ssl.SSLError) as error:
             self._refused += 1
-            logger.warning("%s: %s", connection.host, error)
+            refused = error.user if isinstance(error, RefusedLoginError) else ""
+            event = "login_refused" if refused else "protocol_error"
+            audit.record(event, refused or connection.user, connection.host, reason=str(error))
         except (EOFError, OSError) as error:
             logger.debug("%s: %s", connection.host, error)
         except Exception:
@@ -247,23 +253,28 @@ class Server:
     def _serve_binary(self, connection: _Connection) -> None:
         wire = connection.wire
         user = authenticate(wire, self._options.authentication)
+        connection.user = user
+        audit.record("login", user, connection.host)
         caller = Caller(user, connection.host, connection.owner, wire.gone)
         while True:
-            data = wire.frame()
-            connection.in_use = True
-            self._service.answer(data, caller, wire.send_frame)
+            size = wire.frame_size()
+            with self._in_flight.hold(size):
+                data = wire.read_exactly(size)
+                connection.in_use = True
+                self._service.answer(data, caller, wire.send_frame)
             connection.in_use = self._service.sessions.has_owner(connection.owner)
 
     def _serve_http(self, connection: _Connection) -> None:
         def answer(user: str, data: bytes, send: Callable[[bytes], None]) -> None:
-            connection.in_use = True
+            connection.in_use, connection.user = True, user
             try:
                 caller = Caller(user, connection.host, f"user {user}", connection.wire.gone, over_http=True)
                 self._service.answer(data, caller, send)
             finally:
                 connection.in_use = False
 
-        serve_http(connection.wire, self._options.access, self._options.authentication, answer)
+        options = self._options
+        serve_http(connection.wire, options.access, options.authentication, self._in_flight, answer)
 
     def _close_idle_sessions(self) -> None:
         while not self._stopping.wait(_IDLE_CHECK_INTERVAL):

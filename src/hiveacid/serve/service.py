@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import ClientProtocolError, ConfigError, UnsupportedFeatureError
-from hiveacid.serve import hs2_structs
+from hiveacid.serve import audit, hs2_structs
 from hiveacid.serve.codec import (
     CALL,
     EXCEPTION,
@@ -32,13 +31,12 @@ from hiveacid.serve.sessions import (
     wait_for,
 )
 from hiveacid.serve.status import INVALID_HANDLE, SUCCESS, error_status
+from hiveacid.serve.time_limits import TimeLimits
 from hiveacid.spark.parser.lexer import scan
 from hiveacid.sql.execute.small_results import WRITTEN
 
 if TYPE_CHECKING:
     from hiveacid.sql.cancellation import Running
-
-logger = logging.getLogger(__name__)
 
 _LONG_POLL = 0.5  # seconds that GetOperationStatus waits for the end of a statement
 # Statements without rows. A client asks whether a statement has rows before the statement has ended.
@@ -62,6 +60,8 @@ _VERBS_WITHOUT_RESULT = frozenset(
 _LONGEST_ALTER = 1000  # words in which COMPACT is looked for: it has a result
 _MAX_ROWS = 100_000
 _UNKNOWN_METHOD = 1
+_LARGEST_CALL = 1 << 20  # bytes; only a statement may have more
+_MOST_VALUES = 5000  # of a call: settings, names, and fields that are not known
 _INFO = {13: "hiveacid", 17: "Spark SQL"}  # TGetInfoType: name of the server, of the DBMS
 _DBMS_VERSION = 18
 # TGetInfoType: the longest names of columns, schemas and tables; 0: no limit
@@ -76,6 +76,7 @@ class Service:
         self.sessions = sessions
         self.calls = self.failures = 0
         self._version = version
+        self._limits = TimeLimits()
         self._handlers: Mapping[str, Callable[[Any, Caller], Any]] = {
             "OpenSession": self._open_session,
             "CloseSession": self._close_session,
@@ -95,10 +96,14 @@ class Service:
 
         Raises ClientProtocolError for bytes that are not a call, EOFError if the client has gone, and errors of ``send``.
         """
-        message = Decoder(data).message()
+        message = Decoder(data, _MOST_VALUES).message()
         call = hs2_structs.CALLS.get(message.method)
         if message.kind != CALL:
             raise ClientProtocolError("expected a call, received another kind of message")
+        if len(data) > _LARGEST_CALL and message.method != "ExecuteStatement":
+            raise ClientProtocolError(
+                f"a call of {message.method} has {len(data)} bytes; the limit is {_LARGEST_CALL}"
+            )
         if call is None:
             body = encode_exception(f"the method {message.method} is not offered", _UNKNOWN_METHOD)
             send(encode_message(message.method, EXCEPTION, message.number, body))
@@ -135,7 +140,7 @@ class Service:
                 "the client's protocol is older than that of Hive 0.13 and has no results in columns: use a newer driver"
             )
         session = self.sessions.open(caller, request.configuration or {})
-        logger.info("session of %s from %s opened", caller.user, caller.host)
+        audit.record("session_opened", caller.user, caller.host, session=session.number)
         return hs2_structs.TOpenSessionResp(
             status=SUCCESS,
             serverProtocolVersion=min(protocol, hs2_structs.PROTOCOL_V10),
@@ -181,6 +186,10 @@ class Service:
         operation = self._register(session, work, hs2_structs.EXECUTE_STATEMENT)
         operation.settings = session.overlaid(request.confOverlay or {})
         operation.expects_result = _expects_result(text)
+        number = operation.guid.hex()[:8]
+        audit.record(
+            "statement", caller.user, caller.host, session=session.number, operation=number, text=text
+        )
         running = operation.start(float(request.queryTimeout or 0))
         if not request.runAsync:
             return self._wait_and_answer(session, operation, running, caller)
@@ -211,7 +220,7 @@ class Service:
             raise ConfigError(
                 f"the session has {MOST_OPERATIONS} open operations, which is the limit: close some"
             )
-        operation = ClientOperation(session.thread, work, kind)
+        operation = ClientOperation(session.thread, work, kind, limits=self._limits)
         session.operations[operation.guid] = operation
         return operation
 
@@ -238,7 +247,9 @@ class Service:
         )
 
     def _cancel(self, request: Any, caller: Caller) -> Any:
-        _, operation = self.sessions.operation(request.operationHandle, caller)
+        session, operation = self.sessions.operation(request.operationHandle, caller)
+        number = operation.guid.hex()[:8]
+        audit.record("cancel", caller.user, caller.host, session=session.number, operation=number)
         operation.cancel()
         return _ok()
 

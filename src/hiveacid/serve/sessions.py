@@ -18,14 +18,13 @@ from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError
 from hiveacid.ports.transactions import Client
-from hiveacid.serve import hs2_structs
-from hiveacid.serve.fetch_results import BATCH_ROWS
+from hiveacid.serve import audit, hs2_structs
 from hiveacid.serve.operations import ClientOperation
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.sql.cancellation import Running, StatementThread
 
 if TYPE_CHECKING:
-    from hiveacid.sql.native.session import NativeSession
+    from hiveacid.sql.native.session import ClientSparkSession, NativeSession
 
 logger = logging.getLogger(__name__)
 
@@ -66,12 +65,17 @@ class ClientSession:
     """One session. Its statements run one by one in a thread of its own."""
 
     caller: Caller
-    spark: NativeSession
+    spark: ClientSparkSession
     thread: StatementThread
     guid: bytes = field(default_factory=lambda: os.urandom(16))
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
     operations: dict[bytes, ClientOperation] = field(default_factory=dict)
     used: float = field(default_factory=time.monotonic)
+
+    @property
+    def number(self) -> str:
+        """The session's name in the audit log."""
+        return self.guid.hex()[:8]
 
     def handle(self) -> Any:
         """Return the handle for the client."""
@@ -83,7 +87,6 @@ class ClientSession:
         _require_few(configuration)
         pool = f"client-{self.guid[0] % _POOLS}"  # jobs of one pool run one after the other
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
-        self.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
         for name, value in configuration.items():
             if name == "use:database":
                 self.spark.sql(f"USE {quote_name(value)}")
@@ -104,6 +107,7 @@ class ClientSession:
         key = next((name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)), name)
         if not _SETTING.fullmatch(key):
             raise ConfigError(f"{key[:80]!r} is not the name of a setting")
+        self.spark.require_changeable(key)
         if key in REGISTRY or key.startswith("hiveacid."):
             acid, settings = self.spark.acid, self.spark.acid.settings
             acid.set(key, value)
@@ -246,6 +250,9 @@ class Sessions:
             finally:
                 self._ended = True
                 self._forget(session.caller.user)
+                audit.record(
+                    "session_ended", session.caller.user, session.caller.host, session=session.number
+                )
 
         thread = threading.Thread(target=end, name="hiveacid-session-end", daemon=True)
         try:

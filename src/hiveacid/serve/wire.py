@@ -6,12 +6,15 @@ import re
 import select
 import socket
 import struct
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import ClientProtocolError, HiveAcidError
+from hiveacid.serve.authentication import RefusedLoginError
 from hiveacid.serve.codec import EXCEPTION, encode_exception, encode_message
 from hiveacid.serve.kerberos import RefusedTicketError, TicketCheck
 
@@ -23,6 +26,7 @@ _LENGTH = struct.Struct(">I")
 _HEAD = struct.Struct(">BI")
 _START, _OK, _BAD, _ERROR, _COMPLETE = 1, 2, 3, 4, 5
 _PIECE = 1 << 18
+_SMALL = 1 << 16  # bytes of a message that need not be counted
 _LARGEST_NEGOTIATION = 1 << 16
 _GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 _WITHOUT_SASL = b"\x80\x01"  # the first bytes of a message without SASL
@@ -34,6 +38,7 @@ class ClientLimits:
 
     ``handshake``: time for the client to authenticate. ``patience``: for the rest of a message after its first byte.
     ``send_timeout``: for the client to read an answer. ``idle``: between two messages. ``message``: most bytes of one.
+    ``refusal_delay``: before a refused log-in is answered, so that nobody tries many passwords.
     """
 
     handshake: float = 10.0
@@ -41,6 +46,30 @@ class ClientLimits:
     send_timeout: float = 120.0
     idle: float = 4 * 3600.0
     message: int = 32 << 20
+    refusal_delay: float = 1.0
+
+
+class BytesInFlight:
+    """Bytes of large messages that are received or answered now, of all clients together."""
+
+    def __init__(self, most: int = 256 << 20) -> None:
+        """``most``: bound of their sum."""
+        self._most, self._sum = most, 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def hold(self, size: int) -> Iterator[None]:
+        """Count a message in the block. Raises ClientProtocolError if there are too many bytes already."""
+        counted = size if size > _SMALL else 0
+        with self._lock:
+            if self._sum + counted > self._most:
+                raise ClientProtocolError("the server is receiving too many large messages: try again later")
+            self._sum += counted
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._sum -= counted
 
 
 @dataclass
@@ -81,15 +110,15 @@ class Wire:
         """Let the next read begin with ``data``."""
         self._pushed_back = data + self._pushed_back
 
-    def frame(self) -> bytes:
-        """Return the next frame. The idle time-out is for its first byte, the shorter ``patience`` for the rest."""
+    def frame_size(self) -> int:
+        """Return the size of the next frame. The idle time-out is for its first byte, the shorter ``patience`` for the rest."""
         self.set_deadline(self.limits.idle)
         head = self.read_exactly(1)
         self.set_deadline(self.limits.patience)
-        (size,) = _LENGTH.unpack(head + self.read_exactly(3))
+        size = int.from_bytes(head + self.read_exactly(3), "big")
         if size > self.limits.message:
             raise ClientProtocolError(f"the message has {size} bytes; the limit is {self.limits.message}")
-        return self.read_exactly(size)
+        return size
 
     def send(self, data: bytes) -> None:
         """Send all bytes; the connection of a client that does not read them is closed."""
@@ -169,14 +198,15 @@ def _plain_user(wire: Wire, response: bytes, authentication: Authentication) -> 
     except ValueError as error:
         raise _refusal(wire, "the response is not a message of the mechanism PLAIN") from error
     if identity not in ("", user):
-        raise _refusal(wire, "a user may not act as another one")
+        raise _refusal(wire, "a user may not act as another one", user)
     try:
         accepted = authentication.accepts(user, password)
     except HiveAcidError as error:
-        raise _refusal(wire, "the password cannot be checked now", status=_ERROR) from error
+        raise _refusal(wire, "the password cannot be checked now", user, _ERROR) from error
     if not accepted:
-        raise _refusal(wire, "wrong user or password")
-    return user
+        time.sleep(wire.limits.refusal_delay)
+        raise _refusal(wire, "wrong user or password", user)
+    return authentication.canonical_name(user)
 
 
 def _receive(wire: Wire) -> tuple[int, bytes]:
@@ -195,6 +225,6 @@ def _send(wire: Wire, status: int, payload: bytes) -> None:
     wire.send(_HEAD.pack(status, len(payload)) + payload)
 
 
-def _refusal(wire: Wire, reason: str, status: int = _BAD) -> ClientProtocolError:
+def _refusal(wire: Wire, reason: str, user: str = "", status: int = _BAD) -> RefusedLoginError:
     _send(wire, status, reason.encode())
-    return ClientProtocolError(f"authentication refused: {reason}")
+    return RefusedLoginError(f"authentication refused: {reason}", user)

@@ -9,6 +9,13 @@ from types import MappingProxyType
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.transactions.states import CompactionState
 
+OF_THE_STORE = (
+    setting_definitions.TXN_TIMEOUT, setting_definitions.MAX_OPEN_TXNS, setting_definitions.TXN_MAX_OPEN_BATCH,
+    setting_definitions.WORKER_TIMEOUT, setting_definitions.WORKER_POOL_TIMEOUT, setting_definitions.HISTORY_TIMEOUT,
+    setting_definitions.COMMITS_RETENTION, setting_definitions.HISTORY_SUCCEEDED, setting_definitions.HISTORY_FAILED,
+    setting_definitions.HISTORY_DID_NOT_INITIATE, setting_definitions.HISTORY_REFUSED,
+)  # fmt: skip
+"""Settings that `Limits.of` reads (FAILED_COMPACTS_THRESHOLD also has a use of its own)."""
 _SHORTEST_SILENCE, _LONGEST_SILENCE = 3.0, 10.0  # seconds
 
 

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -59,9 +60,17 @@ class ReadLeases:
         self._transactions = transactions
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._held: list[tuple[Transaction, list[Holder]]] = []
+        self._held: list[tuple[Transaction, list[Holder]]] = []  # shared with `of_client`
+        self._newest: Transaction | None = None
         self._ending = threading.Lock()  # held while snapshots are out of the list but not ended yet
         transactions.heartbeats.add_sweeper(self.sweep)
+
+    def of_client(self, transactions: Transactions) -> ReadLeases:
+        """Return leases whose transactions are begun, and shown, as those of another client; sweeps concern both."""
+        leases = copy(self)
+        leases._transactions = transactions  # noqa: SLF001 - of the same class
+        leases._newest = None  # noqa: SLF001
+        return leases
 
     @contextmanager
     def acquire(self, settings: Settings) -> Iterator[Transaction]:
@@ -91,13 +100,19 @@ class ReadLeases:
             self._process, self._held = os.getpid(), []
             self._lock, self._ending = threading.Lock(), threading.Lock()
         with self._lock:
-            if self._held:
-                newest, holders = self._held[-1]
-                if not (newest.ended or newest.outdated) and self._is_newest_snapshot(newest):
-                    holders.append(pin)
-                    return newest
+            newest = self._newest
+            holders = next((holders for held, holders in self._held if held is newest), None)
+            if (
+                newest is not None
+                and holders is not None
+                and not (newest.ended or newest.outdated)
+                and self._is_newest_snapshot(newest)
+            ):
+                holders.append(pin)
+                return newest
             txn = self._transactions.begin(settings, TxnKind.READ_ONLY, start=SNAPSHOT_ONLY)
             self._held.append((txn, [pin]))
+            self._newest = txn
             return txn
 
     def _is_newest_snapshot(self, txn: Transaction) -> bool:
@@ -134,7 +149,7 @@ class ReadLeases:
                 held = [
                     (txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._held
                 ]
-                self._held = [(txn, alive) for txn, alive in held if alive]
+                self._held[:] = [(txn, alive) for txn, alive in held if alive]
             released = [txn for txn, alive in held if not alive]
             try:
                 for txn in tuple(released):
@@ -150,7 +165,8 @@ class ReadLeases:
         waited = self._ending.acquire(timeout=_LONGEST_ENDING)
         try:
             with self._lock:
-                held, self._held = self._held, []
+                held = tuple(self._held)
+                self._held.clear()
             for txn, _ in held:
                 end_read(txn)
         finally:

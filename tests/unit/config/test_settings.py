@@ -6,6 +6,7 @@ import logging
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -244,3 +245,10 @@ def test_a_table_overrides_what_its_database_and_the_session_say_of_compaction()
     assert compactor_settings(session, [("compactor.hiveacid.compactor.priority", "")]) == session
     with pytest.raises(ConfigError, match=r"hive\.compactor\.delta\.num\.threshold"):
         compactor_settings(session, [("compactorthreshold.hive.compactor.delta.num.threshold", "many")])
+
+
+@pytest.mark.parametrize("parse", [parse_duration, parse_size])
+def test_thousands_of_digits_are_refused_as_any_wrong_text(parse: Callable[[str], object]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse("9" * 5000)
+    assert len(str(caught.value)) < 200

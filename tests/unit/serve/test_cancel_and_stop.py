@@ -52,8 +52,10 @@ def test_the_ends_of_sessions_share_one_deadline(monkeypatch: pytest.MonkeyPatch
     released = threading.Event()
     server = Sessions(cast("Any", None), 60.0)
     for number in range(6):
-        guid, caller = bytes([number]), SimpleNamespace(user="ann")
-        session = SimpleNamespace(operations={}, end=lambda: released.wait(60), caller=caller, guid=guid)
+        guid, caller = bytes([number]), SimpleNamespace(user="ann", host="")
+        session = SimpleNamespace(
+            operations={}, end=lambda: released.wait(60), caller=caller, guid=guid, number=""
+        )
         server._sessions[guid] = cast("Any", session)
         server._users.append("ann")
     began = time.monotonic()

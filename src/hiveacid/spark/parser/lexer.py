@@ -34,6 +34,8 @@ class TokenKind(StrEnum):
 
 MAX_LENGTH, MAX_TOKENS, MAX_DEPTH = 10_000_000, 300_000, 500
 """Limits of a statement: characters, tokens, levels of parentheses and brackets."""
+MAX_TYPE_DEPTH = 100
+"""Levels of ARRAY, MAP and STRUCT in a type; Spark's parser takes 7 seconds for 300 of them."""
 MAX_COMMENT_DEPTH = 20
 """Levels of comments in comments. Spark's lexer takes 14 seconds for 500 of them, and all memory for 2,000."""
 
@@ -88,6 +90,7 @@ _LEXEME = re.compile(
 )
 _COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
 _ANY_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_NESTING_TYPES = frozenset({"ARRAY", "MAP", "STRUCT"})
 _PREFIXES = frozenset({"NOT", "-", "+", "~", "!"})
 _KINDS = {
     "string": TokenKind.STRING,
@@ -156,14 +159,22 @@ def moved_to_start(tokens: Sequence[Token]) -> Sequence[Token]:
 
 def _check_depth(tokens: Iterable[Token]) -> None:
     """Refuse nesting that would overflow the stack of Spark's parser, which recurses for each level."""
-    open_parentheses = open_cases = prefixes = 0
+    open_parentheses = open_cases = open_types = prefixes = arrows = 0
+    before = two_before = ""
     for token in tokens:
         word = token.text if len(token.text) == 1 else token.text.upper()
         open_parentheses += (word in {"(", "["}) - (word in {")", "]"})
         open_cases = max(0, open_cases + (word == "CASE") - (word == "END"))
+        open_types = max(0, open_types + (word == "<" and before in _NESTING_TYPES) - (word == ">"))
         prefixes = prefixes + 1 if word in _PREFIXES else 0
-        if max(open_parentheses, open_cases, prefixes) > MAX_DEPTH:
-            message = f"parentheses, CASE, or signs and NOT, are nested more than {MAX_DEPTH} levels deep"
+        if word == "->":
+            arrows = arrows + 1 if two_before == "->" else 1
+        before, two_before = word, before
+        if max(open_parentheses, open_cases, prefixes, arrows) > MAX_DEPTH or open_types > MAX_TYPE_DEPTH:
+            message = (
+                f"parentheses, CASE, ->, or signs and NOT, are nested more than {MAX_DEPTH} levels deep, or types more "
+                f"than {MAX_TYPE_DEPTH}"
+            )
             raise StatementTooLargeError(message, line=token.line, column=token.column)
 
 

@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.readwriter import DataFrameReader
 
+from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableName
-from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Client
 from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.lexer import Token, is_script
@@ -44,8 +45,16 @@ from hiveacid.sql.native.shared_gateway import (
 )
 from hiveacid.sql.native.writer_targets import Target, find_target
 from hiveacid.sql.session import open_session
-from hiveacid.sql.statements import queries
-from hiveacid.sql.statements.values import Slice, table_ref
+from hiveacid.sql.statements import administration, queries
+from hiveacid.sql.statements.values import Slice, Statement, table_ref
+from hiveacid.stores.limits import OF_THE_STORE
+
+_SUBSTITUTE = "spark.sql.variable.substitute"
+_OF_THE_SERVER = frozenset(
+    {_SUBSTITUTE, setting_definitions.AUTO_COMPACT.name, *(setting.name for setting in OF_THE_STORE)}
+)
+MOST_SETTINGS = 200
+"""Settings that a client may change in its session."""
 
 ConnectArguments: TypeAlias = tuple[str | None, str | None, Mapping[str, str] | None]
 
@@ -100,6 +109,7 @@ class NativeSession(SparkSession):
     def _run_by_owner(self, source: Slice, args: Any) -> DataFrame:
         text = source.text
         ownership = decide_ownership(self.acid, source)
+        self._require_allowed(ownership.statement)
         update_both_catalogs(self.acid, source, ownership)
         if ownership.owner is Owner.HIVEACID and ownership.statement is not None:
             bound = parse(self.acid.with_arguments(source, args)) if args else ownership.statement
@@ -120,6 +130,9 @@ class NativeSession(SparkSession):
         if isinstance(ownership.statement, queries.ShowTables):
             return add_hiveacid_tables(self.acid, ownership.statement, answer)
         return answer
+
+    def _require_allowed(self, statement: Statement | None) -> None:
+        """Refuse a statement that this kind of session may not run."""
 
     def _run_in_spark(self, text: str, args: Any) -> DataFrame:
         """Run a text in Spark unchanged."""
@@ -230,7 +243,7 @@ class NativeSession(SparkSession):
 class ClientSparkSession(NativeSession):
     """Session of a client of ``hiveacid serve``: the transaction belongs to the session, not to a thread.
 
-    Its threads run one statement at a time. Settings of the store stay those of the server.
+    Its threads run one statement at a time. Settings of the store, and those that start services, stay those of the server.
     """
 
     def __init__(
@@ -242,6 +255,29 @@ class ClientSparkSession(NativeSession):
         context = self._connection.context
         context.shares_store = True
         context.transactions = replace(context.transactions, client=client)
+        context.read_leases = context.read_leases.of_client(context.transactions)
+        self._changed_settings: set[str] = set()
+
+    def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - Spark's name
+        """Run a statement without Spark's variable substitution: drivers write the values of parameters into its text."""
+        self.conf.set(_SUBSTITUTE, "false")  # each time, because RESET restores Spark's default
+        return super().sql(sqlQuery, args, **kwargs)
+
+    def require_changeable(self, name: str) -> None:
+        """Raise ConfigError for a setting that is the server's, and for one more than `MOST_SETTINGS`."""
+        key = name.lower()
+        if key in _OF_THE_SERVER:
+            raise ConfigError(
+                f"{name} is the server's, and no client may change it: see hiveacid serve --set"
+            )
+        self._changed_settings.add(key)
+        if len(self._changed_settings) > MOST_SETTINGS:
+            self._changed_settings.discard(key)
+            raise ConfigError(f"a session can change at most {MOST_SETTINGS} settings")
+
+    def _require_allowed(self, statement: Statement | None) -> None:
+        if isinstance(statement, administration.SetOption) and statement.value is not None:
+            self.require_changeable(statement.key or "")
 
     @property
     def acid(self) -> NativeConnection:

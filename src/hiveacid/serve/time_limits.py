@@ -1,0 +1,56 @@
+"""Time limits of statements: one thread cancels those whose time is over."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass(eq=False)
+class TimeLimit:
+    """Call that is made at a time, unless it is cancelled before."""
+
+    action: Callable[[], None]
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        """Let the time pass without a call."""
+        self.cancelled = True
+
+
+@dataclass(eq=False)
+class TimeLimits:
+    """Calls functions at their times, in a thread that the first one starts. A call must not wait."""
+
+    _waiting: list[tuple[float, int, TimeLimit]] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _thread: threading.Thread | None = None
+
+    def after(self, seconds: float, action: Callable[[], None]) -> TimeLimit:
+        """Call ``action`` after some seconds."""
+        limit = TimeLimit(action)
+        with self._changed:
+            if sum(entry.cancelled for _, _, entry in self._waiting[:100]) > 50:  # noqa: PLR2004 - of the first hundred
+                self._waiting = [entry for entry in self._waiting if not entry[2].cancelled]
+                heapq.heapify(self._waiting)
+            heapq.heappush(self._waiting, (time.monotonic() + seconds, next(self._numbers), limit))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="hiveacid-time-limits", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        return limit
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting or self._waiting[0][0] > time.monotonic():
+                    left = self._waiting[0][0] - time.monotonic() if self._waiting else None
+                    self._changed.wait(None if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX))
+                _, _, limit = heapq.heappop(self._waiting)
+            if not limit.cancelled:
+                limit.action()
