@@ -43,6 +43,7 @@ from hiveacid.table.arrow_read.files_to_open import RowFile, event_files, row_fi
 from hiveacid.table.codec_and_writer_options import layout_level
 from hiveacid.table.context import require_table
 from hiveacid.table.read.change_feed import locate_changes, require_change_history
+from hiveacid.table.read.visible_locations import require_unchanged
 from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.read_leases import end_read
 from hiveacid.transactions.transaction import Transaction, Transactions, this_client
@@ -265,7 +266,7 @@ class ChangeSource:
         require_change_history(table, span)
         partitions = self.store.list_partitions(table.name) if table.partition_columns else None
         locations = locate_changes(self.fs, table, partitions, span, txn, kept=True)
-        require_change_history(require_table(self.store, table.name), span)
+        self._require_complete(table, span, txn)
         options = self.options
         if not (options.changes or options.ignore_changes):
             _require_inserts(table, [(entry.location, entry.changes) for entry in locations])
@@ -299,8 +300,16 @@ class ChangeSource:
         for location in list_locations(self.fs, table, partitions, span.until, txn.snapshot()):
             files += self.file_changes(table, location, span.until, None)
         txn.require_open_in_store()
-        require_change_history(require_table(self.store, table.name), span)
+        self._require_complete(table, span, txn)
         return files
+
+    def _require_complete(
+        self, table: TableDefinition, span: change_feed.ChangeSpan, txn: Transaction
+    ) -> None:
+        """Raise NotEnoughHistoryError or WriteConflictError if the listing before may lack files."""
+        now = require_table(self.store, table.name)
+        require_change_history(now, span)
+        require_unchanged(table, now, txn)
 
     def file_changes(
         self,

@@ -122,13 +122,19 @@ def require_same_table(context: StoreContext, table: TableDefinition, txn: Trans
     """Raise WriteConflictError if DROP or RENAME has taken files away that the snapshot of ``txn`` contains.
 
     Readers take no lock for which these statements would wait. Call it after listing.
+    """
+    now = table if txn.has_lock_on(table.name) else context.catalog.get_table(table.name)
+    require_unchanged(table, now, txn)
+
+
+def require_unchanged(table: TableDefinition, now: TableDefinition | None, txn: Transaction) -> None:
+    """Check as `require_same_table`. ``now``: the definition of the table's name, read after the listing.
 
     Write ids belong to names. If the table's name means another table by now, or did in an earlier statement of ``txn``,
     the write ids of one table could be applied to the files of another. If partitions were dropped since the snapshot, the
     listing may lack them or some of their files.
     """
     same = txn.tables_read.setdefault(table.name, table.incarnation) == table.incarnation
-    now = table if txn.has_lock_on(table.name) else context.catalog.get_table(table.name)
     if not same or now is None or not table.is_same_table(now):
         txn.outdated = True
         raise WriteConflictError(

@@ -16,6 +16,7 @@ from hiveacid.catalog.tables import drop_partitions
 from hiveacid.config import Settings
 from hiveacid.core.model import Column, Partition, TableDefinition, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.errors import NotEnoughHistoryError, StorageError, WriteConflictError
 from hiveacid.stores.clock import SystemClock
 from hiveacid.streaming import Connection
@@ -137,6 +138,21 @@ def test_a_read_beside_drop_partition_fails_instead_of_missing_rows(
         READS[read](table)
     assert raised.value.retryable
     assert table.count() == 20
+
+
+@pytest.mark.parametrize(("after", "error"), [(None, WriteConflictError), (0, NotEnoughHistoryError)])
+def test_a_streaming_source_beside_drop_partition_fails_too(
+    parted: Warehouse, monkeypatch: pytest.MonkeyPatch, after: int | None, error: type[Exception]
+) -> None:
+    """So does ``format("hiveacid")``, which reads a snapshot by the same source (``after`` None)."""
+    source = ChangeSource(ChangeOptions("t", parted.context.warehouse, None, starting_write_id=after))
+    start = source.start_offset()
+    end = source.next_end_offset(start)
+    before_listing(monkeypatch, lambda: drop_half_of_a(parted, monkeypatch))
+    with pytest.raises(error, match="dropped"):
+        source.snapshot() if after is None else source.files(start, end)
+    assert len(source.snapshot()) == 2
+    source.close()
 
 
 def test_a_transaction_from_before_drop_partition_cannot_read_the_table_any_more(parted: Warehouse) -> None:
