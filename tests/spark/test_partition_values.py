@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,11 +15,13 @@ from hiveacid.core.model import Column
 from hiveacid.core.schema.partitions import canonical_text
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.write.sort_and_stage import value_text
+from hiveacid.table.write import insert
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
+    from hiveacid.core.transactions.locks import LockComponent
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"
@@ -175,9 +177,9 @@ def test_a_bad_partition_stops_changes_of_itself_only(acid: AcidSession, tmp_pat
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        ("DATE", "'20245-05-01'"),
+        ("DATE", "CAST('20245-05-01' AS DATE)"),
         ("DATE", "'0000-01-01'"),
-        ("TIMESTAMP", "'+12345-01-01 00:00:00'"),
+        ("TIMESTAMP", "CAST('+12345-01-01 00:00:00' AS TIMESTAMP)"),
         ("STRING", "CAST(X'ff' AS STRING)"),
         ("TIMESTAMP WITH LOCAL TIME ZONE", "TIMESTAMP'2024-01-01 00:00:00'"),
     ],
@@ -285,3 +287,23 @@ def test_adopt_names_the_data_that_it_does_not_take(
     assert "not adopted: odd/p=1/q=1, odd/p=1/q=2" in caplog.text
     assert ".staging" not in caplog.text
     assert rows(acid) == [(1, 1, 1), (2, 1, 2)]
+
+
+def test_rows_are_fitted_to_the_table_that_has_the_name_under_the_lock(
+    acid: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While an INSERT waits for its lock, another table may get the name; texts are cut to its columns."""
+    acid.sql(f"CREATE TABLE t (v VARCHAR(9), k INT) PARTITIONED BY (p STRING) {ACID}")
+    acid.sql(f"CREATE TABLE shorter (v VARCHAR(2), k INT) PARTITIONED BY (p INT) {ACID}")
+    lock_of = insert.insert_lock
+
+    def swapped_before_the_lock(*arguments: Any, **options: Any) -> LockComponent:
+        monkeypatch.undo()
+        acid.sql("ALTER TABLE t RENAME TO longer")
+        acid.sql("ALTER TABLE shorter RENAME TO t")
+        return lock_of(*arguments, **options)
+
+    monkeypatch.setattr(insert, "insert_lock", swapped_before_the_lock)
+    acid.sql("INSERT INTO t PARTITION (p='07') VALUES ('abc', 1)")
+    assert rows(acid) == [("ab", 1, 7)]
+    assert names(acid) == ["p=7"]

@@ -230,6 +230,26 @@ def test_a_value_that_would_be_read_as_null_fails(
         frame.select(line).collect()
 
 
+@pytest.mark.parametrize("properties", [{}, ESCAPED])
+@pytest.mark.parametrize(
+    ("kind", "value"), [("array<string>", "array('')"), ("array<array<int>>", "array(array())")]
+)
+def test_an_array_of_one_empty_value_fails(
+    spark: SparkSession, kind: str, value: str, properties: dict[str, str]
+) -> None:
+    table = table_of([kind], properties)
+    assert HiveSerDe(spark, table).read("") == [[]]
+    for kept in ("array()", value.replace("array(", "array(NULL, ", 1)):
+        frame = spark.sql(f"SELECT CAST({kept} AS {kind}) AS c0")
+        line = frame.select(format_line(text_layout(table), table.columns)).collect()[0][0]
+        assert len(HiveSerDe(spark, table).read(line)[0]) == (0 if kept == "array()" else 2)
+    frame = spark.sql(f"SELECT CAST({value} AS {kind}) AS c0")
+    with pytest.raises(
+        Exception, match=r"\[HIVEACID_DATA\] column c0: a value is an array of one empty value"
+    ):
+        frame.select(format_line(text_layout(table), table.columns)).collect()
+
+
 @pytest.mark.parametrize("delimiter", [",", "-2"])  # -2: the byte 0xFE, so that lines are written as bytes
 @pytest.mark.parametrize("type_", ["string", "array<string>"])
 def test_a_byte_order_mark_at_the_beginning_of_a_file_is_escaped_or_fails(

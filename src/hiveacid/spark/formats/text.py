@@ -201,7 +201,13 @@ class _Writer:
         match kind:
             case types.Array(element=element):
                 items = F.transform(value, lambda item: self.value(item, element, level + 1, column))
-                return F.array_join(items, separators[level])
+                text = F.array_join(items, separators[level])
+                message = (
+                    f"{DATA_ERROR}column {column}: a value is an array of one empty value, which Hive reads back from a text "
+                    "table as an array without values"
+                )
+                lost = (F.size(value) == 1) & (text == "")
+                return F.when(lost, F.raise_error(F.lit(message)).cast("string")).otherwise(text)
             case types.Map(key=key, value=item):
                 between = F.lit(separators[level + 1])
 

@@ -94,7 +94,12 @@ def insert(
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
     written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
     with context.transactions.scope(context.settings, joined, Start((lock,), written_to, written_to)) as txn:
-        table = context.require(name)
+        fitted_to, table = table, context.require(name)
+        if (
+            table.all_columns != fitted_to.all_columns
+        ):  # another table got the name during the wait for the lock
+            static = static_values(context, table, options.partition)
+            ready = None if callable(rows) else _fitted(context, table, rows, static, options)
         if callable(rows):
             ready = _fitted(context, table, rows(txn), static, options)
         assert ready is not None  # noqa: S101 - one of the two
