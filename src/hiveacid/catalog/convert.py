@@ -179,7 +179,7 @@ def _is_compacted(directory: AcidDirectory) -> bool:
 def _bad_name(table: TableDefinition, path: str) -> CatalogError:
     return CatalogError(
         f"{table.name}: unexpected data file name, cannot convert to a transactional table: {path}; Hive's own are "
-        f"called 000000_0 or 000000_0_copy_1, up to 00{MAX_BUCKET}_0"
+        f"called 000000_0 or 000000_0_copy_1, up to 00{MAX_BUCKET}_0: INSERT the table's rows into a new transactional one"
     )
 
 

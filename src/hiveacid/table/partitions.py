@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hiveacid.core.model import Partition, TableDefinition
-from hiveacid.core.schema.partitions import format_partition, partition_directories
+from hiveacid.core.schema.partitions import (
+    KnownPartitions,
+    format_partition,
+    is_skipped,
+    partition_directories,
+)
 from hiveacid.core.schema.types import require_set_once
 from hiveacid.core.suggestions import did_you_mean
-from hiveacid.errors import ConfigError, NoSuchColumnError
+from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import partition_values_as_text
 from hiveacid.table.context import Context
@@ -33,6 +38,26 @@ def partitions_of(
 def partition_name(table: TableDefinition, values: PartitionValues) -> str | None:
     """Return Hive's name ``p=1/q=2`` of a partition, None for an unpartitioned table."""
     return format_partition(table.partition_column_names, values) if values else None
+
+
+def require_changeable(context: Context, table: TableDefinition, scanned: Iterable[Partition | None]) -> None:
+    """Refuse to change rows of partitions whose names Spark does not make from the rows: delete events would miss them.
+
+    ``scanned``: partitions whose rows may change. Their texts may be no values of their columns, or times that the
+    session's time zone skips, which Spark reads as an hour later. Raises UnsupportedFeatureError.
+    """
+    partitions = [partition for partition in scanned if partition is not None]
+    KnownPartitions.of(table, ()).require_changeable(partitions)
+    numbers = [number for number, column in enumerate(table.partition_columns) if column.type == "timestamp"]
+    zone = context.facts.session_time_zone if numbers else ""
+    for partition in partitions if numbers else ():
+        for number in numbers:
+            value = partition.values[number]
+            if value is not None and is_skipped(value, zone):
+                raise UnsupportedFeatureError(
+                    f"{table.name} has a partition at {value}, a time that the time zone {zone} skips: SET TIME ZONE 'UTC' for "
+                    "UPDATE, DELETE and MERGE, or add a condition that leaves it out"
+                )
 
 
 def find_partition(context: Context, table: TableDefinition, name: str | None) -> Partition | None:

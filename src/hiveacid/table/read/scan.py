@@ -13,7 +13,6 @@ from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
-from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.predicates.column_conditions import table_conjuncts, with_char_metadata
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
@@ -23,7 +22,7 @@ from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_colum
 from hiveacid.spark.session.plan_lifetime import watch_plan
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
 from hiveacid.table.context import Context
-from hiveacid.table.partitions import partitions_of
+from hiveacid.table.partitions import partitions_of, require_changeable
 from hiveacid.table.read.file_skipping import files_to_skip
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.load_delete_bitmap import load_delete_bitmap
@@ -88,11 +87,11 @@ class TableSnapshot:
         """Return the rows, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
 
         ``changing``: the caller changes some of the rows; raises UnsupportedFeatureError if files hold update events of
-        ACID v1, or if rows do not tell their partition (`KnownPartitions.require_changeable`).
+        ACID v1, or if rows do not tell their partition (`require_changeable`).
         ``counted`` as in `spark.read.scan.scan`.
         """
         if changing:
-            KnownPartitions.of(self.table, ()).require_changeable(each.partition for each in self.locations)
+            require_changeable(self.context, self.table, (each.partition for each in self.locations))
         frame = scan_locations(
             self.context,
             self.table,

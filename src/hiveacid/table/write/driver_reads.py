@@ -23,7 +23,7 @@ from hiveacid.table.arrow_read.files_to_open import (
 )
 from hiveacid.table.arrow_read.scan import Selection, read_batches, reading_threads
 from hiveacid.table.context import Context
-from hiveacid.table.partitions import PartitionValues, partitions_of
+from hiveacid.table.partitions import PartitionValues, partitions_of, require_changeable
 from hiveacid.table.write.simple_conditions import simple_condition
 from hiveacid.transactions.transaction import Transaction
 
@@ -90,7 +90,10 @@ def may_read_in_driver(context: Context) -> bool:
 def snapshot_for_driver(
     context: Context, table: TableDefinition, txn: Transaction, predicate: Any
 ) -> tuple[Snapshot, int] | None:
-    """Return the files to read for a filter, and their bytes; None if they are too many or too large for the driver."""
+    """Return the files to read for a filter, and their bytes; None if they are too many or too large for the driver.
+
+    Raises UnsupportedFeatureError as `require_changeable`.
+    """
     partitions: Sequence[Partition] | None = partitions_of(context, table, txn)
     max_local = _MAX_FILES_WITH_LOCAL_MASTER if context.facts.local else _MAX_LOCAL_FILES
     max_files = max_local if is_local(table.location) else _MAX_REMOTE_FILES
@@ -99,6 +102,7 @@ def snapshot_for_driver(
         if len(partitions) > max_files:  # most have a file, and listing them would take time
             return None
     snapshot = take_snapshot(context, table, txn, partitions=partitions)
+    require_changeable(context, table, (part.partition for part in snapshot.partitions))
     lengths = [file.length for part in snapshot.partitions for file in part.rows]
     lengths += [file.length for part in snapshot.partitions for file in part.events]
     max_bytes = context.settings.get(setting_definitions.SMALL_CHANGES)

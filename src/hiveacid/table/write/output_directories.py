@@ -11,9 +11,9 @@ from functools import partial
 
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, format_original_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
-from hiveacid.core.schema.partitions import KnownPartitions, is_skipped
+from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.core.transactions.commit_records import NewFiles
-from hiveacid.errors import StorageError, UnsupportedFeatureError
+from hiveacid.errors import StorageError
 from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
 from hiveacid.spark.write.publish import PublishedFiles, StagedFile
@@ -41,26 +41,6 @@ def known_partitions(context: Context, table: TableDefinition, txn: Transaction)
     if table.partition_columns and table.kind is not TableKind.PLAIN:  # first, for `require_no_leftovers`
         txn.committed_write_ids(table.name)
     return KnownPartitions.of(table, partitions_of(context, table, txn) or ())
-
-
-def require_changeable(
-    context: Context, table: TableDefinition, partitions: Iterable[PartitionValues]
-) -> None:
-    """Refuse to change a table one of whose partitions is a time that the session's time zone skips.
-
-    Spark reads such a time as one an hour later, and a statement would write its rows and delete events there. Raises
-    UnsupportedFeatureError.
-    """
-    numbers = [number for number, column in enumerate(table.partition_columns) if column.type == "timestamp"]
-    zone = context.facts.session_time_zone if numbers else ""
-    for values in partitions if numbers else ():
-        for number in numbers:
-            value = values[number]
-            if value is not None and is_skipped(value, zone):
-                raise UnsupportedFeatureError(
-                    f"{table.name} has a partition at {value}, a time that the time zone {zone} skips: SET TIME ZONE 'UTC' for "
-                    "UPDATE, DELETE and MERGE"
-                )
 
 
 @dataclass

@@ -207,7 +207,6 @@ def write_changes(
         txn, context.layout_level(table), updates_and_inserts=updates_and_inserts
     )
     partitions = output_directories.known_partitions(context, table, txn)
-    output_directories.require_changeable(context, table, partitions.by_values)
     outputs = output_directories.OutputDirectories(context, table, txn, partitions, write_id, statements)
     txn.on_abort(outputs.remove)
     options = writer_options(table, context.settings)
