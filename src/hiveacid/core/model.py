@@ -172,11 +172,16 @@ class TableDefinition:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition: one value text per partition column (None = the default partition), absolute location."""
+    """A partition: one value text per partition column (None = the default partition), absolute location.
+
+    ``min_write_id``: the lowest write id whose writer had not ended when the store recorded the partition. Directories of
+    lower ids can only be those of writers that were paused until after their abort, and no reader sees them.
+    """
 
     values: tuple[str | None, ...]
     location: str
     properties: tuple[tuple[str, str], ...] = ()
+    min_write_id: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         """Normalise the values, wherever their texts come from (`partition_value`)."""

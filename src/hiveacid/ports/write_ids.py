@@ -50,6 +50,12 @@ class WriteIdPort(Protocol):
         stand-in, by which a later call recognises an interrupted one.
         """
 
+    def ended_up_to(self, table: TableName) -> WriteId:
+        """Return the write id up to which every writer has ended.
+
+        Partitions that are recorded after the call have a higher `Partition.min_write_id`; those before it are listed.
+        """
+
     def aborted_write_ids(self, table: TableName, *, may_come: bool = False) -> tuple[WriteId, ...]:
         """Return the table's write ids of aborted transactions whose files are not cleaned yet.
 

@@ -188,7 +188,7 @@ def select_location(
     history_kept: bool = False,
 ) -> Location:
     """Select what the snapshot reads of a directory that was listed. Errors name the whole path."""
-    entries = _without_uncommitted(table, listed)
+    entries = _without_uncommitted(table, listed, partition)
     if table.kind is TableKind.PLAIN:
         return Location(root, AcidState(None, (), (), tuple(plain_files(entries, table))), partition)
     try:
@@ -227,16 +227,31 @@ def without_linked_originals(table: TableDefinition, state: AcidState) -> AcidSt
     return replace(state, originals=(), obsolete=tuple(sorted({*state.obsolete, *moved})))
 
 
-def list_adopted(fs: FileSystem, table: TableDefinition, root: str) -> tuple[FileEntry, ...]:
-    """List a location without the directories of compactions that were uncommitted when the table was adopted."""
-    return _without_uncommitted(table, fs.list_tree(root))
+def list_adopted(
+    fs: FileSystem, table: TableDefinition, root: str, partition: Partition | None = None
+) -> tuple[FileEntry, ...]:
+    """List a location without the directories of compactions that were uncommitted when the table was adopted.
+
+    ``partition``: also without directories of writers that had ended before the partition was recorded.
+    """
+    return _without_uncommitted(table, fs.list_tree(root), partition)
 
 
-def _without_uncommitted(table: TableDefinition, entries: Sequence[FileEntry]) -> tuple[FileEntry, ...]:
+def _without_uncommitted(
+    table: TableDefinition, entries: Sequence[FileEntry], partition: Partition | None
+) -> tuple[FileEntry, ...]:
     invalid = uncommitted_txn_ids(table)
-    if not invalid:
+    lowest = 0 if partition is None else partition.min_write_id
+    if not invalid and lowest <= 1:
         return tuple(entries)
-    return tuple(entry for entry in entries if path_visibility_txn_id(entry.path) not in invalid)
+    tops = {entry.path.partition("/")[0] for entry in entries}
+    hidden = {top for top in tops if path_visibility_txn_id(top) in invalid or _ends_below(top, lowest)}
+    return tuple(entry for entry in entries if entry.path.partition("/")[0] not in hidden)
+
+
+def _ends_below(name: str, lowest: int) -> bool:
+    directory = None if is_hidden(name) else parse_directory(name)
+    return directory is not None and directory.span[1] < lowest
 
 
 def uncommitted_txn_ids(table: TableDefinition) -> frozenset[int]:

@@ -385,6 +385,32 @@ class CatalogRules:
         store.drop_partitions(ORDERS, [default, later])
         assert store.list_partitions(ORDERS) == ()
 
+    def test_a_partition_remembers_whose_writers_had_ended_before_it(self, store: Store) -> None:
+        """The lowest open write id of the table, the creator's own among them; a higher one that came with it stays."""
+        store.create_database(database())
+        store.create_table(table())
+
+        def record(city: str, lowest: int = 0) -> int:
+            partition = Partition(("2026-01-01", city), f"file:/{city}", min_write_id=lowest)
+            store.add_partitions(ORDERS, [partition])
+            return _lowest(city)
+
+        def _lowest(city: str) -> int:
+            (found,) = (p for p in store.list_partitions(ORDERS) if p.values == ("2026-01-01", city))
+            return found.min_write_id
+
+        assert (record("a"), record("b", 7)) == (1, 7)
+        aborted, creator, other = store.open_txns(CLIENT, 3)
+        store.allocate_write_ids([aborted, creator, other], ORDERS)
+        assert (record("c"), int(store.ended_up_to(ORDERS))) == (1, 0)
+        store.abort_txns([aborted], "test")
+        new = NewPartition(ORDERS, Partition(("2026-01-01", "d"), "file:/d"))
+        store.commit_txn(creator, CatalogChanges(partitions=(new,)))
+        assert (_lowest("d"), record("e"), int(store.ended_up_to(ORDERS))) == (2, 3, 2)
+        store.commit_txn(other, CatalogChanges(partitions=(new,)))
+        assert (_lowest("d"), record("f"), int(store.ended_up_to(ORDERS))) == (2, 4, 3)
+        assert store.list_partitions(ORDERS)[0].min_write_id == 1
+
     def test_partitions_of_no_table(self, store: Store) -> None:
         """Nothing to add to, list or drop from."""
         store.create_database(database())

@@ -173,7 +173,7 @@ class MemoryCatalog(MemoryBase):
         self._require_table(name)
         for partition in partitions:
             self._require_place(name, partition)
-            self._state.partitions[name].setdefault(partition.key, partition)
+            self._put_partition(name, partition)
 
     @synchronized
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
@@ -223,6 +223,10 @@ class MemoryCatalog(MemoryBase):
         if is_outside and partition.key not in self._state.partitions[name]:
             self._require_free(place_of_partition(name, partition.location))
 
+    def _put_partition(self, name: TableName, partition: Partition) -> None:
+        lowest = max(partition.min_write_id, self._state.lowest_open_write_id(name))
+        self._state.partitions[name].setdefault(partition.key, replace(partition, min_write_id=lowest))
+
     def _put_table(self, table: TableDefinition) -> None:
         self._replace(table.name, replace(table, incarnation=secrets.token_hex(8)))
         self._state.partitions[table.name] = {}
@@ -271,9 +275,8 @@ class MemoryCatalog(MemoryBase):
         for name, partition in changes.dropped:
             self._state.partitions[name].pop(partition.key, None)
         for new in changes.partitions:
-            partitions = self._state.partitions.get(new.table)
-            if partitions is not None:
-                partitions.setdefault(new.partition.key, new.partition)
+            if new.table in self._state.partitions:
+                self._put_partition(new.table, new.partition)
 
     def _purge(self, name: TableName) -> None:
         state = self._state

@@ -129,6 +129,13 @@ class State:
         """Return the open transactions by id."""
         return [txn for _, txn in sorted(self.txns.items()) if txn.state == TransactionState.OPEN]
 
+    def lowest_open_write_id(self, table: TableName) -> int:
+        """Return the lowest write id whose transaction is open, or the next one."""
+        open_txns = {txn.id for txn in self.open_txns()}
+        given = self.write_ids.get(table, {})
+        lowest = (write_id for write_id, txn_id in given.items() if txn_id in open_txns)
+        return min(lowest, default=self.next_write_id.get(table, 1))
+
     def require_open(self, txn_id: TxnId) -> TransactionRecord:
         """Return an open transaction; raise the error that fits its state if it is not open."""
         txn = self.txns.get(txn_id)

@@ -366,6 +366,11 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
             self._state.written.append(WrittenRow(txn_id, change, write_id=own))
 
     @synchronized
+    def ended_up_to(self, table: TableName) -> WriteId:
+        """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
+        return WriteId(self._state.lowest_open_write_id(argument_validation.table_name(table)) - 1)
+
+    @synchronized
     def aborted_write_ids(self, table: TableName, *, may_come: bool = False) -> tuple[WriteId, ...]:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
         given = self._state.write_ids.get(argument_validation.table_name(table), {})

@@ -137,8 +137,8 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
 
     An aborted write id is forgotten when no directory with its rows is left. If its writer may still publish, as one that
     was paused beyond its time-out, every partition must also have a base above it: readers then ignore late files.
-    Partitions of an aborted writer may be missing in the catalog, and have no base. So the write id must also have
-    ended before the first listing.
+    Partitions that are not in the catalog have no base: a partition that is recorded later hides the ids that had ended
+    before the first listing (`Partition.min_write_id`).
     """
     min_open = context.store.min_open_txn_id()
     with clean_location.cleaner_lock(context, name) as held:
@@ -149,7 +149,8 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
     table = context.catalog.get_table(name)
     if table is None or clean_location.is_cleanup_disabled(context, table, None):
         return []
-    ended_up_to = _ended_up_to(context, name)
+    # before the first listing: a later writer may publish behind the listings and be aborted after them
+    ended_up_to = context.store.ended_up_to(name)
     partitions = partitions_of(context, table)
     locations = [table.location] if partitions is None else [p.location for p in partitions]
     removed_paths, compacted = _clean_staging(context, table, locations)
@@ -184,16 +185,6 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
     if min(reach) > 0:
         context.store.forget_aborted(name, None, WriteId(min(reach)), min_open)
     return removed_paths
-
-
-def _ended_up_to(context: Context, name: TableName) -> WriteId:
-    """Return the write id up to which every writer has ended.
-
-    Call it before the first listing. A later writer may publish behind the listings and be aborted after them. Its rows
-    would become visible if its write id were forgotten.
-    """
-    write_ids = context.store.valid_write_ids(context.store.valid_txns(), [name])[name]
-    return write_ids.compactor().high_watermark
 
 
 def _clean_aborted_at(

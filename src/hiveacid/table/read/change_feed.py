@@ -175,7 +175,7 @@ def locate_changes(
     """List the partitions (or the table) and select the directories with their changes; skip those without any."""
 
     def look(root: str, partition: Partition | None) -> ChangedLocation:
-        entries = table_locations.list_adopted(fs, table, root)
+        entries = table_locations.list_adopted(fs, table, root, partition)
         try:
             changes = feed.select_changes(
                 entries,

@@ -30,9 +30,14 @@ class _KeptListing:
     def is_reusable(self, partition: Partition | None, ids: SnapshotIds) -> bool:
         return (
             self.location.partition == partition
+            and _min_write_id(self.location.partition) == _min_write_id(partition)
             and ids.view(self.reach) == self.view
             and self.stamp.is_current()
         )
+
+
+def _min_write_id(partition: Partition | None) -> int:
+    return 0 if partition is None else partition.min_write_id
 
 
 def list_kept(

@@ -84,6 +84,11 @@ class MetastoreTransactions:
         """
         return _state(self.valid_txns(), txn_id)
 
+    def ended_up_to(self, table: TableName) -> WriteId:
+        """Return 0: a metastore's own cleaner forgets write ids, and records no lowest ones of partitions."""
+        _ = table
+        return WriteId(0)
+
     def aborted_write_ids(self, table: TableName, *, may_come: bool = False) -> tuple[WriteId, ...]:
         """Return the write ids of aborted transactions that the metastore has not forgotten; each of them may come."""
         del may_come

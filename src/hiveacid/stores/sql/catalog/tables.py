@@ -59,6 +59,7 @@ from hiveacid.stores.sql.schema import (
 )
 from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
 from hiveacid.stores.sql.transactions import commit_history
+from hiveacid.stores.sql.transactions.write_ids import lowest_open_write_id
 
 _DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
 _TABLE, _VIEW = (
@@ -393,10 +394,12 @@ def _insert_partitions(
     locations, columns = database.locations, table_columns(table.name)
     new = {digest: partition for digest, partition in by_digest.items() if digest not in existing}
     placed = _placed(database, connection, table, new)
+    lowest = lowest_open_write_id(database, connection, table.name, exclusive=False) if new else 0
     for chunk in chunks(new):
-        rows = [
-            columns | {"digest": digest, "definition": to_text(new[digest], locations)} for digest in chunk
-        ]
+        rows = []
+        for digest in chunk:
+            recorded = replace(new[digest], min_write_id=max(new[digest].min_write_id, lowest))
+            rows.append(columns | {"digest": digest, "definition": to_text(recorded, locations)})
         connection.execute(insert(partitions), rows)
     for chunk in chunks(placed):
         rows = [

@@ -28,7 +28,7 @@ from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import joined_ids
 from hiveacid.stores.sql.idempotency import write_exactly_once
-from hiveacid.stores.sql.schema import ABORTED, next_write_ids, txns, write_ids
+from hiveacid.stores.sql.schema import ABORTED, OPEN, next_write_ids, txns, write_ids
 from hiveacid.stores.sql.table_names import (
     is_of_any_table,
     is_of_same_table,
@@ -66,6 +66,15 @@ class WriteIds(SqlBase):
             self._database, lambda connection: _seed(self._database, connection, table, high_watermark, ids)
         )
 
+    def ended_up_to(self, table: TableName) -> WriteId:
+        """Return the write id up to which every writer has ended, after waiting for partitions that are just being recorded."""
+        argument_validation.table_name(table)
+        lowest = self._database.write(
+            lambda connection: lowest_open_write_id(self._database, connection, table, exclusive=True),
+            repeatable=True,
+        )
+        return WriteId(lowest - 1)
+
     def valid_write_ids(
         self, txns: ValidTxnList, tables: Sequence[TableName]
     ) -> dict[TableName, ValidWriteIdList]:
@@ -73,6 +82,25 @@ class WriteIds(SqlBase):
         for table in tables:
             argument_validation.table_name(table)
         return self._database.read(lambda connection: write_id_lists(connection, txns, tables))
+
+
+def lowest_open_write_id(
+    database: Database, connection: Connection, table: TableName, *, exclusive: bool
+) -> int:
+    """Return the lowest write id whose transaction is open, or the next one.
+
+    ``exclusive``: wait until every database transaction that called this with False has committed.
+    """
+    database.dialect.serialise(connection, {"partitions": exclusive})
+    key = table_parameters(table)
+    lowest = connection.scalar(_LOWEST_OPEN, key)
+    return int(lowest or connection.scalar(_NEXT_ID, key) or 1)
+
+
+_LOWEST_OPEN = select(func.min(write_ids.c.write_id)).where(
+    is_of_table(write_ids), write_ids.c.txn_id == txns.c.id, txns.c.state == OPEN
+)
+_NEXT_ID = select(next_write_ids.c.next_id).where(is_of_table(next_write_ids))
 
 
 def allocate(

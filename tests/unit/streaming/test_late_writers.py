@@ -1,0 +1,80 @@
+"""Writers that were paused until their write ids were forgotten, and go on in a partition that others have made since."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stream_tables import ACID, Warehouse
+
+import hiveacid
+from hiveacid.catalog.tables import drop_partitions
+from hiveacid.core.format.names import BaseName, DeltaName
+from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.errors import HiveAcidError
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_aborted
+
+T = TableName("default", "t")
+
+
+def _put(wh: Warehouse, number: int, partition: str, **options: Any) -> None:
+    with wh.connect("t", **options) as stream, stream.transaction():
+        stream.write([{"id": number, "p": partition}])
+
+
+def _ids(wh: Warehouse) -> list[int]:
+    with hiveacid.open(str(wh.root)) as warehouse:
+        found: list[int] = warehouse.table("t").to_arrow(["id"])["id"].to_pylist()
+    return sorted(found)
+
+
+@pytest.mark.parametrize("made_before", [False, True], ids=["new", "dropped and made again"])
+@pytest.mark.parametrize("kind", ["delta", "delete delta", "base", "compacted base", "stream"])
+def test_files_of_a_forgotten_write_id_stay_invisible_in_a_later_partition(
+    wh: Warehouse, kind: str, *, made_before: bool
+) -> None:
+    """The store counts a forgotten id as committed; the partition knows that its writer had ended before."""
+    wh.create(f"CREATE TABLE t (id INT) PARTITIONED BY (p STRING) {ACID}")
+    with hiveacid.open(str(wh.root)) as warehouse:
+        context: Any = warehouse.context
+        _put(wh, 1, "a")
+        if made_before:
+            _put(wh, 7, "b")
+        late = wh.connect("t")
+        late.begin_transaction()
+        late.write([{"id": 666, "p": "b"}])
+        txn_id, write_id = late.transactions[0]
+        wh.store.abort_txns([TxnId(txn_id)], "no heartbeat")
+        if made_before:
+            drop_partitions(
+                context, T, lambda known: [one for one in known if one.values == ("b",)], if_exists=False
+            )
+        _put(wh, 1, "a", overwrite=True)
+        clean_aborted(context, T)
+        assert wh.store.aborted_write_ids(T) == ()
+        _put(wh, 2, "b")
+        # what the late writer leaves, whatever it was about to do when it was killed
+        span = WriteId(write_id), WriteId(write_id)
+        name = {
+            "delta": DeltaName(False, *span, 0),
+            "delete delta": DeltaName(True, *span, 0),
+            "base": BaseName(WriteId(write_id)),
+            "compacted base": BaseName(WriteId(write_id), TxnId(txn_id)),
+            "stream": DeltaName(False, WriteId(1), WriteId(write_id), None),
+        }[kind].format()
+        (made,) = (wh.root / "t" / "p=b").glob("delta_*")
+        _copy(made, made.with_name(name))
+        assert _ids(wh) == [1, 2]
+        with pytest.raises(HiveAcidError):
+            late.commit()
+        late.close()
+        assert _ids(wh) == [1, 2]
+        _put(wh, 3, "b")
+        assert _ids(wh) == [1, 2, 3]
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.mkdir()
+    for file in source.iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
