@@ -11,7 +11,7 @@ import pytest
 
 import hiveacid
 from hiveacid.config.setting_definitions import LAYOUT_LEVEL
-from hiveacid.core.model import TableName
+from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.errors import (
     CatalogError,
     ConfigError,
@@ -26,6 +26,7 @@ from hiveacid.table.definition import exclusive_table
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
+    from hiveacid.ports.catalog import Catalog
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 
@@ -176,6 +177,26 @@ def test_locations_of_partitions_are_refused(acid: AcidSession, tmp_path: Path) 
         acid.sql("TRUNCATE TABLE t PARTITION (p=1)")
     acid.sql("INSERT INTO t PARTITION (p=1) VALUES (1)")
     assert ids(acid) == [1]
+
+
+def test_creating_a_table_does_not_read_the_definitions_of_others(
+    acid: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would be a round trip to the store."""
+    for number in range(20):
+        acid.sql(f"CREATE TABLE other{number} (id INT) {ACID}")
+    read: list[TableName] = []
+    catalog = type(acid.context.catalog)
+    get_table = catalog.get_table
+
+    def counted(self: Catalog, name: TableName) -> TableDefinition | None:
+        read.append(name)
+        return get_table(self, name)
+
+    monkeypatch.setattr(catalog, "get_table", counted)
+    acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+    assert {name.name for name in read} == {"t"}
+    assert len(read) < 5
 
 
 def test_adding_a_partition_waits_for_a_drop(acid: AcidSession) -> None:
