@@ -420,7 +420,9 @@ def _placed(
     chosen = {
         digest: partition.location
         for digest, partition in new.items()
-        if not is_same_location(
+        # streams record the location of an unpartitioned table as a partition without values
+        if partition.values
+        and not is_same_location(
             partition.location, f"{table.location}/{format_partition(names, partition.values)}"
         )
     }
