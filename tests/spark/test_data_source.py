@@ -116,7 +116,7 @@ def test_one_frame_or_view_in_several_queries(spark: SparkSession, home: AcidSes
 def test_a_frame_or_view_keeps_the_snapshot_of_its_first_query(
     spark: SparkSession, home: AcidSession
 ) -> None:
-    """Spark 4.1 to 4.3 plan the read once, and 4.0 each time (docs/connect.md); a new frame or view reads the present."""
+    """Spark 4.1 and later plan the read once, and 4.0 each time (docs/connect.md); a new frame or view reads the present."""
     write(home, frame_of(spark, (1, "a", 1)))
     create = "CREATE OR REPLACE TEMPORARY VIEW door USING hiveacid OPTIONS (table 't', warehouse '{}')"
     spark.sql(create.format(home.context.warehouse))

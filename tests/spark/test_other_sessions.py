@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 import hiveacid
 from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import parse_type
+from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.transactions import Client
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def test_rows_of_another_session_are_written_with_the_settings_of_the_connection
         availableNow=True
     ).start().awaitTermination()
     for name in ("a", "b", "c"):
-        schemas = {str(pq.ParquetFile(path).schema) for path in parquet_files(acid, name)}
+        schemas = {str(pq.ParquetFile(path).schema) for path in data_files(acid, name)}
         assert schemas
         for schema in schemas:
             for part in (" fixed_len_byte_array(4) ", " int96 ", "repeated int32 field_id=-1 array"):
@@ -119,8 +120,9 @@ def test_rows_of_another_session_are_written_with_the_settings_of_the_connection
     )
 
 
-def parquet_files(acid: AcidSession, name: str) -> list[Path]:
-    return list(Path(acid.table(name).definition.location).rglob("0000*"))
+def data_files(acid: AcidSession, name: str) -> list[Path]:
+    files = Path(acid.table(name).definition.location).rglob("*0000*")
+    return sorted(file for file in files if file.is_file() and not file.name.startswith("."))
 
 
 def test_times_of_another_session_are_instants_on_every_path(
@@ -183,6 +185,63 @@ def test_compaction_keeps_times_and_buckets_of_text_files(unchanged: SparkSessio
     unchanged.conf.set(ZONE, "Asia/Tokyo")
     assert rows(acid.sql("SELECT k, CAST(ts AS STRING) FROM b")) == before
     assert misplaced(acid, "b") == 0
+
+
+def test_settings_that_would_lose_rows(spark: SparkSession, acid: AcidSession) -> None:
+    """What the plan or a check of each scan and write decides, whatever the session has."""
+    columns = "id INT, c CHAR(4), ts TIMESTAMP"
+    values = ["CAST(id AS INT) id", "'ab' c", "TIMESTAMP'1500-01-01 12:00:00' ts"]
+    kinds = {"t": ACID, "pq": f"STORED AS PARQUET {INSERT_ONLY}", "txt": f"STORED AS TEXTFILE {INSERT_ONLY}"}
+    for name, kind in kinds.items():
+        acid.sql(f"CREATE TABLE {name} ({columns}) {kind}")
+    number = 0
+    for key, value in (
+        ("spark.sql.files.maxRecordsPerFile", "1"),
+        ("spark.sql.sources.useV1SourceList", ""),
+        ("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY"),
+        ("spark.sql.files.ignoreMissingFiles", "true"),
+    ):
+        spark.conf.set(key, value)
+        try:
+            for name in kinds:
+                acid.table(name).insert(spark.range(number, number + 2).selectExpr(*values))
+                found = acid.sql(f"SELECT id, CAST(ts AS STRING) FROM {name} WHERE c = 'ab'")
+                assert rows(found) == [(n, "1500-01-01 12:00:00") for n in range(number + 2)], (key, name)
+        finally:
+            spark.conf.unset(key)
+        number += 2
+    frames = {name: acid.table(name).to_df() for name in kinds}
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        for name, frame in frames.items():
+            missing = data_files(acid, name)[0]
+            missing.rename(missing.with_name(".away"))
+            with pytest.raises(Exception, match=r"(?i)not.exist|missing|no such file"):
+                frame.collect()
+            missing.with_name(".away").rename(missing)
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
+def test_char_columns_where_spark_pads_no_literals(spark: SparkSession, acid: AcidSession) -> None:
+    acid.sql(f"CREATE TABLE t (id INT, c CHAR(4)) {ACID}")
+    acid.sql(f"CREATE TABLE other (id INT, v VARCHAR(4)) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1, 'ab')")
+    acid.sql("INSERT INTO other VALUES (1, 'ab')")
+    key = "spark.sql.legacy.charVarcharAsString"
+    spark.conf.set(key, "true")
+    try:
+        for statement in (
+            "SELECT * FROM t WHERE c = 'ab'",
+            "DELETE FROM t WHERE c = 'ab'",
+            "UPDATE t SET id = 2",
+        ):
+            with pytest.raises(UnsupportedFeatureError, match=f"SET {key}=false"):
+                acid.sql(statement)
+        assert rows(acid.sql("SELECT * FROM other WHERE v = 'ab'")) == [(1, "ab")]
+    finally:
+        spark.conf.unset(key)
+    assert rows(acid.sql("SELECT id FROM t WHERE c = 'ab'")) == [(1,)]
 
 
 def test_a_second_warehouse_beside_a_native_session(native: NativeSession, tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ from hiveacid.spark.session.temporary_views import analyse
 from hiveacid.spark.write.task_reports import TaskReport, save_frame
 
 _Result = TypeVar("_Result")
+_SOURCES = "org.apache.spark.sql.execution.datasources"
+# Names of classes, as of ORC's: ``spark.sql.sources.useV1SourceList`` would turn the short ones into sources without ``_metadata``.
+PARQUET, TEXT = f"{_SOURCES}.parquet.ParquetFileFormat", f"{_SOURCES}.text.TextFileFormat"
 _PLAIN = {
     "boolean": "boolean",
     "tinyint": "int",
@@ -156,7 +159,7 @@ def read(
     kind = supported_file_kind(table)
     reader = facts.spark.read.options(**strict)
     if kind is FileKind.TEXTFILE:
-        lines = reader.text(list(files))
+        lines = reader.format(TEXT).load(list(files))
         layout = text_layout(table)
         return lines.select(*text.parse_line(facts, layout, F.col("value"), table.columns))
     if kind is FileKind.AVRO:
@@ -166,7 +169,7 @@ def read(
     if kind is FileKind.ORC:
         return _read_orc(facts, table, files, reader, mapping or identity_mapping(table.columns))
     types = [T.StructField(c.name, column_type(c)) for c in table.columns]
-    rows = reader.schema(T.StructType(types)).options(**_CALENDAR).parquet(*files)
+    rows = reader.schema(T.StructType(types)).options(**_CALENDAR).format(PARQUET).load(list(files))
     return selected(rows, _values(facts, table))
 
 
@@ -258,7 +261,7 @@ def write(
         case FileKind.PARQUET:
             codec = {"compression": options["compression"]}
             with _session_settings(frame.sparkSession, _PARQUET):
-                return save_frame(facts, frame, "parquet", codec, keys, directory)
+                return save_frame(facts, frame, PARQUET, codec, keys, directory)
         case FileKind.AVRO:
             schema = {"avroSchema": write_schema(table)}
             with _session_settings(frame.sparkSession, _AVRO):
@@ -268,7 +271,7 @@ def write(
         case FileKind.TEXTFILE:
             line = text.format_line(text_layout(table), table.columns)
             lines = frame.select(line.alias("value"), *keys)
-            return save_frame(facts, lines, "text", {"compression": "none"}, keys, directory)
+            return save_frame(facts, lines, TEXT, {"compression": "none"}, keys, directory)
 
 
 @contextmanager

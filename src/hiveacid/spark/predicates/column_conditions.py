@@ -12,13 +12,14 @@ from itertools import pairwise
 from typing import Any
 
 from pyspark.errors import ParseException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
+from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.parser.catalyst import java_class, parser_of, session_of
 from hiveacid.spark.parser.lexer import Token, TokenKind, scan, split_conjunction
@@ -29,6 +30,7 @@ from hiveacid.spark.session.error_translation import translate_errors
 
 # Spark pads values that are compared with a column of this metadata, so that 'a' equals 'a   ' as in Hive.
 _CHAR_METADATA_KEY = "__CHAR_VARCHAR_TYPE_STRING"
+_CHAR_AS_STRING = "spark.sql.legacy.charVarcharAsString"
 
 
 def visible_columns(table: TableDefinition) -> T.StructType:
@@ -51,6 +53,7 @@ def with_char_metadata(table: TableDefinition, frame: DataFrame) -> DataFrame:
     marks = {c.name: char_metadata(c.type) for c in table.all_columns}
     if not any(marks.values()):
         return frame
+    require_char_padding(frame.sparkSession, table)
     columns = [
         F.col(quote_name(name)).alias(name, metadata=mark)
         if (mark := marks.get(name))
@@ -60,10 +63,24 @@ def with_char_metadata(table: TableDefinition, frame: DataFrame) -> DataFrame:
     return frame.select(*columns)
 
 
+def require_char_padding(spark: SparkSession, table: TableDefinition) -> None:
+    """Refuse CHAR columns in a session in which Spark does not pad what they are compared with: rows would be missing.
+
+    Raises UnsupportedFeatureError.
+    """
+    chars = [column.name for column in table.all_columns if column.type.startswith("char(")]
+    if chars and str(spark.conf.get(_CHAR_AS_STRING)).lower() == "true":
+        raise UnsupportedFeatureError(
+            f"{_CHAR_AS_STRING}=true: conditions on the CHAR column {chars[0]} of {table.name} would not find 'ab' in 'ab  ': "
+            f"SET {_CHAR_AS_STRING}=false"
+        )
+
+
 def table_conjuncts(
     facts: SparkFacts, table: TableDefinition, where: str, *, alias: str | None = None
 ) -> list[Conjunct]:
     """Return the `conjuncts` of a condition on a table; ``alias``: a name for it (default: its own)."""
+    require_char_padding(facts.spark, table)
     return conjuncts(facts, visible_columns(table), where, alias=alias or table.name.name)
 
 

@@ -13,6 +13,7 @@ from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.errors import BadFileError, CatalogError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.formats.driver_frames import max_bytes_in_driver
 from hiveacid.spark.formats.expressions import Expression
+from hiveacid.spark.predicates.column_conditions import require_char_padding
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.conditions import Condition
 from hiveacid.table.arrow_read.files_to_open import (
@@ -59,7 +60,7 @@ def select_rows(
 
     ``columns``: to read besides ``ROW__ID``: none for a DELETE, all for an UPDATE. Raises an error of `FALLBACK_ERRORS`.
     """
-    if not (where is None or isinstance(where, str)) or not may_read_in_driver(context):
+    if not (where is None or isinstance(where, str)) or not may_read_in_driver(context, table):
         return None
     selection, simple = Selection(columns, row_ids=True, for_change=True), None
     if where is not None:
@@ -81,9 +82,14 @@ def select_rows(
     return read_selected(context, snapshot, selections, _MAX_ROWS)
 
 
-def may_read_in_driver(context: Context) -> bool:
-    """Tell whether the settings allow reads in the driver. Raises UnsupportedFeatureError as `require_plain_names`."""
+def may_read_in_driver(context: Context, table: TableDefinition | None = None) -> bool:
+    """Tell whether the settings allow reads in the driver; ``table``: whose rows conditions select.
+
+    Raises UnsupportedFeatureError as `require_plain_names` and `require_char_padding`.
+    """
     context.facts.require_plain_names()
+    if table is not None:
+        require_char_padding(context.facts.spark, table)
     return bool(context.settings.get(setting_definitions.SMALL_CHANGES)) and not context.facts.case_sensitive
 
 

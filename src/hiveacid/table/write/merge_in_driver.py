@@ -83,7 +83,7 @@ def may_read_target_in_driver(
     try:
         return (
             context.facts.local
-            and may_read_in_driver(context)
+            and may_read_in_driver(context, table)
             and can_narrow(plan)
             and not any(_NEEDS_SCAN.search(str(expression)) for expression in plan.expressions())
             and all(is_primitive(column.type, ROUND_TRIP_TYPES) for column in _needed_columns(table, plan))
