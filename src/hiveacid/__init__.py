@@ -33,7 +33,13 @@ def __getattr__(name: str) -> object:
     """Import a public name from its home (PEP 562)."""
     for public, home, own in _HOMES:
         if public == name:
-            return getattr(import_module(home), own)
+            try:
+                return getattr(import_module(home), own)
+            except ModuleNotFoundError as error:
+                if error.name not in ("pyspark", "py4j"):
+                    raise
+                message = f"hiveacid.{name} needs PySpark: pip install 'hiveacid[spark]'"
+                raise ModuleNotFoundError(message, name=error.name) from error
     if name in __all__:
         return import_module(f"hiveacid.{name}")
     message = f"module 'hiveacid' has no attribute {name!r}"

@@ -502,3 +502,26 @@ def test_a_name_in_a_directory_has_one_spelling() -> None:
     authentication = Authentication(Anyone())
     assert authentication.canonical_name("ANN") == "ANN"
     assert not authentication.accepts("a\x9bnn", "x")
+
+
+def test_a_lack_of_descriptors_is_logged_and_the_next_client_is_served(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Full:
+        """The socket, which once cannot accept."""
+
+        def accept(self) -> Any:
+            server._socket = listening
+            raise OSError(24, "Too many open files")
+
+        def shutdown(self, how: int) -> None:
+            listening.shutdown(how)
+
+        def close(self) -> None:
+            listening.close()
+
+    listening = server._socket
+    server._socket = cast("Any", Full())
+    assert logs_in(server)  # the thread of the server waits in the true socket, then meets the other one
+    assert logs_in(server)
+    assert any("Too many open files" in record.getMessage() for record in caplog.records)

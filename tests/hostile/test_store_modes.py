@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hiveacid.catalog.opening import open_store
+from hiveacid.catalog.opening import announce_new_warehouse, open_store, require_existing_warehouse
 from hiveacid.config import Settings
 from hiveacid.core.model import DatabaseDefinition
+from hiveacid.errors import StorageError
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.sqlite_file import protect_file
 from hiveacid.stores.sql.store import SqlStore
@@ -27,7 +29,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 def write(root: Path, name: str, store: str | None = None) -> dict[str, str]:
     """Write to a warehouse's store; return the modes of the store's files while it is open."""
     opened, _ = open_store(str(root), store, Settings(), SystemClock())
-    opened.create_database(DatabaseDefinition(name, str(root)))
+    opened.create_database(DatabaseDefinition(name, str(root / f"{name}.db")))
     found = modes(root / ".hiveacid")
     opened.close()
     return found
@@ -95,3 +97,30 @@ def test_files_of_other_users_and_links_are_left_alone(tmp_path: Path) -> None:
     protect_file(tmp_path / "store.db")
     assert modes(tmp_path)["target"] == "0o644"
     assert modes(tmp_path)["store.db"] == ("0o644" if os.geteuid() == 0 else "0o600")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_store_of_another_user_is_refused_with_its_owner_and_the_remedy() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        Path(scratch).chmod(0o755)
+        root = Path(scratch, "wh")
+        write(root, "one")
+        root.chmod(0o755)
+        opened = (
+            lambda: require_existing_warehouse(str(root), None),
+            lambda: announce_new_warehouse(str(root), None),
+            lambda: open_store(str(root), None, Settings(), SystemClock()),
+        )
+        os.seteuid(65534)
+        try:
+            for call in opened:
+                with pytest.raises(StorageError, match="root owns it, and can open it to a group"):
+                    call()
+            os.seteuid(0)
+            root.chmod(0o700)
+            os.seteuid(65534)
+            for call in opened:
+                with pytest.raises(StorageError, match="a directory above it is closed"):
+                    call()
+        finally:
+            os.seteuid(0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +15,7 @@ from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Sessions
 from hiveacid.sql.native import session
-from support.hs2_client import CallError, Hs2Client
+from support.hs2_client import PATIENCE, CallError, Hs2Client
 
 if TYPE_CHECKING:
     from hiveacid.sql.native.session import NativeSession
@@ -112,3 +115,22 @@ def test_a_text_too_deep_for_spark_is_refused_in_a_sentence(client: Hs2Client) -
         assert any(word in message for word in ("nested", "too complex", "no end")), message[:300]
         assert "java." not in message
     assert client.run("SELECT 1") == [(1,)]
+
+
+def test_statements_and_cancels_are_audited(client: Hs2Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hiveacid.audit")
+    handle = client.start("SELECT 'a\nb', '\u009b'")
+    client.wait(handle)
+    client.call("CancelOperation", operationHandle=handle)
+    client.call("CloseSession")
+    end = time.monotonic() + PATIENCE
+    while len(caplog.records) < 3:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    lines = [record.getMessage() for record in caplog.records if record.name == "hiveacid.audit"]
+    assert [line.split()[:3] for line in lines] == [
+        [f"event={event}", 'user="ann"', 'host="127.0.0.1"']
+        for event in ("statement", "cancel", "session_ended")
+    ]
+    assert lines[0].endswith(" text=" + json.dumps("SELECT 'a\nb', '\u009b'"))
+    assert lines[0].isprintable()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +12,7 @@ from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY
 from hiveacid.core.suggestions import did_you_mean
-from hiveacid.errors import AlreadyExistsError, ConfigError
+from hiveacid.errors import AlreadyExistsError, ConfigError, StorageError
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import StoreConnection, WarehouseStore
@@ -45,6 +47,7 @@ def open_store(
     root = absolute(warehouse)
     file = Path(root, STORE_DIRECTORY, "store.db")
     if store is None and is_local(root):
+        _require_accessible(file.parent)
         require_well_placed(file)
     if is_local(root):
         is_new = not file.parent.exists()
@@ -68,6 +71,27 @@ def open_store(
     return opened, root
 
 
+def _require_accessible(directory: Path) -> None:
+    """Raise StorageError if another user's store is closed to this process."""
+    try:
+        owner = directory.stat().st_uid
+    except PermissionError as error:
+        raise StorageError(
+            f"{directory} cannot be reached: a directory above it is closed to this user"
+        ) from error
+    except OSError:  # not there yet
+        return
+    if not os.access(directory, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        try:
+            name = pwd.getpwuid(owner).pw_name
+        except KeyError:
+            name = str(owner)
+        raise StorageError(
+            f"the store in {directory} is closed to this user; {name} owns it, and can open it to a group: chgrp GROUP and "
+            "chmod 2770 (docs/operate.md)"
+        )
+
+
 def require_existing_warehouse(warehouse: str | None, store: str | None, *, mounted: bool = False) -> None:
     """Raise ConfigError if opening would create a warehouse or an SQLite store, for readers that must not create one.
 
@@ -85,6 +109,8 @@ def require_existing_warehouse(warehouse: str | None, store: str | None, *, moun
     if not is_local(warehouse) or (store is not None and not mounted):
         return
     root = Path(absolute(warehouse))
+    if store is None:
+        _require_accessible(root / STORE_DIRECTORY)
     exists = root.is_dir() if store is not None else (root / STORE_DIRECTORY / "store.db").is_file()
     if not exists:
         raise ConfigError(
@@ -101,6 +127,7 @@ def announce_new_warehouse(warehouse: str, store: str | None) -> str | None:
     if not is_local(warehouse) or is_metastore(store):
         return None
     root = Path(absolute(warehouse))
+    _require_accessible(root / STORE_DIRECTORY)
     if Path(root, STORE_DIRECTORY).exists():
         return None
     if not root.parent.is_dir():

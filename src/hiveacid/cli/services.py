@@ -21,6 +21,7 @@ from hiveacid.cli.options import (
     connection_options,
     escape_controls_of_lines,
     exit_on_errors,
+    require_pyspark,
 )
 from hiveacid.config import setting_definitions
 
@@ -127,6 +128,7 @@ def services(
     Metastore it runs a worker only, because the other services are Hive's. Several processes, on several machines, may
     share a store: no two of them take the same job. The log goes to standard error.
     """
+    require_pyspark()
     from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
     from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
     from hiveacid.services.http_server import PROBES, Access  # noqa: PLC0415
