@@ -16,6 +16,8 @@ OF_THE_STORE = (
     setting_definitions.HISTORY_DID_NOT_INITIATE, setting_definitions.HISTORY_REFUSED,
 )  # fmt: skip
 """Settings that `Limits.of` reads (FAILED_COMPACTS_THRESHOLD also has a use of its own)."""
+LATEST_WRITER = 86_400_000
+"""Milliseconds after the abort of a CREATE TABLE AS SELECT after which no paused writer of it is expected any more."""
 _SHORTEST_SILENCE, _LONGEST_SILENCE = 3.0, 10.0  # seconds
 
 

@@ -133,6 +133,25 @@ class AbortContract:
         assert store.aborted_write_ids(ORDERS) == (2, 3, 4)
         assert store.txn_state(mine[0]) == "committed"
 
+    def test_ids_of_a_table_that_was_never_made(self, store: Store, clock: ManualClock) -> None:
+        """No cleaner visits it: housekeeping forgets the ids when no writer of it can come any more."""
+        stopped, killed, last = store.open_txns(CLIENT, 3)
+        store.allocate_write_ids([stopped, killed], ORDERS)
+        store.abort_txns([stopped], "failed", Remains.FILES)
+        store.abort_txns([killed], "killed")
+        store.housekeep()
+        assert store.aborted_write_ids(ORDERS) == (1, 2)
+        clock.advance(301)
+        store.housekeep()
+        assert store.aborted_write_ids(ORDERS) == (2,)
+        clock.advance(86_400)
+        store.housekeep()
+        assert store.aborted_write_ids(ORDERS) == ()
+        store.housekeep()
+        assert store.valid_txns().aborted == ()
+        assert last in store.valid_txns().open
+        assert store.allocate_write_ids([last], ORDERS) == (3,)
+
     def test_only_early_compactions_are_forgotten(self, store: Store, clock: ManualClock) -> None:
         """A later one may have left a directory behind the cleaner's listing."""
         _committed(store)

@@ -47,6 +47,7 @@ from hiveacid.ports.transactions import (
     Written,
 )
 from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores.limits import LATEST_WRITER
 from support.memory_store.catalog import MemoryCatalog
 from support.memory_store.compaction_queue import MemoryCompactionQueue
 from support.memory_store.locks import MemoryLocks
@@ -382,6 +383,10 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
             )
         )
 
+    def _will_not_come(self, txn_id: TxnId) -> bool:
+        ended = self._state.txns[txn_id].ended or 0
+        return self._has_stopped(txn_id) or ended < self._clock.now() - LATEST_WRITER
+
     def _has_stopped(self, txn_id: TxnId) -> bool:
         return txn_id != NOBODY and self._state.txns[txn_id].code not in (None, refusal_errors.TIME_OUT)
 
@@ -508,6 +513,9 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
                 write_id: txn_id
                 for write_id, txn_id in given.items()
                 if not (txn_id in committed and txn_id < seen)
+                and not (
+                    table not in state.tables and txn_id in old - committed and self._will_not_come(txn_id)
+                )
             }
         wrote = {(txn_id, table) for table, given in state.write_ids.items() for txn_id in given.values()}
         state.written = [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, select, update
+from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, or_, select, update
 
+from hiveacid.stores.limits import LATEST_WRITER
 from hiveacid.stores.sql import service_register
 from hiveacid.stores.sql.compaction import candidates, job_states, lost_workers
 from hiveacid.stores.sql.database import Database, SqlBase
@@ -15,6 +16,7 @@ from hiveacid.stores.sql.schema import (
     SETTLED,
     counters,
     idempotency_marks,
+    tables,
     txns,
     write_ids,
     written,
@@ -22,7 +24,7 @@ from hiveacid.stores.sql.schema import (
 from hiveacid.stores.sql.table_names import is_of_same_table
 from hiveacid.stores.sql.transactions import commit_history
 from hiveacid.stores.sql.transactions.open_txns import TOP, counter_value
-from hiveacid.stores.sql.transactions.txn_rows import NOW
+from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, NOW
 
 
 class Housekeeping(SqlBase):
@@ -82,6 +84,18 @@ _DELETE_MARKS = delete(idempotency_marks).where(
     idempotency_marks.c.at < NOW - bindparam("keep", type_=BigInteger)
 )
 _OLD = txns.c.ended + txns.c.timeout < NOW
+_HAS_TABLE = select(tables.c.name).where(
+    tables.c.database_name == write_ids.c.database_name, tables.c.name == write_ids.c.table_name
+)
+# A CREATE TABLE AS SELECT that failed: no cleaner visits its table.
+_DELETE_IDS_WITHOUT_TABLE = delete(write_ids).where(
+    write_ids.c.txn_id.in_(
+        select(txns.c.id).where(
+            txns.c.state == ABORTED, _OLD, or_(HAS_STOPPED, txns.c.ended < NOW - LATEST_WRITER)
+        )
+    ),
+    ~_HAS_TABLE.exists(),
+)
 _COMMITTED_BEFORE_ALL = select(txns.c.id).where(
     txns.c.state == COMMITTED, _OLD, txns.c.id < bindparam("seen", type_=BigInteger)
 )
@@ -106,4 +120,11 @@ _DELETE_TXNS = delete(txns).where(
     ~select(write_ids.c.txn_id).where(write_ids.c.txn_id == txns.c.id).exists(),
     ~select(written.c.txn_id).where(written.c.txn_id == txns.c.id).exists(),
 )
-_DELETIONS = (_DELETE_MARKS, _DELETE_WRITE_IDS, _DELETE_SEEN_CHANGES, _DELETE_EMPTY_CHANGES, _DELETE_TXNS)
+_DELETIONS = (
+    _DELETE_MARKS,
+    _DELETE_WRITE_IDS,
+    _DELETE_IDS_WITHOUT_TABLE,
+    _DELETE_SEEN_CHANGES,
+    _DELETE_EMPTY_CHANGES,
+    _DELETE_TXNS,
+)

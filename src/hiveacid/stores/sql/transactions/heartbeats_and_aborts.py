@@ -21,7 +21,7 @@ from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import ABORTED, OPEN, txns, write_ids, written
 from hiveacid.stores.sql.table_names import is_of_same_table, is_of_table, table_parameters
-from hiveacid.stores.sql.transactions.txn_rows import NOW, end_txns
+from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, NOW, end_txns
 
 _IDS = bindparam("ids", expanding=True, type_=BigInteger)
 _BEAT = update(txns).where(txns.c.id.in_(_IDS), txns.c.state == OPEN).values(heartbeat=NOW)
@@ -145,10 +145,8 @@ _ABORTED = or_(
 )
 _ON_TABLE = is_of_table(write_ids)
 _ABORTED_IDS = select(write_ids.c.write_id).where(_ON_TABLE, _ABORTED).order_by(write_ids.c.write_id)
-_HAS_STOPPED = select(txns.c.id).where(
-    txns.c.id == write_ids.c.txn_id, txns.c.code.is_not(None), txns.c.code != refusal_errors.TIME_OUT
-)
-_IDS_THAT_MAY_COME = _ABORTED_IDS.where(~_HAS_STOPPED.exists())
+_STOPPED_WRITER = select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, HAS_STOPPED)
+_IDS_THAT_MAY_COME = _ABORTED_IDS.where(~_STOPPED_WRITER.exists())
 _ARE_ABORTED = and_(txns.c.id.in_(bindparam("ids", expanding=True)), txns.c.state == ABORTED)
 _STOPPED = (
     update(txns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, delete, func, select, update
+from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import TxnId
@@ -79,6 +79,10 @@ def end_txns(
     for chunk in chunks(txn_ids):
         connection.execute(_END_SOME, parameters | {"ids": chunk})
         connection.execute(_RELEASE_SOME, {"ids": chunk})
+
+
+HAS_STOPPED: ColumnElement[bool] = and_(txns.c.code.is_not(None), txns.c.code != refusal_errors.TIME_OUT)
+"""The SQL condition that the writer of an aborted transaction has stopped (``Remains``)."""
 
 
 def is_open(alias_id: ColumnElement[int]) -> ColumnElement[bool]:
