@@ -122,7 +122,7 @@ class Migration:
             state = self._read_state(name)
             self._require_movable(state)
             if not dry_run:
-                self._carry_over(state, begun=new is not None)
+                self._carry_over(state, own, begun=new is not None)
             return state
 
     def move_view(self, name: TableName) -> None:
@@ -311,13 +311,14 @@ class Migration:
                     )
 
     # --- changes of both stores ------------------------------------------------------------------
-    def _carry_over(self, state: MigratedTable, *, begun: bool) -> None:
+    def _carry_over(self, state: MigratedTable, own: TxnId, *, begun: bool) -> None:
         name, source, target = state.table.name, self.source.store, self.target.store
         if begun:  # an earlier call was interrupted; its table in the target cannot have been used
             self._require_unused(state)
             self._drop_created_table(name)
         source.alter_table(name, state.table.with_properties({MIGRATION.name: self._mark_in_source}))
         try:
+            self._require_no_other_txns(own)  # a reader may have begun before it could see the mark
             self._make_database(name.database)
             definition = self._translated(state)
             target.restart_write_ids(definition, (MIGRATION.name, self._mark_in_target))

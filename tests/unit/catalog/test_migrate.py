@@ -1,0 +1,56 @@
+"""A move between two stores beside a reader that begins in the middle of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hiveacid.catalog.migrate import Migration, MigrationStore
+from hiveacid.config.property_definitions import MIGRATION
+from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
+from hiveacid.errors import TransactionStateError
+from hiveacid.ports.transactions import TxnKind
+from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.sql.store import SqlStore
+from support.samples import CLIENT, ORC
+
+T = TableName("shop", "t")
+
+
+class _ReaderBeforeTheMark(SqlStore):
+    """A store in which a reader begins just before the table is marked: it has the definition without the mark."""
+
+    reads = True
+
+    def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
+        if self.reads and MIGRATION.of(table) is not None:
+            self.open_txns(CLIENT, kind=TxnKind.READ_ONLY)
+        super().alter_table(name, table, replacing=replacing)
+
+
+def test_a_reader_that_begins_before_the_mark_is_waited_for(tmp_path: Path) -> None:
+    """The new store's cleaner would not know of its snapshot. Nothing is changed."""
+    (tmp_path / "t").mkdir()
+    source = _ReaderBeforeTheMark(f"sqlite:///{tmp_path}/old.db")
+    target = SqlStore(f"sqlite:///{tmp_path}/new.db")
+    source.create_database(DatabaseDefinition("shop", str(tmp_path / "shop.db")))
+    made = TableDefinition(
+        T, (Column("id", "int"),), ORC, str(tmp_path / "t"), properties=(("transactional", "true"),)
+    )
+    source.create_table(made)
+    before = source.get_table(T)
+    files = LocalFileSystem(durable=False)
+    migration = Migration(MigrationStore(source, "old"), MigrationStore(target, "new"), files, SystemClock())
+    with pytest.raises(TransactionStateError, match="1 transactions are open in old"):
+        migration.move(T)
+    assert source.get_table(T) == before
+    assert target.get_table(T) is None
+    source.abort_txns(source.valid_txns().open, "ended")
+    source.reads = False
+    assert migration.move(T) is not None
+    assert source.get_table(T) is None
+    assert target.get_table(T) is not None
+    for store in (source, target):
+        store.close()
