@@ -147,7 +147,7 @@ def _names(count: int) -> list[str]:
 def _plain_decimals(frame: DataFrame, columns: Sequence[ResultColumn]) -> Iterator[None]:
     """Make casts that are analysed inside write decimals as ``0.0000001``: without ANSI mode Spark writes ``1E-7``."""
     conf: Any = frame.sparkSession.conf
-    before = conf.get(_ANSI, None)
+    before = conf.get(_ANSI)  # the default, if it is not set
     if before == "true" or not any(column.qualifiers for column in columns):
         yield
         return
