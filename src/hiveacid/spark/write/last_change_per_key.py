@@ -88,6 +88,11 @@ def last_changes(
     return numbered.withColumn(OP, F.when(F.col(_TIE), ambiguous).otherwise(action)).drop(_RANK, _TIE)
 
 
+def changes_without_match(changes: DataFrame, rows: DataFrame, condition: str) -> DataFrame:
+    """Return the changes ``s`` for which no row ``t`` meets a condition."""
+    return changes.alias("s").join(rows.alias("t"), F.expr(condition), "left_anti")
+
+
 def split_changes(changes: DataFrame) -> DataFrame:
     """Return each change as a delete (`IS_DELETE`), and each upsert as an insert as well."""
     both = F.array(F.lit(True), F.lit(False))  # noqa: FBT003

@@ -8,7 +8,6 @@ from functools import partial
 from itertools import pairwise
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DateType, TimestampType
 
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.locks import LockComponent
@@ -161,7 +160,7 @@ def partition_values(execution: ExecutionContext, spec: PartitionSpec) -> Mappin
 def _computed(execution: ExecutionContext, expression: Slice) -> object:
     with spark_errors_at_source(EditedText(expression), before=f"SELECT {BEFORE_EXPRESSION}"):
         frame = execution.context.facts.spark.sql(f"SELECT {parenthesised(expression.text)} AS value")
-        if isinstance(frame.schema[0].dataType, (DateType, TimestampType)):
+        if frame.dtypes[0][1] in ("date", "timestamp"):
             frame = frame.select(frame.value.cast("string"))  # Python has no year beyond 9999
         row = frame.first()
     return None if row is None else row[0]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from hiveacid import errors
 from hiveacid.config import setting_definitions
@@ -30,6 +29,7 @@ from hiveacid.spark.write.last_change_per_key import (
     IS_DELETE,
     OP,
     UPSERT,
+    changes_without_match,
     columns_to_add,
     last_changes,
     query_id,
@@ -201,8 +201,8 @@ class StreamWriter:
             # A row may move to another partition or bucket, which UPDATE cannot do: delete it and insert it again.
             self._require_all_columns(table, names)
             if late is not None:
-                present = list_snapshot(self.context, table, txn).scan().alias("t")
-                changes = changes.alias("s").join(present, F.expr(f"{condition} AND {late}"), "left_anti")
+                present = list_snapshot(self.context, table, txn).scan()
+                changes = changes_without_match(changes, present, f"{condition} AND {late}")
             merge = Merge(
                 self.context, self.table, split_changes(changes), f"{condition} AND s.{IS_DELETE}", txn
             )
