@@ -21,6 +21,7 @@ from hiveacid.spark.session.error_translation import translate_errors
 _PREFIX = "SELECT ("
 # Commands that hold a query where a walk over children does not get.
 _HIDDEN_PLANS = {"ExplainCommand": "logicalPlan", "DescribeQueryCommand": "plan"}
+_AT_VERSION = re.compile(r"\s*@\s*v?\d+", re.IGNORECASE)
 _OF = re.compile(r"^.*?\bOF\b\s*", re.IGNORECASE | re.DOTALL)
 
 
@@ -160,8 +161,13 @@ class _RelationFinder:
 
     def _travel(self, node: Any) -> TimeTravel:
         start, end = _place(node)
-        kind = "VERSION" if node.version().isDefined() else "TIMESTAMP"
-        return TimeTravel(kind, _OF.sub("", self._text[start:end]), start, end)
+        text, version = self._text[start:end], node.version()
+        kind = "VERSION" if version.isDefined() else "TIMESTAMP"
+        name_end = _place(node.relation())[1]
+        if (suffix := _AT_VERSION.match(self._text, name_end)) is not None:  # t@v1, since Spark 4.3
+            value = version.get() if version.isDefined() else node.timestamp().get().sql()
+            return TimeTravel(kind, str(value), name_end, suffix.end())
+        return TimeTravel(kind, _OF.sub("", text), start, end)
 
     def _add(self, node: Any, visit: _Visit, travel: TimeTravel | None = None) -> None:
         if node.nodeName() == "PlanWithUnresolvedIdentifier":

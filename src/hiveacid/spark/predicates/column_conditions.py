@@ -113,11 +113,15 @@ def conjuncts(
     patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
     with translate_errors():
         pieces = _split_condition(parser_of(facts), where, patterns.PLAN_EXPRESSION())
-        trees = _analyse(facts, schema, [piece.text for piece in pieces], alias) if pieces else []
-    usable = []
+        found = _analyse(facts, schema, [piece.text for piece in pieces], alias) if pieces else []
+        if found is None:
+            pieces = [p for p in pieces if _analyse(facts, schema, [p.text], alias) is not None]
+            found = _analyse(facts, schema, [p.text for p in pieces], alias) if pieces else []
+        trees = found or []
+    usable, of_the_run = [], (patterns.CURRENT_LIKE(), patterns.PLAN_EXPRESSION())
     for piece in pieces:
         own_trees, trees = trees[: piece.leaves], trees[piece.leaves :]
-        if all(t.deterministic() and not t.containsPattern(patterns.CURRENT_LIKE()) for t in own_trees):
+        if all(t.deterministic() and not any(map(t.containsPattern, of_the_run)) for t in own_trees):
             usable.append(_conjunct(schema, piece.text, own_trees))
     return usable
 
@@ -206,10 +210,14 @@ def _conjunct(schema: T.StructType, text: str, trees: Sequence[Any]) -> Conjunct
     return Conjunct(text, columns, reader.comparison(trees) if len(columns) == 1 else None)
 
 
-def _analyse(facts: SparkFacts, schema: T.StructType, texts: Sequence[str], alias: str | None) -> list[Any]:
+def _analyse(
+    facts: SparkFacts, schema: T.StructType, texts: Sequence[str], alias: str | None
+) -> list[Any] | None:
+    """Return Spark's trees of conditions; None if it needs more than a filter for them, as for a function of SQL."""
     types = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
     frame = session_of(facts).createDataFrame(java_class(facts, "java.util.ArrayList")(), types)
     frame = frame.alias(alias) if alias is not None else frame
     # The line break ends a trailing comment.
     condition = " AND ".join(f"({text}\n)" for text in texts)
-    return _split_tree(frame.filter(condition).queryExecution().analyzed().condition())
+    plan = frame.filter(condition).queryExecution().analyzed()
+    return _split_tree(plan.condition()) if plan.nodeName() == "Filter" else None

@@ -15,6 +15,39 @@ Arguments = Mapping[str, object] | Sequence[object]
 
 _INTEGER = range(-(2**31), 2**31)
 _LONG = range(-(2**63), 2**63)
+_BEFORE_EXPRESSIONS = frozenset(
+    {
+        "ALL",
+        "AND",
+        "BETWEEN",
+        "BY",
+        "CASE",
+        "DEFAULT",
+        "DISTINCT",
+        "DIV",
+        "ELSE",
+        "ESCAPE",
+        "FOR",
+        "FROM",
+        "HAVING",
+    }
+    | {
+        "ILIKE",
+        "IN",
+        "LIKE",
+        "LIMIT",
+        "NOT",
+        "OF",
+        "OFFSET",
+        "ON",
+        "OR",
+        "QUALIFY",
+        "REGEXP",
+        "RETURN",
+        "RLIKE",
+    }
+    | {"SELECT", "SET", "THEN", "TO", "USING", "VALUES", "WHEN", "WHERE"}
+)
 
 
 def with_arguments(piece: Slice, args: Arguments | None, *, escapes: bool = True) -> str:
@@ -38,7 +71,9 @@ def with_arguments(piece: Slice, args: Arguments | None, *, escapes: bool = True
                 f"no value is given for the parameter :{name}", line=marker.line, column=marker.column
             )
         value = args[name] if isinstance(args, Mapping) else args[index]
-        parts += [text[offset : marker.start], literal(value, escapes=escapes)]
+        before, value_text = text[offset : marker.start], literal(value, escapes=escapes)
+        # without blanks a literal would become part of a word: SELECT:x
+        parts += [before, " " * before[-1:].isalnum(), value_text, " " * text[end : end + 1].isalnum()]
         offset = end
     return "".join([*parts, text[offset:]])
 
@@ -47,11 +82,25 @@ def _markers(tokens: Sequence[Token], *, named: bool) -> list[tuple[Token, int]]
     """Return the first token and the end offset of each marker."""
     if not named:
         return [(token, token.end) for token in tokens if token.keyword == "?"]
-    return [
-        (token, name.end)
-        for token, name in pairwise(tokens)
-        if token.keyword == ":" and name.kind is TokenKind.WORD and name.start == token.end
-    ]
+    markers, in_struct = [], 0
+    for index, (token, name) in enumerate(pairwise(tokens)):
+        if token.keyword == "STRUCT" and name.keyword == "<":
+            in_struct += 1
+        elif token.keyword == ">":
+            in_struct = max(0, in_struct - 1)
+        elif token.keyword == ":" and name.kind is TokenKind.WORD and name.start == token.end:
+            is_field = in_struct and index > 1 and tokens[index - 2].keyword in {"<", ","}
+            if not is_field and not (index and _ends_operand(tokens[index - 1], token)):
+                markers.append((token, name.end))
+    return markers
+
+
+def _ends_operand(before: Token, colon: Token) -> bool:
+    """Tell whether a colon follows an expression, as in the path ``parse_json(x):key``; a marker begins one."""
+    if before.kind in {TokenKind.QUOTED, TokenKind.STRING} or before.keyword in {")", "]"}:
+        return True
+    is_word = before.kind is TokenKind.WORD and before.keyword not in _BEFORE_EXPRESSIONS
+    return is_word and before.end == colon.start
 
 
 def has_parameters(piece: Slice) -> bool:
@@ -84,9 +133,11 @@ def _number(value: float | Decimal) -> str | None:
         case bool():
             return str(value).upper()
         case int() if value in _LONG:
-            return f"({value})" if value in _INTEGER else f"CAST('{value}' AS BIGINT)"
+            if value not in _INTEGER:
+                return f"CAST('{value}' AS BIGINT)"
+            return f"({value})" if value < 0 else f"{value}"  # VERSION AS OF takes a bare number only
         case float():
-            return f"CAST('{value!r}' AS DOUBLE)"
+            return f"CAST('{float(value)!r}' AS DOUBLE)"  # numpy.float64 is a float with another repr
         case Decimal() if value.is_finite():
             return f"({value:f}BD)"
     return None
