@@ -124,3 +124,47 @@ def test_in_python(acid: AcidSession) -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"default\.chain3 would read itself"):
         acid.sql("CREATE OR REPLACE VIEW chain3 AS SELECT a FROM chain5")
     assert rows(acid.sql("SELECT * FROM chain3")) == [(5,), (6,)]
+
+
+def test_a_view_means_the_same_in_every_session(native: NativeSession) -> None:
+    """As Spark's own views: functions of the view's database, the creator's settings, nothing of the session's own."""
+    sql, other = native.sql, native.newSession()
+    for statement in (
+        "CREATE DATABASE f1",
+        "CREATE DATABASE f2",
+        "USE f1",
+        f"CREATE TABLE b (id INT) {ACID}",
+    ):
+        sql(statement)
+    sql("INSERT INTO b VALUES (1)")
+    native.udf.register("plus", lambda x: x + 1, "int")
+    with pytest.raises(UnsupportedFeatureError, match="plus"):
+        sql("CREATE VIEW uses_python AS SELECT plus(id) AS x FROM b")
+    ansi = str(native.conf.get("spark.sql.ansi.enabled"))
+    for value in ("true", "false"):
+        native.conf.set("spark.sql.ansi.enabled", value)
+        sql(f"CREATE VIEW ansi_{value} AS SELECT CAST('x' || id AS INT) AS c FROM b")
+    native.conf.set("spark.sql.ansi.enabled", ansi)
+    for value in ("true", "false"):
+        other.conf.set("spark.sql.ansi.enabled", value)
+        assert rows(other.sql("SELECT * FROM f1.ansi_false")) == [(None,)]
+        with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+            other.sql("SELECT * FROM f1.ansi_true").collect()
+    if native.acid.context.facts.version < (4, 0):
+        return  # functions of SQL and variables came with Spark 4
+    for database, factor in (("f1", 10), ("f2", 1000)):
+        sql(f"CREATE FUNCTION {database}.scale(x INT) RETURNS INT RETURN x * {factor}")
+    sql("CREATE VIEW scaled AS SELECT scale(id) AS x FROM b")
+    for database in ("f1", "f2", "default"):
+        other.sql(f"USE {database}")
+        assert rows(other.sql("SELECT * FROM f1.scaled")) == rows(other.table("f1.scaled")) == [(10,)]
+    sql("CREATE VIEW over_a_view AS SELECT x, scale(CAST(x AS INT)) AS y FROM scaled")
+    assert rows(other.sql("SELECT * FROM f1.over_a_view")) == [(10, 100)]
+    sql("DECLARE lim INT DEFAULT 1")
+    sql("CREATE TEMPORARY FUNCTION passing(x INT) RETURNS INT RETURN x + 100")
+    for query in ("SELECT * FROM b WHERE id = lim", "SELECT passing(id) AS x FROM b"):
+        with pytest.raises(UnsupportedFeatureError, match="would not be the same in other sessions"):
+            sql(f"CREATE VIEW bad AS {query}")
+    # what was a column when the view was made is no variable later
+    other.sql("DECLARE x INT DEFAULT 5")
+    assert rows(other.sql("SELECT x FROM f1.scaled")) == [(10,)]

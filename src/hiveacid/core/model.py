@@ -200,6 +200,7 @@ class ViewDefinition:
     ``text``: its query with all names qualified; ``original``: the query as it was written. ``outputs``: the names
     that the query gives its columns. They match ``columns`` to the query's columns after a table below the view has
     changed; without them, columns match by position. ``database``: the current database when the view was created.
+    ``settings``: the creator's settings of Spark that change what the query means.
     """
 
     name: TableName
@@ -212,6 +213,7 @@ class ViewDefinition:
     comment: str | None = None
     owner: str = ""
     created_at: int = field(default=0)  # seconds since the epoch
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import without_hiveacid_parser
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import filled_in
+from hiveacid.sql.binding.identifier_clauses import with_written_names
 from hiveacid.sql.binding.parameters import Arguments, with_arguments
 from hiveacid.sql.binding.table_binder import Binder
 from hiveacid.sql.execute.context import ExecutionContext
@@ -128,7 +129,8 @@ class AcidSession(WarehouseConnection):
                 return self.sql(filled, args, first_line=first_line)
         with self.statement(text):
             source = Slice(substitute_variables(self.context.facts, text))
-            return self.run(text, parse(self.with_arguments(source, args), first_line))
+            written = with_written_names(self.context.facts, Slice(self.with_arguments(source, args)))
+            return self.run(text, parse(written.text, first_line))
 
     def run(self, text: str, statement: Statement) -> DataFrame:
         """Carry out a parsed statement; ``text``: the user's text, which the tables' histories record."""

@@ -18,7 +18,8 @@ from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
 
 ANOTHER_CATALOG = "(another catalog)"
-"""Name of the current database while the current catalog is not Spark's own. No database has this name."""
+"""Name of the current database while a name without one is Spark's alone. No database has this name."""
+_FIRST_PATH_VERSION = (4, 3)
 
 
 class _ParserBuilder:
@@ -65,11 +66,25 @@ def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None
 
 
 def current_database(facts: SparkFacts) -> str:
-    """Return the session's current database; `ANOTHER_CATALOG` if the current catalog is not Spark's own."""
+    """Return the session's current database; `ANOTHER_CATALOG` if the current catalog is not Spark's own.
+
+    Also with a SQL PATH (Spark 4.3), because Spark then looks for names in several databases.
+    """
     state = session_of(facts).sessionState()
-    if state.catalogManager().currentCatalog().name() != "spark_catalog":
+    if state.catalogManager().currentCatalog().name() != "spark_catalog" or _has_sql_path(facts, state):
         return ANOTHER_CATALOG
     return str(state.catalog().getCurrentDatabase()).lower()
+
+
+def _has_sql_path(facts: SparkFacts, state: Any) -> bool:
+    """Tell whether the session has a SQL PATH (``SET PATH``, ``spark.sql.defaultPath``)."""
+    if facts.version < _FIRST_PATH_VERSION:
+        return False
+    conf = state.conf()
+    if str(conf.getConfString("spark.sql.path.enabled", "false")).lower() != "true":
+        return False
+    set_by_statement = bool(state.catalogManager().sessionPathEntries().isDefined())
+    return set_by_statement or bool(conf.getConfString("spark.sql.defaultPath", ""))
 
 
 def set_current_database(facts: SparkFacts, name: str) -> None:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -15,6 +16,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import CatalogError, NoSuchTableError, ParseError, UnsupportedFeatureError
+from hiveacid.spark.parser.catalyst import active_session, parser_of
 from hiveacid.spark.parser.lexer import Token
 from hiveacid.spark.parser.relations import (
     Relation,
@@ -23,7 +25,10 @@ from hiveacid.spark.parser.relations import (
     shift_relation,
 )
 from hiveacid.spark.session import temporary_views
+from hiveacid.spark.session.bound_plans import BoundTable, with_own_ids, with_tables
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import frame_of_plan
+from hiveacid.spark.session.view_analysis import analyse_apart, new_session
 from hiveacid.sql.binding.change_feed_calls import ChangeCall, find_change_calls
 from hiveacid.sql.binding.change_feed_rows import change_frame
 from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table, metadata_frame
@@ -31,12 +36,7 @@ from hiveacid.sql.binding.predicates import is_count_of_rows, where_predicate
 from hiveacid.sql.binding.source_positions import Edit, EditedText
 from hiveacid.sql.binding.time_travel import resolve_as_of
 from hiveacid.sql.binding.view_text import errors_of_view, find_hiveacid_view, with_view_columns
-from hiveacid.sql.binding.virtual_columns_in_queries import (
-    MARKER,
-    VIRTUAL_COLUMNS,
-    VirtualColumns,
-    without_virtual_columns,
-)
+from hiveacid.sql.binding.virtual_columns_in_queries import VIRTUAL_COLUMNS, VirtualColumns
 from hiveacid.sql.statements.values import Slice, TableRef, table_ref
 from hiveacid.table.acid_table import Scan
 from hiveacid.table.context import Context
@@ -61,8 +61,11 @@ class Binder:
     context: Context
     joined: Transaction | None
     reader: Transaction | None
-    views: dict[TableSource, str] = field(default_factory=dict)
-    frames: dict[str, DataFrame] = field(default_factory=dict)
+    rows: dict[TableSource, DataFrame] = field(default_factory=dict)
+    tables: dict[str, BoundTable] = field(default_factory=dict)  # by the names that stand in bound texts
+    views: dict[TableSource, str] = field(default_factory=dict)  # temporary views
+    frames: dict[str, DataFrame] = field(default_factory=dict)  # of the temporary views
+    view_session: Any = None  # of the JVM, for the texts of views
     within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
 
     def bind(self, piece: Slice, before: str = QUERY) -> EditedText:
@@ -74,40 +77,43 @@ class Binder:
         calls = find_change_calls(piece)
         if before != SOURCE and not any(token.keyword in _READING for token in piece.tokens):
             return EditedText(piece)
+        by_plan = before != EXPRESSION and self.context.facts.classic
         virtual_columns = VirtualColumns(piece)
         relations = relations_of(self.context.facts, piece, before)
         predicate = where_predicate(piece, relations) if before == QUERY else None
         counted = before == QUERY and is_count_of_rows(piece, relations)
-        edits = [Edit(call.start, call.end, self._changes(piece, call)) for call in calls]
+        edits = [Edit(call.start, call.end, self._changes(piece, call, by_plan=by_plan)) for call in calls]
         for relation in relations:
             relation_source = self._ours(piece, relation)
             if relation_source is None:
                 continue
             if isinstance(relation_source, ViewDefinition):
-                view = self._view(piece, relation, relation_source)
+                source = self._view(piece, relation, relation_source)
             elif relation_source.metadata is not None:
-                view = self._metadata_table(piece, relation, relation_source)
+                source = self._metadata_table(piece, relation, relation_source)
             else:
                 needs_them = virtual_columns.needed_at(relation.start)
-                if needs_them:
-                    virtual_columns.refuse_unseen_use()
+                if needs_them and not by_plan:
+                    virtual_columns.require_named_columns()
                 as_of = resolve_as_of(self.context, piece, relation)
                 source = TableSource(relation_source.table, None, needs_them, as_of, predicate, counted)
-                view = self._name(source)
-            edits += _edits(self.context.database, piece, relation, relations, view)
+            if by_plan:
+                edits.append(Edit(relation.start, _end(relation), self._bound_table(source, relation.name)))
+            else:
+                edits += _edits(self.context.database, piece, relation, relations, self._view_name(source))
         return EditedText(piece, tuple(edits))
 
-    def _metadata_table(self, piece: Slice, relation: Relation, source: TableSource) -> str:
-        """Return the name of a view of the metadata."""
+    def _metadata_table(self, piece: Slice, relation: Relation, source: TableSource) -> TableSource:
+        """Return the source of the metadata; refuse AS OF."""
         if relation.travel is not None:
             line, column = piece.position(relation.travel.start)
             raise UnsupportedFeatureError(
                 f"{source.table}.{source.metadata} shows the present: it cannot be read AS OF (line {line}, column {column})"
             )
-        return self._name(source)
+        return source
 
-    def _view(self, piece: Slice, relation: Relation, view: ViewDefinition) -> str:
-        """Return the name of a temporary view of a catalog view's rows at this statement's snapshot."""
+    def _view(self, piece: Slice, relation: Relation, view: ViewDefinition) -> TableSource:
+        """Read a catalog view at this statement's snapshot; return the source under which its rows are kept."""
         line, column = piece.position(relation.start)
         where = f" (line {line}, column {column})"
         if relation.travel is not None:
@@ -117,24 +123,23 @@ class Binder:
         source = TableSource(view.name)
         if view.name in self.within:
             raise UnsupportedFeatureError(f"view {view.name} would read itself{where}")
-        if source not in self.views:
+        if source not in self.rows:
             before = self.context.database, self.context.in_view
             self.context.database, self.context.in_view = view.database, True
             self.within.append(view.name)
             try:
                 with errors_of_view(view.name, where):
-                    rows = without_virtual_columns(self.run(self.bind(Slice(view.text)).text))
-                    frame = with_view_columns(view, rows)
+                    rows = self.run_view(view)
+                    self.rows[source] = with_view_columns(view, rows)
             finally:
                 self.within.pop()
                 self.context.database, self.context.in_view = before
-            self.views[source] = self._create_view(frame)
-        return self.views[source]
+        return source
 
-    def _changes(self, piece: Slice, call: ChangeCall) -> str:
-        """Return the name of a view of changes; each call has its own."""
+    def _changes(self, piece: Slice, call: ChangeCall, *, by_plan: bool) -> str:
+        """Return the name that stands for the rows of a change function; each call has its own."""
         frame = change_frame(self.context, piece, call, self.joined or self.reader)
-        return self._create_view(frame)
+        return self._bind(BoundTable(frame, call.function)) if by_plan else self._create_view(frame)
 
     def _ours(self, piece: Slice, relation: Relation) -> TableSource | ViewDefinition | None:
         """Return the table or view of the hiveacid catalog that a name refers to, None if it is Spark's."""
@@ -145,9 +150,7 @@ class Binder:
         source = find_hiveacid_view(self.context, ref) or find_metadata_table(self.context, parts)
         if source is not None:
             return source
-        if (parts[0] in _FILE_FORMATS and len(parts) > 1) or temporary_views.exists_in_spark(
-            self.context.facts, parts
-        ):
+        if _names_files(parts) or temporary_views.exists_in_spark(self.context.facts, parts):
             return None
         line, column = piece.position(relation.start)
         near = self._similar_name(parts)
@@ -165,10 +168,23 @@ class Binder:
             return did_you_mean(database, catalog.list_databases())
         return did_you_mean(ref.name, catalog.list_tables(database))
 
-    def _name(self, source: TableSource) -> str:
-        """Return the temporary view's name."""
+    def _bound_table(self, source: TableSource, name: str) -> str:
+        """Return the name that stands for a table in a text that is bound by its plan; each place has its own."""
+        frame, hidden = self._rows(source), len(self._virtual_columns(source))
+        if hidden:
+            frame = with_own_ids(frame)
+        owner = (source.table.name,) if source.metadata else ()
+        return self._bind(BoundTable(frame, name, (_CATALOG, source.table.database, *owner), hidden))
+
+    def _bind(self, table: BoundTable) -> str:
+        name = f"hiveacid_{uuid.uuid4().hex}"
+        self.tables[name] = table
+        return name
+
+    def _view_name(self, source: TableSource) -> str:
+        """Return the name of a temporary view."""
         if source not in self.views:
-            self.views[source] = self._create_view(self.frame(source))
+            self.views[source] = self._create_view(self._rows(source))
         return self.views[source]
 
     def _create_view(self, frame: DataFrame) -> str:
@@ -179,19 +195,43 @@ class Binder:
 
     def run(self, text: str) -> DataFrame:
         """Return the rows of a bound query; its views may be dropped afterwards."""
-        return temporary_views.query_views(self.context.facts, text, self.frames)
+        facts = self.context.facts
+        if not facts.classic or not self.tables:
+            return temporary_views.query_views(facts, text, self.frames)
+        with active_session(facts):
+            plan = self.plan(parser_of(facts).parsePlan(text))
+            return frame_of_plan(facts, plan)
+
+    def run_view(self, view: ViewDefinition) -> DataFrame:
+        """Return the rows of a view's query, apart from the session's own functions, variables and settings."""
+        facts, text = self.context.facts, self.bind(Slice(view.text)).text
+        if not facts.classic:
+            return self.run(text)
+        if self.view_session is None:
+            self.view_session = new_session(facts)
+        return analyse_apart(facts, self.view_session, text, self.plan, view)
+
+    def plan(self, plan: Any) -> Any:
+        """Return the parsed plan of a bound text, in which the tables' rows stand for their names."""
+        return with_tables(self.context.facts, plan, self.tables)
+
+    def _rows(self, source: TableSource) -> DataFrame:
+        if source not in self.rows:
+            self.rows[source] = self.frame(source)
+        return self.rows[source]
+
+    def _virtual_columns(self, source: TableSource) -> list[str]:
+        if not source.virtual_columns:
+            return []
+        kind = self.context.require(source.table).kind
+        return [name for name in VIRTUAL_COLUMNS if name != ROW_ID or kind is TableKind.FULL_ACID]
 
     def frame(self, source: TableSource) -> DataFrame:
-        """Return the rows of a table, with its virtual columns and their marker last if the source has them."""
+        """Return the rows of a table, with its virtual columns last if the source has them."""
         if source.metadata is not None:
             return metadata_frame(self.context, source, self.joined or self.reader)
-        table = self.context.require(source.table)
-        more = (
-            [n for n in VIRTUAL_COLUMNS if n != ROW_ID or table.kind is TableKind.FULL_ACID]
-            if source.virtual_columns
-            else []
-        )
-        columns = table.column_names
+        more = self._virtual_columns(source)
+        columns = self.context.require(source.table).column_names
         scan = Scan(
             self.context,
             source.table,
@@ -202,17 +242,14 @@ class Binder:
         )
         if source.predicate is not None:
             scan = replace(scan, hint=source.predicate.condition, hint_alias=source.predicate.alias)
-        frame = scan.to_df(self.reader)
-        if not source.virtual_columns:
-            return frame
-        return frame.selectExpr("*", f"CAST(NULL AS TINYINT) AS {MARKER}{len(more)}")
+        return scan.to_df(self.reader)
 
     def drop_views(self) -> None:
         """Drop the views; DataFrames that were analysed with them stay valid."""
         for name in self.frames:
             temporary_views.drop_view(self.context.facts, name)
-        self.views.clear()
-        self.frames.clear()
+        for kept in (self.rows, self.tables, self.views, self.frames):
+            kept.clear()
 
 
 @contextmanager
@@ -257,6 +294,11 @@ def is_view_of_session(context: Context, ref: TableRef) -> bool:
     return True
 
 
+def _names_files(parts: Sequence[str]) -> bool:
+    """Tell whether a name means files by their format, or by the class that reads them, and their path."""
+    return len(parts) > 1 and (parts[0] in _FILE_FORMATS or "/" in parts[-1])
+
+
 def is_spark_table(context: Context, table: TableDefinition) -> bool:
     """Tell whether Spark's own catalog created a table of the metastore, and this session can read it there."""
     is_provider_table = table.kind is TableKind.PLAIN and SPARK_PROVIDER.of(table) is not None
@@ -297,13 +339,16 @@ def _edits(
     database: str, piece: Slice, relation: Relation, others: Sequence[Relation], view: str
 ) -> list[Edit]:
     """Return the edits by which a text reads a relation from a view; ``others``: all relations of the text."""
-    end = relation.end if relation.travel is None else relation.travel.end
-    edits = [Edit(relation.start, end, view)]
+    edits = [Edit(relation.start, _end(relation), view)]
     if relation.alias_at is not None:
         edits.append(Edit(relation.alias_at, relation.alias_at, f" AS {quote_name(relation.name)}"))
         if len(relation.parts) > 1:
             edits += _removed_qualifiers(database, piece, relation.parts, others)
     return edits
+
+
+def _end(relation: Relation) -> int:
+    return relation.end if relation.travel is None else relation.travel.end
 
 
 def unqualified(context: Context, bound: EditedText, table: TableName) -> EditedText:
@@ -342,7 +387,7 @@ def _has_namesake(database: str, parts: Sequence[str], others: Sequence[Relation
 
 def _is_alias(tokens: Sequence[Token], name: str, relations: Sequence[Relation]) -> bool:
     """Tell whether a name is the alias of a table or query, or that of a CTE."""
-    ends = {relation.end if relation.travel is None else relation.travel.end for relation in relations}
+    ends = {_end(relation) for relation in relations}
 
     def names_alias(index: int) -> bool:
         before, after = tokens[index - 1], tokens[index + 1 : index + 2]

@@ -1,36 +1,27 @@
 """Virtual columns: ``ROW__ID`` and ``INPUT__FILE__NAME``, which a query may name but ``*`` does not show.
 
-Spark's views cannot hide columns. A view therefore gets them only if the query block that reads it names one of
-them. They are its last columns, followed by a marker. `without_virtual_columns` removes them from the result where
-``*`` added them. Operators that would use them unseen (SELECT DISTINCT *, NATURAL JOIN, ...) are refused.
+A query that is bound by its plan gets them as hidden columns (`hiveacid.spark.session.bound_plans`). Spark's views cannot hide
+columns. Subqueries in the conditions and values of UPDATE, DELETE and MERGE, and queries of a client of Spark
+Connect, read views; these must name all their columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, TokenKind
 from hiveacid.sql.statements.values import Slice
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 VIRTUAL_COLUMNS = (ROW_ID, FILE_NAME)
-# The marker's name ends in the number of columns before it that go with it.
-MARKER = "__hiveacid_end_"
 
 _NAMES = frozenset(name.lower() for name in VIRTUAL_COLUMNS)
 _SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
 _QUERY_STARTS = frozenset({"SELECT", "FROM", "WITH", "VALUES", "TABLE"})
-# Words before a parenthesis that do not make a function call of it.
-_NO_FUNCTIONS = frozenset(
-    {"ALL", "AND", "ANY", "AS", "BY", "EXISTS", "FROM", "IN", "JOIN", "LATERAL", "NOT", "ON", "OR", "SELECT"}
-    | {"SOME", "UNION", "USING", "VALUES", "WHERE", "WITH", *_SET_OPERATORS}
-)
+# Words of relations and joins that use all columns of a table.
+_ALL_COLUMNS = frozenset({"NATURAL", "PIVOT", "UNPIVOT", "TABLE"})
 
 
 @dataclass(frozen=True)
@@ -64,50 +55,32 @@ class VirtualColumns:
         innermost = min(inside, key=lambda block: block.end - block.start)
         return any(innermost.holds(mention) for mention in self._places)
 
-    def refuse_unseen_use(self) -> None:
-        """Raise UnsupportedFeatureError if an operator would use virtual columns that the user does not see."""
-        if not self._places:
-            return
-        used = next((t for t in self._tokens if t.keyword in {"NATURAL", "PIVOT", "UNPIVOT"}), None)
-        if used is None:
-            star = _star_in_function(self._tokens)
-            if star is None and any(_is_star(self._tokens, index) for index in range(len(self._tokens))):
-                used = _duplicate_removal(self._tokens)
-            else:
-                used = star
-        if used is not None:
-            raise UnsupportedFeatureError(
-                f"{used.keyword or used.text} cannot be used beside ROW__ID or INPUT__FILE__NAME "
-                f"(line {used.line}, column {used.column}): name the columns instead of *"
-            )
+    def require_named_columns(self) -> None:
+        """Raise UnsupportedFeatureError if a text of which Spark gets views may use columns without naming them.
 
-    def refuse_star(self) -> None:
-        """Raise UnsupportedFeatureError if ``*`` would add virtual columns to the result of a statement of Spark.
-
-        A pipe (``FROM t |> WHERE ...``) stands for all columns without a star.
+        A view shows all its columns to a star, a pipe, and whatever else stands for all columns.
         """
-        for index, token in enumerate(self._tokens if self._places else ()):
+        for index, token in enumerate(self._tokens):
             counts_rows = index > 1 and [t.keyword for t in self._tokens[index - 2 : index]] == ["COUNT", "("]
             piped = token.text == ">" and self._tokens[index - 1].text == "|"
-            if piped or (_is_star(self._tokens, index) and not counts_rows):
+            is_all = piped or (_is_star(self._tokens, index) and not counts_rows)
+            if is_all or token.keyword in _ALL_COLUMNS or self._is_query_without_select(index):
                 raise UnsupportedFeatureError(
-                    f"{'|>' if piped else '*'} cannot be used beside ROW__ID or INPUT__FILE__NAME in what Spark carries out "
-                    f"(line {token.line}, column {token.column}): name the columns"
+                    f"{'|>' if piped else token.text} cannot be used beside ROW__ID or INPUT__FILE__NAME here "
+                    f"(line {token.line}, column {token.column}): name the columns in SELECT ... FROM"
                 )
 
-
-def without_virtual_columns(frame: DataFrame) -> DataFrame:
-    """Remove the virtual columns that ``*`` added; a marker column ends each group of them."""
-    names = frame.columns
-    drop: set[int] = set()
-    for index, name in enumerate(names):
-        if name.startswith(MARKER):
-            drop.update(range(index - int(name.removeprefix(MARKER)), index + 1))
-    if not drop:
-        return frame
-    numbered = frame.toDF(*[f"c{index}" for index in range(len(names))])
-    indexes = [index for index in range(len(names)) if index not in drop]
-    return numbered.select(*[f"c{index}" for index in indexes]).toDF(*[names[index] for index in indexes])
+    def _is_query_without_select(self, index: int) -> bool:
+        """Tell whether a token begins a query block that shows all columns of its table."""
+        opens = not index or self._tokens[index - 1].keyword in {"(", "ALL", "DISTINCT", *_SET_OPERATORS}
+        if not opens or self._tokens[index].keyword != "FROM":
+            return False
+        depth = 0
+        for token in self._tokens[index:]:
+            depth += (token.keyword == "(") - (token.keyword == ")")
+            if depth < 0 or (depth == 0 and token.keyword == "SELECT"):
+                return depth < 0
+        return True
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
@@ -142,32 +115,3 @@ def _is_star(tokens: Sequence[Token], index: int) -> bool:
 
 def _is_star_except(tokens: Sequence[Token], index: int) -> bool:
     return tokens[index].keyword == "EXCEPT" and _is_star(tokens, index - 1)
-
-
-def _duplicate_removal(tokens: Sequence[Token]) -> Token | None:
-    """Return the first word that compares whole rows."""
-    for before, token, after in zip([tokens[-1], *tokens], tokens, tokens[1:], strict=False):
-        if token.keyword == "DISTINCT" and before.keyword == "SELECT":
-            return token
-        if token.keyword in _SET_OPERATORS and after.keyword != "ALL":
-            return token
-        if token.keyword == "ALL" and before.keyword == "BY":
-            return token
-    return None
-
-
-def _star_in_function(tokens: Sequence[Token]) -> Token | None:
-    """Return the name of a function that takes all columns; count(*) only counts rows."""
-    callers: list[Token | None] = []
-    for index, token in enumerate(tokens):
-        if token.keyword == "(":
-            before = tokens[index - 1] if index else token
-            is_call = before.is_name and before.keyword not in _NO_FUNCTIONS
-            callers.append(before if is_call else None)
-        elif token.keyword == ")" and callers:
-            callers.pop()
-        elif _is_star(tokens, index) and callers and (caller := callers[-1]) is not None:
-            counts_rows = caller.keyword == "COUNT" and tokens[index - 1].keyword == "("
-            if not counts_rows:
-                return caller
-    return None

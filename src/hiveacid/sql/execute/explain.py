@@ -59,12 +59,11 @@ def _plan(execution: ExecutionContext, text: Slice, mode: str) -> list[str]:
 
     Raises the errors of the query, which Spark's own EXPLAIN would print as rows.
     """
-    spark = execution.context.facts.spark
     with execution.binder() as binder:
         bound = binder.bind(text)
         with spark_errors_at_source(bound):
-            spark.sql(bound.text).schema  # noqa: B018 - Spark Connect analyses the query only here
-            row = spark.sql(f"EXPLAIN {mode} {bound.text}").first()
+            binder.run(bound.text).schema  # noqa: B018 - Spark Connect analyses the query only here
+            row = binder.run(f"EXPLAIN {mode} {bound.text}").first()
     return [] if row is None else str(row[0]).rstrip("\n").split("\n")
 
 

@@ -15,7 +15,6 @@ from hiveacid.errors import OutputTwiceError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, parenthesised
 from hiveacid.sql.binding.source_positions import Edit, EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import Binder
-from hiveacid.sql.binding.virtual_columns_in_queries import without_virtual_columns
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.execute.small_results import write_result
@@ -175,7 +174,7 @@ def _values(binder: Binder, text: Slice) -> DataFrame:
     bound = binder.bind(text)
     bound = replace(bound, edits=(*bound.edits, *_defaults(text)))
     with spark_errors_at_source(bound):
-        return without_virtual_columns(binder.run(bound.text))
+        return binder.run(bound.text)
 
 
 def _defaults(text: Slice) -> list[Edit]:

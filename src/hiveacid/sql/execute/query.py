@@ -21,7 +21,6 @@ from hiveacid.errors import (
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.binding.table_binder import Binder
-from hiveacid.sql.binding.virtual_columns_in_queries import without_virtual_columns
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.small_results import string_rows
 from hiveacid.sql.statements.definitions import CreateTemporaryView, DropView
@@ -45,7 +44,7 @@ def bound_frame(binder: Binder, text: Slice) -> DataFrame:
     """Return a query's rows; the binder's views may be dropped afterwards."""
     bound = binder.bind(text)
     with spark_errors_at_source(bound):
-        return without_virtual_columns(binder.run(bound.text))
+        return binder.run(bound.text)
 
 
 def _split_describe(text: Slice) -> tuple[Slice, bool]:

@@ -12,7 +12,6 @@ from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, DEFAULT
 from hiveacid.spark.parser.lexer import mentions
 from hiveacid.sql.binding.source_positions import EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder, unqualified
-from hiveacid.sql.binding.virtual_columns_in_queries import without_virtual_columns
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.statements.dml import Assignment, Delete, Merge, MergeClause, MergeMatch, Update, WhenClause
@@ -146,7 +145,7 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
 def _source(binder: Binder, statement: Merge) -> DataFrame:
     bound = binder.bind(statement.source, SOURCE)
     with spark_errors_at_source(bound, before=SOURCE):
-        frame = without_virtual_columns(binder.run(SOURCE + bound.text))
+        frame = binder.run(SOURCE + bound.text)
     if not statement.source_columns:
         return frame
     if len(statement.source_columns) != len(frame.columns):

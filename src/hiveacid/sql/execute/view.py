@@ -8,8 +8,16 @@ from pyspark.sql import DataFrame
 
 from hiveacid.catalog import views
 from hiveacid.core.model import Column, TableName, ViewDefinition
-from hiveacid.errors import AlreadyExistsError, SchemaMismatchError, StatementError
+from hiveacid.errors import (
+    AlreadyExistsError,
+    HiveAcidError,
+    SchemaMismatchError,
+    StatementError,
+    UnsupportedFeatureError,
+)
+from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.temporary_views import exists_in_spark
+from hiveacid.spark.session.view_analysis import settings_of_meaning
 from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.table_binder import QUERY, relations_of
 from hiveacid.sql.binding.view_text import hive_columns_of, output_names, qualify_names
@@ -144,6 +152,31 @@ def _view(
             line=ref.line,
             column=ref.column,
         )
-    return ViewDefinition(
-        name, columns, text, original=query.text, outputs=output_names(frame), database=context.database
+    view = ViewDefinition(
+        name,
+        columns,
+        text,
+        original=query.text,
+        outputs=output_names(frame),
+        database=context.database,
+        settings=settings_of_meaning(context.facts),
     )
+    if context.facts.classic:
+        _require_same_elsewhere(execution, view, frame)
+    return view
+
+
+def _require_same_elsewhere(execution: ExecutionContext, view: ViewDefinition, frame: DataFrame) -> None:
+    """Refuse a view whose query is read otherwise in a session without the present one's own names."""
+    try:
+        with execution.binder() as binder, translate_errors():
+            binder.within.append(view.name)
+            types = [field.dataType for field in binder.run_view(view).schema]
+        message = "its columns have other types there"
+    except HiveAcidError as error:
+        message, types = str(error), []
+    if types != [field.dataType for field in frame.schema]:
+        raise UnsupportedFeatureError(
+            f"view {view.name} would not be the same in other sessions, which do not have this one's temporary functions and "
+            f"variables: {message}"
+        )

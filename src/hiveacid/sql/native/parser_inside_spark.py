@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -14,17 +13,25 @@ from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.lexer import mentions, tokenize
 from hiveacid.spark.session import classic_session
 from hiveacid.spark.session.callback_server import LastReturned
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
+from hiveacid.sql.binding.identifier_clauses import has_identifier_clause, with_written_names
 from hiveacid.sql.binding.parameters import has_parameters
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, is_spark_table
-from hiveacid.sql.binding.virtual_columns_in_queries import VIRTUAL_COLUMNS, VirtualColumns
 from hiveacid.sql.native import shared_gateway
 from hiveacid.sql.statements import administration, queries
 from hiveacid.sql.statements.values import Slice, table_ref
 
-_SUBQUERIES = frozenset({"SELECT", "TABLE"})
+_SUBQUERIES = frozenset({"SELECT", "TABLE", "FROM"})
+# Of Spark 3.5, Spark 4 and Spark Connect: what parses the names in functions.call_function and call_udf.
+_FUNCTION_CALLERS = (
+    ".call_function(",
+    ".call_udf(",
+    "ColumnNodeToExpressionConverter",
+    ".transformCallFunction(",
+)
 
 
 class NativeParser:
@@ -78,9 +85,9 @@ class NativeParser:
             parsed = self.own_parser.parseExpression(text)
             if self._sql_gateway.is_resolved_by_spark(self.session_number, text) or not _has_subquery(text):
                 return parsed
-            return self.own_parser.parseExpression(
-                self._bound(Slice(f"{EXPRESSION}{text}"), QUERY).removeprefix(EXPRESSION)
-            )
+            plan = self._bound(Slice(f"{EXPRESSION}{text}"), self.own_parser.parsePlan)
+            expression = plan.projectList().head()
+            return expression.child() if expression.nodeName() == "UnresolvedAlias" else expression
 
         return self._with_java_errors(parse)
 
@@ -109,6 +116,8 @@ class NativeParser:
         if table is not None and is_spark_table(context, table):
             return
         if table is not None or context.catalog.get_view(name) is not None:
+            if self._names_a_function():
+                return
             raise UnsupportedFeatureError(
                 f"{name} is a transactional table, or a view that reads one, and this call (of Spark Connect, foreachBatch or JVM "
                 "code) knows Spark's own tables only: use sql('SELECT ...'), sql('INSERT INTO ...'), sql('DESCRIBE ...')"
@@ -116,12 +125,18 @@ class NativeParser:
         if context.facts.hive_support:
             refuse_transactional(context.facts, name)
 
+    def _names_a_function(self) -> bool:
+        """Tell whether Spark asks for the name of a function, which only the caller of its parser knows."""
+        jvm: Any = self._spark._jvm  # noqa: SLF001
+        callers = jvm.java.lang.Thread.currentThread().getStackTrace()
+        return any(name in str(caller.toString()) for caller in callers for name in _FUNCTION_CALLERS)
+
     def _plan_by_owner(self, text: str, parse: Callable[[str], Any]) -> Any:
         def plan() -> Any:
             if self._sql_gateway.is_resolved_by_spark(self.session_number, text):
                 return parse(text)
             session = self._connection()
-            source = Slice(text)
+            source = _with_written_names(session.context.facts, Slice(text))
             ownership = shared_gateway.decide_ownership(session, source)
             shared_gateway.update_both_catalogs(session, source, ownership)
             if isinstance(
@@ -133,12 +148,11 @@ class NativeParser:
                     "here (Spark Connect, foreachBatch, JVM code) each statement is a transaction of its own"
                 )
             if ownership.owner is Owner.SPARK_READING_HIVEACID:
-                VirtualColumns(source).refuse_star()
-                return parse(self._bound(source, QUERY))
+                return self._bound(source, parse)
             if ownership.owner is Owner.HIVEACID and has_parameters(source):
-                return parse(self._bound_query(ownership, source))
+                return self._bound_query(ownership, source, parse)
             if ownership.owner is Owner.HIVEACID:
-                frame = session.sql(text)
+                frame = session.sql(source.text)
                 self._settings = self._local.settings = session.context.settings
                 is_query = isinstance(ownership.statement, queries.Query)
                 return (
@@ -154,23 +168,19 @@ class NativeParser:
 
         return self._with_java_errors(plan)
 
-    def _bound_query(self, ownership: Ownership, source: Slice) -> str:
-        """Bind the tables of a query whose parameters Spark will fill in."""
-        if not isinstance(ownership.statement, queries.Query) or mentions(source.tokens, VIRTUAL_COLUMNS):
+    def _bound_query(self, ownership: Ownership, source: Slice, parse: Callable[[str], Any]) -> Any:
+        """Return the plan of a query whose parameters Spark will fill in."""
+        if not isinstance(ownership.statement, queries.Query):
             raise UnsupportedFeatureError(
                 "parameters of this statement need the Python session that getOrCreate() returned, or acid.sql: here (Spark "
                 "Connect, foreachBatch, JVM code) write the values into the text, or select them from a temporary view"
             )
-        return self._bound(source, QUERY)
+        return self._bound(source, parse)
 
-    def _bound(self, source: Slice, before: str) -> str:
-        """Bind the tables of a text to views that stay until Spark has analysed it."""
-        with ExitStack() as stack:
-            binder = stack.enter_context(self._connection().binder())
-            bound = binder.bind(source, before)
-            if binder.frames:
-                self._sql_gateway.keep_views(stack.pop_all())
-        return bound.text
+    def _bound(self, source: Slice, parse: Callable[[str], Any]) -> Any:
+        """Return the plan of a text in which the rows of a snapshot stand for the tables' names."""
+        with self._connection().binder() as binder:
+            return binder.plan(parse(binder.bind(source, QUERY).text))
 
     def _connection(self) -> shared_gateway.NativeConnection:
         if not hasattr(self._local, "connection"):
@@ -227,6 +237,19 @@ def _refuse_too_large(text: str) -> None:
         raise
     except HiveAcidError:  # tokens that only Spark knows
         return
+
+
+def _with_written_names(facts: SparkFacts, source: Slice) -> Slice:
+    """Write out the names of IDENTIFIER clauses; refuse one with a parameter, whose value Spark keeps to itself."""
+    if not has_identifier_clause(source):
+        return source
+    written = with_written_names(facts, source)
+    if has_identifier_clause(written) and has_parameters(written):
+        raise UnsupportedFeatureError(
+            "IDENTIFIER with a parameter needs the Python session that getOrCreate() returned: here (Spark Connect, "
+            "foreachBatch, JVM code) write the name into the text, because it may be that of a transactional table"
+        )
+    return written
 
 
 def _has_subquery(text: str) -> bool:

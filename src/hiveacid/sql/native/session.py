@@ -21,14 +21,15 @@ from hiveacid.ports.transactions import Client
 from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.lexer import Token, is_script
 from hiveacid.spark.parser.relations import substitute_variables
+from hiveacid.spark.session.bound_plans import BoundTable, named_frame
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import inject_parser
 from hiveacid.spark.session.error_translation import spark_errors_logged, stack_overflow
 from hiveacid.spark.session.temporary_views import filled_in, is_temporary_view
+from hiveacid.sql.binding.identifier_clauses import has_identifier_clause, with_written_names
 from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table, metadata_frame
 from hiveacid.sql.binding.statement_owner import Owner, refuse_transactional
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation
-from hiveacid.sql.binding.virtual_columns_in_queries import VirtualColumns
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.native.catalog import NativeCatalog
 from hiveacid.sql.native.catalog_changes import ChangingCatalog
@@ -46,7 +47,7 @@ from hiveacid.sql.native.shared_gateway import (
 from hiveacid.sql.native.writer_targets import Target, find_target
 from hiveacid.sql.session import open_session
 from hiveacid.sql.statements import administration, queries
-from hiveacid.sql.statements.values import Slice, Statement, table_ref
+from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, Statement, table_ref
 from hiveacid.stores.limits import OF_THE_STORE
 
 _SUBSTITUTE = "spark.sql.variable.substitute"
@@ -107,7 +108,12 @@ class NativeSession(SparkSession):
             self._local.in_hiveacid_statement = False
 
     def _run_by_owner(self, source: Slice, args: Any) -> DataFrame:
-        text = source.text
+        text, given = source.text, args
+        if has_identifier_clause(source):
+            source = with_written_names(
+                self.acid.context.facts, Slice(self.acid.with_arguments(source, args))
+            )
+            args = None
         ownership = decide_ownership(self.acid, source)
         self._require_allowed(ownership.statement)
         update_both_catalogs(self.acid, source, ownership)
@@ -116,8 +122,7 @@ class NativeSession(SparkSession):
             return self.acid.run(text, bound)
         if ownership.owner is Owner.SPARK_READING_HIVEACID:
             with self.acid.binder() as binder:
-                VirtualColumns(source).refuse_star()
-                return self._run_in_spark(binder.bind(source).text, args)
+                return binder.run(binder.bind(Slice(self.acid.with_arguments(source, args))).text)
         if self.acid.joined is not None and _has_inner_statements(source.tokens):
             raise UnsupportedFeatureError(
                 "EXECUTE IMMEDIATE and scripts run outside the transaction, and ROLLBACK would not undo what they change: "
@@ -126,7 +131,7 @@ class NativeSession(SparkSession):
         changed = change_mirror(self.acid, source, ownership)
         if changed is not None:
             return changed
-        answer = self._run_in_spark(text, args)
+        answer = self._run_in_spark(text, given)
         if isinstance(ownership.statement, queries.ShowTables):
             return add_hiveacid_tables(self.acid, ownership.statement, answer)
         return answer
@@ -149,7 +154,9 @@ class NativeSession(SparkSession):
         """Return a table; a hiveacid table at the current snapshot."""
         ours = self.find_hiveacid_table(tableName)
         if ours is not None:
-            return self.acid.table(ours).to_df()
+            rows = self.acid.table(ours).to_df()
+            name = (SPARK_CATALOG, ours.database)
+            return named_frame(self.acid.context.facts, BoundTable(rows, ours.name, name))
         metadata = self.find_metadata_table(tableName)
         if metadata is not None:
             return metadata_frame(self.acid.context, metadata, None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -43,8 +42,6 @@ from hiveacid.transactions.transaction import Transaction
 
 _SPARK_DATABASE = re.compile(r"\w+", re.ASCII)
 """Names that Spark's own catalog takes for a database (``SessionCatalog.validateName``)."""
-# Seconds for which views stay, because Spark analyses the plan that reads them after the parser has returned.
-_VIEW_SECONDS = 60.0
 _SHOW_TABLES_COLUMNS = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
 
 
@@ -103,7 +100,7 @@ class SessionParser(Protocol):
 
 @dataclass
 class Gateway:
-    """Shared connection, Spark's parsers, views of running plans, and texts whose owner is already decided.
+    """Shared connection, Spark's parsers, and texts whose owner is already decided.
 
     ``root``: the connection whose store all sessions share. ``open``: False passes every statement to Spark.
     """
@@ -117,7 +114,6 @@ class Gateway:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _connections: list[weakref.ref[NativeConnection]] = field(default_factory=list)
     _abandoned: deque[Transaction] = field(default_factory=deque)
-    _views: list[tuple[float, ExitStack]] = field(default_factory=list)
     _on_close: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -134,22 +130,10 @@ class Gateway:
             self._connections = [*references, weakref.ref(connection)]
         return connection
 
-    def keep_views(self, views: ExitStack) -> None:
-        """Keep views for a plan that Spark will analyse; `sweep` drops them later."""
-        with self._lock:
-            self._views.append((time.monotonic(), views))
-
-    def sweep(self, max_age: float = _VIEW_SECONDS) -> None:
-        """Drop views that are older than ``max_age`` seconds; abort open transactions of threads that have ended."""
-        limit = time.monotonic() - max_age
-        with self._lock:
-            expired = [views for created, views in self._views if created <= limit]
-            self._views = [(created, views) for created, views in self._views if created > limit]
+    def sweep(self) -> None:
+        """Abort open transactions of threads that have ended."""
         while self._abandoned:
             self._abandoned.popleft().abort("its thread ended without COMMIT or ROLLBACK")
-        with ExitStack() as ending:  # closes all of them, even if one raises
-            for views in expired:
-                ending.callback(views.close)
 
     def on_close(self, restore: Callable[[], None]) -> None:
         """Call a function once when the sessions are closed."""
@@ -166,7 +150,7 @@ class Gateway:
                 connection = reference()
                 if connection is not None:
                     ending.callback(connection.close)
-            ending.callback(self.sweep, 0.0)
+            ending.callback(self.sweep)
 
     def remember(self, parser: SessionParser) -> None:
         """Remember the parser inside a JVM session, as long as that session exists."""

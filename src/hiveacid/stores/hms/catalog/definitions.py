@@ -52,6 +52,7 @@ _NAMED = re.compile(
 )
 """Query that Hive stores for a view with named columns; its `_c0` is Hive's name for an unnamed column."""
 _NAMESPACE = "view.catalogAndNamespace.{}"
+_SETTING = "view.sqlConfig."  # before the name of a setting of the creator, as in views of Spark
 _DATABASE = _NAMESPACE.format("part.1")
 """Database in which a view was created, under Spark's key (``CatalogTable.viewCatalogAndNamespace``)."""
 _ASCENDING = 1
@@ -118,6 +119,9 @@ def view_of(raw: Any) -> ViewDefinition:
         outputs=tuple(parameters[f"view.query.out.col.{index}"] for index in range(outputs)),
         database=parameters.get(_DATABASE, raw.dbName),
         properties=tuple((k, v) for k, v in _shown(parameters) if not k.startswith("view.")),
+        settings=tuple(
+            (k.removeprefix(_SETTING), v) for k, v in sorted(parameters.items()) if k.startswith(_SETTING)
+        ),
         comment=parameters.get("comment"),
         owner=raw.owner or "",
         created_at=raw.createTime or 0,
@@ -141,6 +145,7 @@ def raw_view(view: ViewDefinition, old: Any = None) -> Any:
     raw.dbName, raw.tableName, raw.tableType = view.name.database, view.name.name, VIRTUAL
     raw.owner, raw.createTime, raw.partitionKeys = view.owner or raw.owner, view.created_at, []
     raw.parameters = dict(view.properties) | ({} if view.comment is None else {"comment": view.comment})
+    raw.parameters |= {f"{_SETTING}{key}": value for key, value in view.settings}
     if (
         view.database != view.name.database
     ):  # t.history and table_changes('t', 1) are looked for where it was made

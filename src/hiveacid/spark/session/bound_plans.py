@@ -1,0 +1,122 @@
+"""Plans of queries in which the rows of a snapshot stand for the name of a table (classic sessions only).
+
+A plan names a table by `UnresolvedRelation`. Its place is taken by the plan of a DataFrame under the table's name and
+database, so that ``column``, ``table.column`` and ``database.table.column`` mean what they mean in Spark.
+
+Columns may be hidden, as Spark hides ``_metadata`` of files: a name finds them, but no star, ordinal, set operator,
+join or pipe sees them. They are the metadata output of a projection (``Project.hiddenOutputTag``). An alias ends a
+metadata output, so the projection stands above the alias.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from hiveacid.core.schema.types import quote_name
+from hiveacid.spark.parser.catalyst import java_class, java_sequence, scala_items
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
+
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_METADATA_COLUMN = "__metadata_col"  # Spark's METADATA_COL_ATTR_KEY
+
+
+@dataclass(frozen=True)
+class BoundTable:
+    """Rows that stand for a name: the table's name as written, its catalog and database.
+
+    ``hidden``: how many of the last columns only their names find.
+    """
+
+    frame: DataFrame
+    name: str
+    qualifier: tuple[str, ...] = ()
+    hidden: int = 0
+
+
+def with_own_ids(frame: DataFrame) -> DataFrame:
+    """Return the same rows in columns with new ids: Spark renews those of tables that occur twice, but not of hidden columns."""
+    return frame.select(*[F.col(quote_name(column)).alias(column) for column in frame.columns])
+
+
+def named_frame(facts: SparkFacts, table: BoundTable) -> DataFrame:
+    """Return a DataFrame whose columns may be called by the table's name, with its database or without."""
+    return frame_of_plan(facts, _aliased(facts, table, _own_name(facts, table)))
+
+
+def with_tables(facts: SparkFacts, plan: Any, tables: Mapping[str, BoundTable]) -> Any:
+    """Return a parsed plan in which tables stand for the names of one part that are keys of ``tables``.
+
+    Each key occurs once in the plan: two projections with the same hidden columns could not be told apart.
+    """
+    if not tables:
+        return plan
+    if plan.nodeName() == "ExplainCommand":  # it hides its plan from the functions that visit plans
+        return plan.copy(with_tables(facts, plan.logicalPlan(), tables), plan.mode())
+    plan = java_class(facts, "org.apache.spark.sql.catalyst.analysis.CTESubstitution").apply(plan)
+    replacements = java_class(facts, "java.util.HashMap")()
+    todo = [plan]
+    while todo:
+        node = todo.pop()
+        replacement = _replacement(facts, node, tables)
+        if replacement is not None:
+            replacements.put(node, replacement)
+        else:
+            todo += scala_items(node.children())
+            todo += scala_items(node.subqueries())
+    # a Scala map is a partial function
+    utils = java_class(facts, "org.apache.spark.api.python.PythonUtils")
+    return plan.transformDownWithSubqueries(utils.toScalaMap(replacements))
+
+
+def _replacement(facts: SparkFacts, node: Any, tables: Mapping[str, BoundTable]) -> Any:
+    """Return the plan that takes the place of a table's name, or of its alias; None for other nodes."""
+    kind = node.nodeName()
+    if kind == "UnresolvedRelation":
+        table = tables.get(_name(node))
+        return None if table is None else _aliased(facts, table, _own_name(facts, table))
+    if kind == "SubqueryAlias" and node.child().nodeName() == "UnresolvedRelation":
+        table = tables.get(_name(node.child()))
+        return None if table is None else _aliased(facts, table, node.identifier())
+    return None
+
+
+def _name(relation: Any) -> str:
+    return ".".join(map(str, scala_items(relation.multipartIdentifier())))
+
+
+def _own_name(facts: SparkFacts, table: BoundTable) -> Any:
+    identifier = java_class(facts, "org.apache.spark.sql.catalyst.AliasIdentifier")
+    return identifier(table.name, java_sequence(facts, table.qualifier))
+
+
+def _aliased(facts: SparkFacts, table: BoundTable, alias: Any) -> Any:
+    """Return a table's plan under a name, with the hidden columns outside its output."""
+    rows = java_class(facts, f"{_PLANS}.SubqueryAlias")(alias, plan_of(table.frame))
+    if not table.hidden:
+        return rows
+    output = list(scala_items(rows.output()))
+    project = java_class(facts, f"{_PLANS}.Project")
+    metadata = java_class(facts, "org.apache.spark.sql.types.Metadata")
+    shown, hidden = output[: -table.hidden], output[-table.hidden :]
+    hidden = [
+        column.withMetadata(metadata.fromJson(json.dumps({_METADATA_COLUMN: str(column.name())})))
+        for column in hidden
+    ]
+    plan = project(_sequence(facts, shown), rows)
+    plan.setTagValue(project.hiddenOutputTag(), _sequence(facts, hidden))
+    return plan
+
+
+def _sequence(facts: SparkFacts, items: list[Any]) -> Any:
+    """Return a Scala Seq of Java objects."""
+    array = java_class(facts, "java.util.ArrayList")()
+    for item in items:
+        array.add(item)
+    return java_class(facts, "org.apache.spark.api.python.PythonUtils").toSeq(array)
