@@ -35,10 +35,11 @@ class FileSystem(Protocol):
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents."""
 
-    def claim_directory(self, path: str) -> bool:
+    def claim_directory(self, path: str, staging: str | None = None) -> bool:
         """Tell whether a directory is new, so that its files are the caller's. Other storage than local disks only looks.
 
-        On local disks it is created in one step, so that of two callers only one gets True.
+        On local disks it is created in one step, so that of two callers only one gets True. ``staging``: a directory of the
+        caller from which the new one is moved. Raises StorageError if that is gone: the caller's table was dropped.
         """
 
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:

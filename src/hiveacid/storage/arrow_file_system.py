@@ -98,7 +98,7 @@ class ArrowFileSystem:
         with _storage_errors("create the directory", path):
             self.fs.create_dir(self.inner(path), recursive=True)
 
-    def claim_directory(self, path: str) -> bool:
+    def claim_directory(self, path: str, staging: str | None = None) -> bool:  # noqa: ARG002 - nothing is moved
         """Tell whether nothing is in a directory; the first file makes it."""
         try:
             return not self.list_directory(path)

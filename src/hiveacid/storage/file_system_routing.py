@@ -63,9 +63,9 @@ class AnyFileSystem:
         """See `ports.FileSystem`."""
         self.at(path).make_directory(path)
 
-    def claim_directory(self, path: str) -> bool:
+    def claim_directory(self, path: str, staging: str | None = None) -> bool:
         """See `ports.FileSystem`."""
-        return self.at(path).claim_directory(path)
+        return self.at(path).claim_directory(path, staging)
 
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """See `ports.FileSystem`."""

@@ -27,6 +27,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, e
 _NO_TARGET = frozenset({errno.ENOENT, errno.ELOOP})
 """Errors of a broken link, and of a link to itself; Hadoop skips both as well."""
 _ATTEMPTS = 5
+_CLAIM = ".hiveacid-claim"
 _MAX_PATHS = 16
 _BLOCK = 1 << 20  # bytes read at a time
 
@@ -136,12 +137,34 @@ class LocalFileSystem:
         self._sync_directory(os.path.dirname(path))
         return True
 
-    def claim_directory(self, path: str) -> bool:
+    def claim_directory(self, path: str, staging: str | None = None) -> bool:
         """Create a directory and its parents; return False if the directory is there already."""
         target = local_path(path)
         with _storage_errors("create the directory", path):
             self._make(os.path.dirname(target))
-            return self._make_single(target)
+            if staging is None:
+                return self._make_single(target)
+            return self._claim_from(local_path(staging), target)
+
+    def _claim_from(self, staging: str, target: str) -> bool:
+        """Move a new directory to its place; a file in it keeps a second caller from replacing it."""
+        prepared = f"{staging}/{secrets.token_hex(8)}"
+        os.mkdir(prepared)  # not its parents: they are gone with the table
+        mark = f"{prepared}/{_CLAIM}"
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        try:
+            if os.path.lexists(target):
+                return False
+            os.rename(prepared, target)
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                return self._make_single(target)
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                return False
+            raise
+        os.unlink(f"{target}/{_CLAIM}")
+        self._sync_directory(os.path.dirname(target))
+        return True
 
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Read a range of a file, fewer bytes if it ends earlier (negative ``start``: counted from its end)."""

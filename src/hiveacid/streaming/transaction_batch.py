@@ -335,8 +335,9 @@ class TransactionBatch:
         directory = f"{location}/{self._directory}"
         if directory in self._claimed:
             return
+        self.context.fs.make_directory(self._staging)
         self.txn.require_open_in_store()
-        if not self.context.fs.claim_directory(directory):
+        if not self.context.fs.claim_directory(directory, self._staging):
             raise StorageError(
                 f"cannot write {self.target.table.name}: another writer has made {directory}; write the rows again"
             )

@@ -340,3 +340,18 @@ def test_links_to_nothing_and_to_themselves_are_passed_over(tmp_path: Path) -> N
     (tmp_path / "nothing").symlink_to(tmp_path / "absent")
     assert names(tmp_path) == ["file"]
     assert [entry.path for entry in FS.list_directory(str(tmp_path))] == ["file"]
+
+
+def test_a_directory_is_claimed_from_a_staging_directory_that_is_still_there(tmp_path: Path) -> None:
+    """A writer that was paused while its table was dropped and made again must not leave an empty base in the new one."""
+    fs = LocalFileSystem(durable=False)
+    staging, target = tmp_path / "staging", tmp_path / "p=1" / "base_0000003"
+    with pytest.raises(StorageError):
+        fs.claim_directory(str(target), str(staging))
+    assert not target.exists()
+    staging.mkdir()
+    assert fs.claim_directory(str(target), str(staging))
+    assert list(target.iterdir()) == []
+    assert not fs.claim_directory(str(target), str(staging))
+    (target / "bucket_00000").write_bytes(b"rows")
+    assert not fs.claim_directory(str(target), str(staging))

@@ -246,7 +246,7 @@ def write_rows(
         if not publish.reads_footers(table):
             counted = publish.count_rows(context.facts, table, files)
             reported.require_rows(counted)
-        published = _publish(outputs, files, reported, fixed)
+        published = _publish(outputs, files, reported, fixed, outputs.begin_publishing(directory))
     if options.overwrite and not dynamic and table.kind is not TableKind.PLAIN and not published.directories:
         published = _publish_empty(outputs, target, fixed)
     inserted = published.total(StagedKind.INSERTED) if counted is None else counted
@@ -305,9 +305,10 @@ def _publish(
     files: Sequence[publish.StagedFile],
     reported: TaskReport,
     fixed: tuple[str | None, ...],
+    check: Callable[[], None],
 ) -> publish.PublishedFiles:
     """Move staged files to their places; ``fixed``: values of the partition of a statement that names one."""
-    context, table, check = outputs.context, outputs.table, outputs.txn.open_check()
+    context, table = outputs.context, outputs.table
 
     def directory(kind: StagedKind, values: tuple[str | None, ...]) -> str:
         return outputs.directory(kind, values or fixed)
@@ -347,15 +348,18 @@ def _publish_empty(
     outputs: output_directories.OutputDirectories, target: StagingTarget, fixed: tuple[str | None, ...]
 ) -> publish.PublishedFiles:
     """Publish an empty base, which hides the old rows, for an INSERT OVERWRITE without rows."""
-    fs, table, check = outputs.context.fs, outputs.table, outputs.txn.open_check()
-    check()
-    base = outputs.directory(StagedKind.INSERTED, fixed)
-    if table.kind is TableKind.INSERT_ONLY:
-        fs.make_directory(base)
-        return publish.PublishedFiles({(StagedKind.INSERTED, ()): 0}, (base,))
+    fs, table = outputs.context.fs, outputs.table
     with output_directories.staging(outputs.context, table, outputs.txn) as directory:
+        if table.kind is TableKind.INSERT_ONLY:
+            outputs.begin_publishing(directory)()
+            base = outputs.directory(StagedKind.INSERTED, fixed)
+            fs.make_directory(base)
+            return publish.PublishedFiles({(StagedKind.INSERTED, ()): 0}, (base,))
         files, reported = stage_empty(outputs.context, target, directory)
-        return publish.publish_acid(fs, table, files, lambda *_: base, reported, check, keep_empty=True)
+        check = outputs.begin_publishing(directory)
+        return publish.publish_acid(
+            fs, table, files, lambda kind, _: outputs.directory(kind, fixed), reported, check, keep_empty=True
+        )
 
 
 def record_written(

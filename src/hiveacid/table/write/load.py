@@ -222,13 +222,13 @@ def _load_files(
     values = partitions.values_of(tuple(static[c.name] for c in table.partition_columns))
     outputs = insert.new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
     transactional = table.kind is not TableKind.PLAIN
-    check = txn.open_check()
     with staging(context, table, txn) as staged:
         # DROP TABLE deletes the staged files of a paused writer; object stores would copy each file twice
         staged_first = context.fs.replaces_tail_in_place(staged)
         linked = {}
         for number, file in enumerate(files if staged_first else ()):
             linked[file.path] = _take(context, file.path, f"{staged}/{number}", options)
+        check = outputs.begin_publishing(staged)
         check()
         directory = (
             outputs.directory(StagedKind.INSERTED, values) if transactional else outputs.location(values)

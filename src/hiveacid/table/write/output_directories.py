@@ -56,6 +56,7 @@ class OutputDirectories:
     overwrite: bool = False
     used_locations: dict[PartitionValues, str] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
+    _staging: str | None = None
     _claims: dict[str, threading.Lock] = field(default_factory=dict)  # several threads publish
 
     def place(self, files: Iterable[StagedFile]) -> list[StagedFile]:
@@ -64,6 +65,13 @@ class OutputDirectories:
         return [
             replace(file, values=known.values_of(file.values, changing=file.kind.is_delete)) for file in files
         ]
+
+    def begin_publishing(self, staging: str) -> Callable[[], None]:
+        """Return the check of `Transaction.open_check`; directories are then moved from ``staging``, which must be there."""
+        if self.context.fs.replaces_tail_in_place(staging):
+            self.context.fs.make_directory(staging)
+            self._staging = staging
+        return self.txn.open_check()
 
     def location(self, values: PartitionValues) -> str:
         """Return the location of a partition (the table itself for ``()``), new ones below the table."""
@@ -105,7 +113,7 @@ class OutputDirectories:
         Two CREATE TABLE AS SELECT with one location have the same names of directories.
         """
         self.txn.published = True
-        if not self.context.fs.claim_directory(directory):
+        if not self.context.fs.claim_directory(directory, self._staging):
             raise StorageError(
                 f"cannot write {self.table.name}: another statement has made {directory}; give each new table a LOCATION "
                 "of its own, and run the statement again"

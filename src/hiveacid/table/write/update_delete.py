@@ -214,7 +214,12 @@ def write_changes(
     with output_directories.staging(context, table, txn) as directory:
         files, reported = stage(target, directory)
         published = publish_acid(
-            context.fs, table, outputs.place(files), outputs.directory, reported, txn.open_check()
+            context.fs,
+            table,
+            outputs.place(files),
+            outputs.directory,
+            reported,
+            outputs.begin_publishing(directory),
         )
     outputs.require_not_overtaken()
     changed_partitions = {values for kind, values in published.rows if kind.is_delete}
