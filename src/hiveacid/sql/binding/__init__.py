@@ -1,11 +1,13 @@
-"""Binding: the pieces of a statement's text with table names replaced by views, for Spark to run.
+"""Binding: the pieces of a statement's text in which rows of a snapshot stand for the names of tables.
 
 ``table_binder.Binder`` serves one statement. For each piece it asks Spark's parser (on Spark Connect: sqlglot) for the names of
-tables, looks each one up in the catalog, and replaces it by a temporary view. The view reads the table at the
-statement's snapshot, or at the point of ``AS OF`` (``time_travel``).
+tables and looks each one up in the catalog. In Spark's parsed plan of a query the rows of the table take the place of its name
+(`hiveacid.spark.session.bound_plans`). In expressions of UPDATE, DELETE and MERGE, and on Spark Connect, a temporary view does.
+The rows are those of the statement's snapshot, or of the point of ``AS OF`` (``time_travel``).
 
 - ``statement_owner`` decides whether hiveacid or Spark carries out a statement of a native session.
-- ``virtual_columns_in_queries`` adds ROW__ID and INPUT__FILE__NAME to the views of queries that name them.
+- ``identifier_clauses`` writes out the names in ``IDENTIFIER(...)``.
+- ``virtual_columns_in_queries`` tells which tables need ROW__ID and INPUT__FILE__NAME.
 - ``predicates`` finds conditions that reach the files.
 - ``time_travel`` evaluates ``AS OF`` (found by Spark's parser, or by ``table_mentions``).
 - ``metadata_tables`` reads ``t.history`` and its like.

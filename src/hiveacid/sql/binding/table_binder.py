@@ -1,4 +1,4 @@
-"""Binder of one statement: replaces table names in its texts by temporary views on one snapshot."""
+"""Binder of one statement: puts the rows of one snapshot in the place of table names in its texts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ class Binder:
     within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
 
     def bind(self, piece: Slice, before: str = QUERY) -> EditedText:
-        """Return a piece of text in which views replace the tables of the hiveacid catalog.
+        """Return a piece of text in which names of this binder replace the tables of the hiveacid catalog.
+
+        `run` and `plan` put the tables' rows in their place; in an expression they are those of temporary views.
 
         ``before``: the prefix that makes a query of the piece. Raises NoSuchTableError, ParseError,
         UnsupportedFeatureError.

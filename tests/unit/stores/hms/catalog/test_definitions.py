@@ -246,6 +246,7 @@ def test_views_of_ours_give_hive_their_columns_by_name() -> None:
         comment="why",
         owner="ann",
         created_at=7,
+        settings=(("spark.sql.ansi.enabled", "false"),),
     )
     raw = definitions.raw_view(view)
     assert (
