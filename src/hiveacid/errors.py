@@ -408,6 +408,6 @@ class CommitStateUnknownError(StoreError):
 
 
 class MisplacedStoreError(StoreError):
-    """An earlier version of hiveacid put the warehouse's SQLite store into another file; the message says which."""
+    """The warehouse's SQLite store was copied or moved here, or an earlier version put it into another file; the message says which."""
 
     code = "STORE_MISPLACED"

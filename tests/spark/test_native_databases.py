@@ -81,14 +81,16 @@ def test_spark_alone_changes_no_database(native: NativeSession, tmp_path: Path) 
     for statement in (
         f"ALTER DATABASE d5 SET LOCATION '{home}'",
         f"ALTER NAMESPACE spark_catalog.d5 SET LOCATION '{home}'",
-        f"CREATE DATABASE IDENTIFIER('d6') LOCATION '{home}'",
-        "DROP DATABASE IF EXISTS IDENTIFIER('d5')",
         f"BEGIN CREATE DATABASE d6 LOCATION '{home}'; DROP DATABASE d6; END",
         "CREATE DATABASE d6 LOCATION :place",
     ):
         with pytest.raises(UnsupportedFeatureError, match="native session"):
             native.sql(statement)
     native.sql("DROP DATABASE d5")
+    native.sql(f"CREATE DATABASE IDENTIFIER('d6') LOCATION '{home}'")
+    assert native.acid.context.catalog.get_database("d6") is not None
+    native.sql("DROP DATABASE IDENTIFIER('d6')")
+    assert native.acid.context.catalog.get_database("d6") is None
     assert files(home) == [".ssh/id", "report.csv"]
 
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from hiveacid.core.format.owned_entries import is_own_staging, split_by_owner
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.location_overlap import overlap
+from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import MissingDirectoryError, TransactionAbortedError
 from hiveacid.storage.paths import is_local, real_path, real_paths
 from hiveacid.table.context import Context, WriterContext
-from hiveacid.table.partitions import partition_name
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,8 @@ def locations_to_remove(table: TableDefinition, partitions: Sequence[Partition])
     locations_outside = [
         partition.location
         for partition in partitions
-        if partition.location != f"{table.location}/{partition_name(table, partition.values)}"
+        if partition.location
+        != f"{table.location}/{format_partition(table.partition_column_names, partition.values)}"
     ]
     return (*locations_outside, table.location)
 
