@@ -32,7 +32,7 @@ demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real fli
 # What `make lint`, `make interop` and `make clients` run.
 ELSEWHERE := --ignore=tests/tidy --ignore=tests/interop --ignore=tests/clients
 # What only `make test-all` runs, and the smaller test that stays for each: tests/support/exhaustive.py
-test-all smoke test-connect interop-corpus interop-hive: export HIVEACID_TEST_ALL ?= 1
+test-all smoke interop-corpus interop-hive: export HIVEACID_TEST_ALL ?= 1
 .PHONY: test test-all
 test: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project $(STAMPS)/classes  ## a test of every behaviour (TESTS=path ARGS="pytest options" narrow it)
 test-all: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project $(STAMPS)/classes  ## all tests (HIVEACID_TEST_ALL=once: as CI runs them)
@@ -49,12 +49,6 @@ cluster: java $(STAMPS)/test $(STAMPS)/project $(STAMPS)/classes  ## all tests o
 	@tools/servers.sh
 	@$(BIN)/python tests/support/servers/hadoop_jars.py
 	@$(BIN)/python -m pytest --durations=20 tests/cluster $(ARGS)
-
-# Not in CI, whose tests run a chosen part of it (tests/connect). What is left out: tests/support/connect_exceptions.py
-.PHONY: test-connect
-test-connect: java $(STAMPS)/test $(STAMPS)/project  ## the tests with Spark, on a Spark Connect server (20 minutes)
-	@HIVEACID_TEST_CONNECT=1 $(BIN)/python -m pytest $(SHARED) --durations=10 \
-	    tests/connect tests/smoke tests/sql tests/spark $(ARGS)
 
 # Older Sparks have environments of their own.
 SPARK ?= 3.5

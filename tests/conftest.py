@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.connect_exceptions import EXCEPTIONS
 from support.corpus.golden_tables import Golden, unpack
 from support.exhaustive import examples, left_out
 from support.file_order import places
@@ -38,7 +37,6 @@ settings.register_profile(
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
-ON_CONNECT = bool(os.environ.get("HIVEACID_TEST_CONNECT"))
 _SESSION: pytest.StashKey[tuple[SparkSession, dict[str, str]]] = pytest.StashKey()
 _LEFT: pytest.StashKey[int] = pytest.StashKey()
 TESTS = Path(__file__).parent
@@ -69,18 +67,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out exhaustive tests; let workers begin with the longest files; skip what Spark Connect cannot run."""
+    """Leave out exhaustive tests; let workers begin with the longest files."""
     _leave_out_exhaustive(config, items)
     if hasattr(config, "workerinput"):
         files = [os.path.relpath(item.path, TESTS) for item in items]
         items[:] = [items[place] for place in places(files)]
-    if not ON_CONNECT:
-        return
-    for item in items:
-        name = _name(item)
-        reason = next((why for where, why in EXCEPTIONS.items() if name.startswith(where)), None)
-        if reason is not None:
-            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def _name(item: pytest.Item) -> str:
@@ -136,26 +127,11 @@ def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Return the process's one Spark session: small, quiet, without a web page.
-
-    With HIVEACID_TEST_CONNECT=1 it is one of a Spark Connect server (``tests/connect``).
-    """
+    """Return the process's one Spark session: small, quiet, without a web page."""
     scratch = tmp_path_factory.mktemp("spark")
-    for session in (_connect_session if ON_CONNECT else _classic_session)(scratch):
-        if not ON_CONNECT:
-            request.config.stash[_SESSION] = session, settings_of(session)
+    for session in _classic_session(scratch):
+        request.config.stash[_SESSION] = session, settings_of(session)
         yield session
-
-
-def _connect_session(scratch: Path) -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    from support.servers.spark_connect import connect_server  # noqa: PLC0415
-
-    with connect_server(scratch) as address:
-        session = SparkSession.builder.remote(address).getOrCreate()
-        yield session
-        session.stop()
 
 
 def _classic_session(scratch: Path) -> Iterator[SparkSession]:

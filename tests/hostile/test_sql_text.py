@@ -18,7 +18,6 @@ from hiveacid.errors import HiveAcidError, ParseError, StatementTooLargeError
 from hiveacid.spark.parser.lexer import MAX_COMMENT_DEPTH, MAX_DEPTH, MAX_LENGTH, MAX_TOKENS, split, tokenize
 from hiveacid.sql.binding.change_feed_calls import find_change_calls
 from hiveacid.sql.binding.parameters import with_arguments
-from hiveacid.sql.binding.table_mentions import cut_time_travel_clauses, find_table_mentions
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements.values import Slice
 from support.cost import SECONDS, assert_quick, assert_small, cpu_seconds
@@ -66,7 +65,7 @@ def _mutated(random_: random.Random, text: str, others: list[str]) -> str:
 
 def _parse_all_ways(text: str) -> None:
     """Give a text to everything that reads it before Spark does; only errors of ours may come back."""
-    for read in (find_change_calls, cut_time_travel_clauses, _fill_in):
+    for read in (find_change_calls, _fill_in):
         try:
             read(Slice(text))
         except HiveAcidError:
@@ -94,20 +93,6 @@ def test_mutated_statements_are_parsed_or_refused_at_once() -> None:
         except Exception as error:
             raise AssertionError(f"statement {number}: {text[:2000]!r}") from error
         assert seconds < SECONDS, (number, text[:2000])
-
-
-def test_mutated_queries_name_tables_or_are_refused() -> None:
-    """By sqlglot, which finds the tables of a query where Spark's parser is out of reach."""
-    queries = [text for text in _statements() if text.startswith(("SELECT", "WITH", "FROM"))]
-    random_ = random.Random(21)
-    for number in range(COUNT // 40):
-        text = _mutated(random_, random_.choice(queries), queries)[:3000]
-        try:
-            find_table_mentions(text)
-        except HiveAcidError:
-            continue
-        except Exception as error:
-            raise AssertionError(f"query {number}: {text!r}") from error
 
 
 # Those that need most memory for their size; measuring takes several times as long as parsing.

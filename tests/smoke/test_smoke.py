@@ -68,8 +68,7 @@ def test_the_main_job(spark: SparkSession, acid: AcidSession, caplog: pytest.Log
     acid.set("hiveacid.compactor.unsorted.file.size", "1")
     acid.set("hiveacid.small.changes.max.bytes", "0")  # else the driver writes so few rows
     acid.table("sales").compact("major", partition={"day": "2026-01-01"})
-    if hasattr(spark, "_jsparkSession"):  # on Spark Connect a compaction sorts
-        assert "are written as they are read" in caplog.text
+    assert "are written as they are read" in caplog.text
     assert ids_and_rows() == (row_ids, rows)
     assert sorted(row["id"] for row in old.collect()) == [1, 2, 3]
     assert [row["item"] for row in acid.table("sales").scan(where="id = 4").to_df().collect()] == ["new"]

@@ -37,7 +37,7 @@ def table(acid: AcidSession) -> AcidSession:
 
 
 def without_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let Spark's tasks report nothing, as through Spark Connect."""
+    """Let Spark's tasks report nothing."""
     monkeypatch.setattr(
         task_reports, "_report_of_plan", lambda directory, _: TaskReport((directory,), None, None)
     )

@@ -209,17 +209,6 @@ def test_parse_errors_have_their_place(facts: SparkFacts) -> None:
     assert raised.value.line == 2
 
 
-def test_without_a_jvm_only_plain_comparisons_are_known() -> None:
-    """On Spark Connect: what words alone tell, to prune partitions by, and nothing to push down."""
-
-    class Remote:
-        version = "4.0.0"
-
-    facts = SparkFacts(Remote())  # type: ignore[arg-type]
-    (known,) = conjuncts(facts, SCHEMA, "id = 1 AND upper(s) = 'A' AND s.id = other.id")
-    assert (known.text.strip(), known.columns, known.comparison) == ("id = 1", frozenset({"id"}), None)
-
-
 def test_answers_are_values(facts: SparkFacts) -> None:
     assert conjuncts(facts, SCHEMA, "id = 1") == conjuncts(facts, SCHEMA, "id = 1")
     assert hash(Conjunct("id = 1", frozenset({"id"}), None)) == hash(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -36,15 +33,6 @@ MANY = (1 << 31) - 1  # buckets: nearly the whole hash shows
 ZONE = "Asia/Kolkata"
 
 
-@dataclass(frozen=True)
-class ConnectFacts(SparkFacts):
-    """What a Spark Connect session would say: no JVM can be reached."""
-
-    @cached_property
-    def classic(self) -> bool:
-        return False
-
-
 @pytest.fixture(params=[True, False], ids=["ansi", "lenient"])
 def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
     wanted = {"spark.sql.ansi.enabled": str(request.param).lower(), "spark.sql.session.timeZone": ZONE}
@@ -54,10 +42,6 @@ def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Spa
     yield spark
     for key, value in before.items():
         spark.conf.set(key, value)
-
-
-def facts_of(spark: SparkSession, *, classic: bool) -> SparkFacts:
-    return SparkFacts(spark) if classic else ConnectFacts(spark)
 
 
 def numbered(text: str) -> str:
@@ -89,12 +73,6 @@ def expected_bucket(code: int) -> int:
     return (code & 0x7FFFFFFF) % MANY
 
 
-# What is computed differently without a JVM; the rest is the same expressions on both.
-WITHOUT_JVM = ("smallint", "float", "double", "string", "char(12)", "binary", "timestamp", "array<string>")
-CLASSIC = (False,) if os.environ.get("HIVEACID_TEST_CONNECT") else (True, False)
-WAYS = [(version, classic) for version in (1, 2) for classic in CLASSIC]
-
-
 def test_published_vectors(session: SparkSession) -> None:
     vectors: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for vector in VECTORS["single"]:
@@ -102,10 +80,10 @@ def test_published_vectors(session: SparkSession) -> None:
     types = list(vectors)
     rows = list(zip_longest(*vectors.values()))
     frame = literal_frame(session, types, [[cell and cell["value"] for cell in row] for row in rows])
-    cases = [(p, text, *way) for p, text in enumerate(types) for way in WAYS if way[1] or text in WITHOUT_JVM]
+    cases = [(p, text, version) for p, text in enumerate(types) for version in (1, 2)]
     columns = [
-        bucket_number(facts_of(session, classic=classic), [F.col(f"c{place}")], [text], version, MANY)
-        for place, text, version, classic in cases
+        bucket_number(SparkFacts(session), [F.col(f"c{place}")], [text], version, MANY)
+        for place, text, version in cases
     ]
     found = frame.select(*columns).collect()
     wrong = [
@@ -178,11 +156,10 @@ def frame_of(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
     return frame.withColumn(f"c{place}", F.col(f"c{place}").cast("timestamp")).cache()
 
 
-def hashable(version: int, *, classic: bool) -> list[tuple[int, str]]:
+def hashable(version: int) -> list[tuple[int, str]]:
     """Return places and texts of the types that can be bucketed by."""
     refused = {1: "timestamp", 2: "binary"}[version]
-    wanted = VALUES if classic else WITHOUT_JVM
-    return [(place, text) for place, text in enumerate(VALUES) if text in wanted and text != refused]
+    return [(place, text) for place, text in enumerate(VALUES) if text != refused]
 
 
 def test_random_values_of_every_type(spark: SparkSession) -> None:
@@ -202,14 +179,10 @@ def test_random_values_of_every_type(spark: SparkSession) -> None:
 
 def mismatches(frame: DataFrame, rows: Sequence[tuple[Any, ...]]) -> list[tuple[object, ...]]:
     spark = frame.sparkSession
-    cases = [
-        (place, text, version, classic)
-        for version, classic in WAYS
-        for place, text in hashable(version, classic=classic)
-    ]
+    cases = [(place, text, version) for version in (1, 2) for place, text in hashable(version)]
     columns = [
-        bucket_number(facts_of(spark, classic=classic), [F.col(f"c{place}")], [text], version, MANY)
-        for place, text, version, classic in cases
+        bucket_number(SparkFacts(spark), [F.col(f"c{place}")], [text], version, MANY)
+        for place, text, version in cases
     ]
     return [
         (*case, row[case[0]], code)
@@ -224,9 +197,8 @@ def test_bytes_that_are_no_utf8_hash_as_they_are(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(bytearray(data),)], "b binary")
     text = F.col("b").cast("string")
     for version, code in ((1, reference._bytes_hash(data, 0)), (2, reference._murmur(data))):
-        for classic in CLASSIC:
-            bucket = bucket_number(facts_of(spark, classic=classic), [text], ["string"], version, MANY)
-            assert frame.select(bucket).collect()[0][0] == expected_bucket(code)
+        bucket = bucket_number(SparkFacts(spark), [text], ["string"], version, MANY)
+        assert frame.select(bucket).collect()[0][0] == expected_bucket(code)
 
 
 @pytest.mark.parametrize(
@@ -244,11 +216,6 @@ def test_types_whose_hash_varies_are_refused_when_planning(
 ) -> None:
     with pytest.raises(UnsupportedFeatureError, match="cannot be bucketed"):
         bucket_number(SparkFacts(spark), [F.lit(None)], [text], version, 4)
-
-
-def test_decimals_need_the_jvm(spark: SparkSession) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="Connect"):
-        bucket_number(ConnectFacts(spark), [F.lit(1)], ["decimal(5,2)"], 2, 4)
 
 
 def test_the_bucket_is_below_the_count(spark: SparkSession) -> None:

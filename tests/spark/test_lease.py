@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 from collections import deque
@@ -15,12 +14,10 @@ from pyspark.sql import functions as F
 
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.plan_lifetime import (
-    ClientWatch,
     RelationWatch,
     _release_java_objects,
     collect_garbage,
     release_unused_plans,
-    watch_plan,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +36,7 @@ def facts(spark: SparkSession) -> SparkFacts:
     return SparkFacts(spark)
 
 
-def ends(facts: SparkFacts, watch: RelationWatch | ClientWatch) -> bool:
+def ends(facts: SparkFacts, watch: RelationWatch) -> bool:
     """Wait for the JVM's collector, which may need several turns."""
     for _ in range(40):
         collect_garbage(facts)
@@ -49,7 +46,7 @@ def ends(facts: SparkFacts, watch: RelationWatch | ClientWatch) -> bool:
     return False
 
 
-def stays(facts: SparkFacts, watch: RelationWatch | ClientWatch) -> bool:
+def stays(facts: SparkFacts, watch: RelationWatch) -> bool:
     for _ in range(2):
         collect_garbage(facts)
         time.sleep(0.05)
@@ -62,7 +59,7 @@ def scanned(spark: SparkSession, path: str) -> DataFrame:
 
 def test_frame_keeps_its_snapshot_and_frees_it(facts: SparkFacts, directory: str) -> None:
     frame = scanned(facts.spark, directory)
-    watch = watch_plan(facts, frame)
+    watch = RelationWatch(facts, frame)
     assert stays(facts, watch)
     assert frame.count() == 994
     del frame
@@ -71,7 +68,7 @@ def test_frame_keeps_its_snapshot_and_frees_it(facts: SparkFacts, directory: str
 
 def test_derived_frame_keeps_the_snapshot_of_its_parent(facts: SparkFacts, directory: str) -> None:
     frame = scanned(facts.spark, directory)
-    watch = watch_plan(facts, frame)
+    watch = RelationWatch(facts, frame)
     derived = frame.groupBy((F.col("id") % 3).alias("rest")).count().where("rest = 1")
     del frame
     assert stays(facts, watch)
@@ -82,7 +79,7 @@ def test_derived_frame_keeps_the_snapshot_of_its_parent(facts: SparkFacts, direc
 
 def test_join_keeps_both_sides(facts: SparkFacts, directory: str) -> None:
     left, right = scanned(facts.spark, directory), scanned(facts.spark, directory)
-    watches = [watch_plan(facts, left), watch_plan(facts, right)]
+    watches = [RelationWatch(facts, left), RelationWatch(facts, right)]
     joined = left.join(right, "id")
     del left, right
     assert all(stays(facts, watch) for watch in watches)
@@ -92,7 +89,7 @@ def test_join_keeps_both_sides(facts: SparkFacts, directory: str) -> None:
 
 def test_temporary_view_keeps_the_snapshot(facts: SparkFacts, directory: str) -> None:
     frame = scanned(facts.spark, directory)
-    watch = watch_plan(facts, frame)
+    watch = RelationWatch(facts, frame)
     frame.createOrReplaceTempView("lease_view")
     del frame
     assert stays(facts, watch)
@@ -103,7 +100,7 @@ def test_temporary_view_keeps_the_snapshot(facts: SparkFacts, directory: str) ->
 
 def test_view_over_a_view_keeps_the_snapshot(facts: SparkFacts, directory: str) -> None:
     frame = scanned(facts.spark, directory)
-    watch = watch_plan(facts, frame)
+    watch = RelationWatch(facts, frame)
     frame.createOrReplaceTempView("lease_inner")
     facts.spark.sql("SELECT id + 1 AS n FROM lease_inner").createOrReplaceTempView("lease_outer")
     facts.spark.catalog.dropTempView("lease_inner")
@@ -115,7 +112,7 @@ def test_view_over_a_view_keeps_the_snapshot(facts: SparkFacts, directory: str) 
 
 def test_cached_frame_keeps_the_snapshot(facts: SparkFacts, directory: str) -> None:
     frame = scanned(facts.spark, directory).cache()
-    watch = watch_plan(facts, frame)
+    watch = RelationWatch(facts, frame)
     assert frame.count() == 994
     other = scanned(facts.spark, directory)  # an equal plan, by which the cache can be let go
     del frame
@@ -128,7 +125,7 @@ def test_cached_frame_keeps_the_snapshot(facts: SparkFacts, directory: str) -> N
 def test_union_of_several_relations_is_watched_as_a_whole(facts: SparkFacts, directory: str) -> None:
     parts = [scanned(facts.spark, directory) for _ in range(3)]
     frame = parts[0].unionByName(parts[1]).unionByName(parts[2])
-    watch = watch_plan(facts, frame)
+    watch = RelationWatch(facts, frame)
     del frame, parts[0], parts[1]
     assert stays(facts, watch)  # the second part alone
     parts.clear()
@@ -137,43 +134,15 @@ def test_union_of_several_relations_is_watched_as_a_whole(facts: SparkFacts, dir
 
 def test_frame_without_files_holds_nothing(facts: SparkFacts) -> None:
     frame = facts.spark.createDataFrame([(1,)], "id int")
-    assert not watch_plan(facts, frame).alive()
+    assert not RelationWatch(facts, frame).alive()
     assert frame.count() == 1
-
-
-class _Plan:
-    """What stands behind a Connect DataFrame; derived plans refer to it."""
-
-
-class _ConnectFrame:
-    def __init__(self, plan: _Plan) -> None:
-        self._plan = plan
-
-
-def test_client_watch_follows_the_plan_not_the_frame() -> None:
-    plan = _Plan()
-    frame = _ConnectFrame(plan)
-    watch = ClientWatch(frame, None)  # type: ignore[arg-type]
-    derived = [plan]
-    del frame, plan
-    gc.collect()
-    assert watch.alive()
-    derived.clear()
-    gc.collect()
-    assert not watch.alive()
-
-
-def test_client_watch_ends_with_its_lease() -> None:
-    frame = _ConnectFrame(_Plan())
-    assert not ClientWatch(frame, 0).alive()  # type: ignore[arg-type]
-    assert ClientWatch(frame, 600).alive()  # type: ignore[arg-type]
 
 
 def test_asking_costs_one_round_trip(
     facts: SparkFacts, directory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = scanned(facts.spark, directory)
-    watch = watch_plan(facts, frame)
+    watch = RelationWatch(facts, frame)
     client: Any = facts.spark._jvm._gateway_client  # type: ignore[union-attr]
     send, sent = client.send_command, []
 
@@ -194,7 +163,7 @@ def test_the_jvm_hears_at_once_of_what_python_forgot(facts: SparkFacts, director
     waiting = facts.spark._jvm._gateway_client.finalizer_deque  # type: ignore[union-attr]
     for _ in range(3):
         frame = scanned(facts.spark, directory)
-        watch = watch_plan(facts, frame)
+        watch = RelationWatch(facts, frame)
         assert frame.groupBy("id").count().count() == 994
         del frame
         collect_garbage(facts)

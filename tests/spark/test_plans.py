@@ -103,7 +103,7 @@ def test_deleted_rows_are_told_by_bits_and_events_are_not_read_again(acid: AcidS
 def test_deletes_are_joined_as_one_broadcast_of_packed_keys(
     acid: AcidSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where bits would not do: very many partitions or write ids, Spark Connect."""
+    """Where bits would not do: very many partitions or write ids."""
     monkeypatch.setattr(dead, "_MAX_PARTITIONS", 0)
     acid.sql("DELETE FROM t WHERE id IN (1, 2)")
     frame = acid.table(table).to_df()

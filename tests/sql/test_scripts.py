@@ -10,7 +10,7 @@ A script is blocks with blank lines between; ``#`` begins a comment before a blo
                                      with ``some`` there may be other rows, too
 
 With ``acid`` before it a block is about ``acid.sql`` only (by ``spark.sql`` the statement is Spark's own), with
-``native`` about ``spark.sql`` only; ``since 4.0``: the syntax came with that Spark; ``classic``: not on Spark Connect.
+``native`` about ``spark.sql`` only; ``since 4.0``: the syntax came with that Spark.
 All else has the same result with every supported Spark, through every door.
 
 Without HIVEACID_TEST_ALL=1 each script runs by one of both interfaces, in turns (``tests/support/exhaustive.py``). Of
@@ -60,14 +60,12 @@ class Block:
     text: str
     expected: tuple[str, ...]
 
-    def is_for(self, door: str, *, classic: bool) -> bool:
+    def is_for(self, door: str) -> bool:
         """Tell whether it is run by ``acid`` or ``native`` on this Spark."""
         needed = [word for word in self.meant if re.fullmatch(r"\d+\.\d+", word)]
         doors = [word for word in self.meant if word in DOORS]
-        return (
-            all(tuple(map(int, one.split("."))) <= VERSION for one in needed)
-            and (not doors or door in doors)
-            and (classic or "classic" not in self.meant)
+        return all(tuple(map(int, one.split("."))) <= VERSION for one in needed) and (
+            not doors or door in doors
         )
 
     def only_reads(self) -> bool:
@@ -176,10 +174,9 @@ def drawn(found: Sequence[Block]) -> list[Block]:
 
 
 def run_script(acid: AcidSession, run: Callable[[str], DataFrame], path: Path, door: str) -> None:
-    classic = acid.context.facts.classic
     failed: list[str] = []
     found = blocks(path.read_text(encoding="utf-8"))
-    for block in drawn([block for block in found if block.is_for(door, classic=classic)]):
+    for block in drawn([block for block in found if block.is_for(door)]):
         try:
             check(acid, run, block)
         except (AssertionError, HiveAcidError, PySparkException, pytest.fail.Exception) as error:
@@ -192,9 +189,9 @@ def test_there_are_many_statements_for_each_door() -> None:
     """Hundreds run on every Spark by both doors; few are for one door, or for a newer Spark."""
     found = [block for path in SCRIPTS for block in blocks(path.read_text(encoding="utf-8"))]
     everywhere = [block for block in found if not block.meant]
-    counts = {door: sum(block.is_for(door, classic=True) for block in found) for door in DOORS}
+    counts = {door: sum(block.is_for(door) for block in found) for door in DOORS}
     print(f"Spark {pyspark.__version__}: {counts}, everywhere the same: {len(everywhere)} of {len(found)}")  # noqa: T201
     assert len(everywhere) > 400
-    known = {*DOORS, "classic", "since"}
+    known = {*DOORS, "since"}
     odd = {word for block in found for word in block.meant if not word.replace(".", "").isdigit()} - known
     assert not odd

@@ -171,7 +171,7 @@ EXHAUSTIVE = {
     **{
         f"spark/test_lease.py::test_{name}": _LEASES
         for name in (
-            "asking_costs", "cached_frame", "client_watch_follows", "frame_without", "join_keeps", "the_end_of",
+            "asking_costs", "cached_frame", "frame_without", "join_keeps", "the_end_of",
             "union_of", "view_over_a_view",
         )
     },

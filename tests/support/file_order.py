@@ -11,7 +11,6 @@ LONGEST = (
     "sql/test_scripts.py",
     "cluster/test_cluster.py",
     "spark/test_object_store.py",
-    "connect/test_run.py",
     "spark/test_stream_source.py",
     "crash/test_crash.py",
     "hostile/test_parameter_values.py",
@@ -48,7 +47,7 @@ LONGEST = (
     "spark/test_stream_sink.py",
     "spark/test_cli.py",
 )
-_WITH_SPARK = frozenset({"cluster", "connect", "crash", "hostile", "smoke", "spark", "sql"})
+_WITH_SPARK = frozenset({"cluster", "crash", "hostile", "smoke", "spark", "sql"})
 
 
 def places(files: Sequence[str]) -> list[int]:

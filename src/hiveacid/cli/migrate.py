@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,8 @@ from hiveacid.core.model import TableName
 
 if TYPE_CHECKING:
     from hiveacid.catalog.migrate import MigratedTable, Migration
+    from hiveacid.ports.catalog import Catalog
+    from hiveacid.sql.statements.values import Slice
 
 
 @click.command()
@@ -155,7 +157,6 @@ def _databases(migration: Migration, names: Sequence[str]) -> set[str]:
 def _find_obstacle(migration: Migration, view: TableName, reachable: Collection[TableName]) -> str:
     """Return the reason why a view cannot move to the target, an empty text if it can."""
     from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls  # noqa: PLC0415
-    from hiveacid.sql.binding.table_mentions import find_mentions_and_travel  # noqa: PLC0415 - needs an extra
     from hiveacid.sql.statements.values import Slice  # noqa: PLC0415
 
     definition = migration.source.store.get_view(view)
@@ -165,14 +166,27 @@ def _find_obstacle(migration: Migration, view: TableName, reachable: Collection[
     if list(tables_of_change_calls(query)):
         return "it calls a change-feed function"
     target = migration.target.store
-    for relation in find_mentions_and_travel(query):
-        database, name = (
-            relation.parts[:2] if len(relation.parts) > 1 else (definition.database, *relation.parts)
-        )
-        read = TableName(database, name)
+    for read in _named_tables(query, definition.database, migration.source.store):
         if read not in reachable and target.get_table(read) is None and target.get_view(read) is None:
             return f"it reads {read}, which is not in {migration.target.name}"
     return ""
+
+
+def _named_tables(query: Slice, database: str, catalog: Catalog) -> Iterator[TableName]:
+    """Yield the tables and views of a catalog whose names stand in a query; a column of such a name counts, too."""
+    tokens = [token for token in query.tokens if token.is_name or token.text == "."]
+    for index, token in enumerate(tokens):
+        if not token.is_name:
+            continue
+        behind = tokens[index + 1 : index + 3]
+        names = [TableName(database, token.name.lower())]
+        if len(behind) == 2 and behind[0].text == ".":  # noqa: PLR2004 - a dot and a name
+            names.append(TableName(token.name.lower(), behind[1].name.lower()))
+        yield from (
+            name
+            for name in names
+            if catalog.get_table(name) is not None or catalog.get_view(name) is not None
+        )
 
 
 def _display_name(connection: ConnectionOptions) -> str:

@@ -203,12 +203,6 @@ KEEP_LISTINGS = flag(
     "directories are checked. false: every query lists all directories that it reads.",
     "none",
 )
-SNAPSHOT_LEASE = duration(
-    "hiveacid.snapshot.lease",
-    "1h",
-    "A snapshot whose use cannot be observed (Spark Connect) keeps its files for this long.",
-    "none: Hive's queries end with their statement",
-)
 
 # --- compaction ---------------------------------------------------------------------------------
 INITIATOR_ON = flag(

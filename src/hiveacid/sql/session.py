@@ -22,7 +22,7 @@ from hiveacid.services.runner import Runner
 from hiveacid.spark.parser.catalyst import active_session
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.callback_server import use_secret_ids
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts, is_classic
 from hiveacid.spark.session.classic_session import without_hiveacid_parser
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import filled_in
@@ -48,7 +48,6 @@ _NO_GUARD_WARNING = (
     "hiveacid.configure(builder, native=True, store=...) guards against that (docs/metastore.md)"
 )
 _FAILED_TEXT_LENGTH = 200  # characters of a failed statement
-_FIRST_CONNECT_VERSION = (4, 0)  # the first version whose sql() accepts DataFrames for the names in a text
 
 
 def connect(
@@ -64,15 +63,15 @@ def connect(
     ``settings``: Hive's names with values as texts (docs/settings.md). On Spark 4, ``format("hiveacid")`` is registered in
     the session. A native session (docs/native.md) has a connection already, which is returned if neither ``warehouse``
     nor ``store`` is given; otherwise the connection has a copy of the session, with Spark's own SQL.
-    Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError; UnsupportedFeatureError on Spark
-    Connect before 4.0.
+    Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError; UnsupportedFeatureError in a client of
+    Spark Connect.
     """
     inside = getattr(spark, "acid", None)
     if warehouse is None and store is None and isinstance(inside, AcidSession):
         return inside
     session = open_session(without_hiveacid_parser(spark), warehouse, store, settings)
     facts = session.context.facts
-    if inside is None and facts.classic and facts.hive_support:
+    if inside is None and facts.hive_support:
         logger.warning(_NO_GUARD_WARNING)
     return session
 
@@ -81,13 +80,12 @@ def open_session(
     spark: SparkSession, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
 ) -> AcidSession:
     """Open a connection as `connect` does for a session that is not native, without the warning about Spark's catalog."""
-    facts = SparkFacts(spark)
-    if not facts.classic and facts.version < _FIRST_CONNECT_VERSION:
+    if not is_classic(spark):
         raise errors.UnsupportedFeatureError(
-            "Spark Connect needs Spark 4.0 or later here: use a classic session"
+            "this session is a client of Spark Connect, which cannot call the JVM: start the server with a native session "
+            "(docs/connect.md), whose clients need no hiveacid"
         )
-    if facts.classic:
-        use_secret_ids(spark)  # of foreachBatch functions, too
+    use_secret_ids(spark)  # of foreachBatch functions, too
     session = AcidSession(make_context(spark, warehouse, store, dict(settings or {})))
     if can_register(spark):
         register(spark)
@@ -107,8 +105,6 @@ class AcidSession(WarehouseConnection):
     read_only: bool = False
     reader: Transaction | None = None  # of snapshot()
     runner: Runner | None = field(default=None, compare=False, repr=False)  # of hiveacid.auto_compact
-    # made on Spark Connect
-    views: dict[str, DataFrame] = field(default_factory=dict, compare=False, repr=False)
 
     def sql(
         self, text: str, args: Arguments | None = None, *, first_line: int = 1, **values: object
@@ -253,7 +249,6 @@ class AcidSession(WarehouseConnection):
             self.joined,
             self.reader,
             self.read_only,
-            self.views,
             begin=self._begin_by_statement,
             end=self.end_by_statement,
             set=self.set,
@@ -283,7 +278,6 @@ class AcidSession(WarehouseConnection):
 
     def end_own(self) -> None:
         """Roll back an open transaction and stop background compaction, which no other connection shares."""
-        self.views.clear()
         try:
             if self.runner is not None:
                 self.runner.stop()

@@ -19,7 +19,6 @@ from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.session.temporary_views import analyse
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.table.compaction.report import CompactionReport
 from hiveacid.table.compaction.request_compaction import CompactionOptions, compact
@@ -72,8 +71,7 @@ class Scan(Displayed):
                 frame = snapshot.scan(counted=self.counted)
                 extend_lease(context, reader, frame)
                 rows = filter_rows(frame, self.where, self.name.name)
-                chosen = selected(rows, self._columns(table))
-                return analyse(context.facts, chosen) if self.where or self.columns else chosen
+                return selected(rows, self._columns(table))
 
     def _columns(self, table: TableDefinition) -> list[str]:
         names = table.column_names

@@ -34,9 +34,7 @@ def run_in_parallel(
         return [work() for work in tasks]
     workers = _WorkerThreads(deque(enumerate(tasks)), owner_thread())
     ended = [threading.Event() for _ in range(min(most, len(tasks)))]
-    threads = [
-        thread_with_job_properties(facts, partial(workers.run, event), "hiveacid-beside") for event in ended
-    ]
+    threads = [thread_with_job_properties(partial(workers.run, event), "hiveacid-beside") for event in ended]
     try:
         for thread in threads:
             thread.start()

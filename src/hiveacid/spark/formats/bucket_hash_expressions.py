@@ -3,8 +3,8 @@
 The rules are those of ``ObjectInspectorUtils.getBucketHashCode`` (version 2: Murmur3 with Hive's seed) and
 ``getBucketHashCodeOld`` (version 1: Java hash codes); ``core.schema.bucket_hash`` is the same in plain Python.
 
-On classic sessions Hive's own class hashes bytes inside the JVM. Connect cannot call it and runs the same algorithm in
-Spark functions (``spark.formats.java_hash_arithmetic``), several times slower.
+Hive's own class hashes bytes inside the JVM; Java's 32-bit arithmetic in Spark functions
+(``spark.formats.java_hash_arithmetic``) does the rest.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from hiveacid.spark.formats.java_hash_arithmetic import (
     bind,
     combine_hashes,
     fold_long,
-    hash_bytes_v1,
-    murmur_bytes,
     murmur_int,
     murmur_long,
     to_int,
@@ -44,7 +42,7 @@ def bucket_number(
 
     ``columns``: the CLUSTERED BY columns, of the Spark types of ``hive_types`` (char with or without its
     padding, timestamps as the session shows them). ``version``: the table's ``bucketing_version``. Raises
-    UnsupportedFeatureError for types that ``core.schema.bucket_hash`` refuses, and for decimal on Connect.
+    UnsupportedFeatureError for types that ``core.schema.bucket_hash`` refuses.
     """
     types = [parse_type(text) for text in hive_types]
     for kind in types:
@@ -122,12 +120,10 @@ class _Hashing:
         # Text.hashCode (string) starts at 0, WritableComparator.hashBytes (other types) at 1; a leading byte 1 gives
         # the same result as a start at 1
         started = data if kind == "string" else F.concat(F.lit(b"\x01"), data)
-        code = hive_hash(self.facts, started) if self.facts.classic else hash_bytes_v1(started)
+        code = hive_hash(self.facts, started)
         return F.when(data.isNotNull(), code)
 
     def _murmur(self, data: SparkColumn) -> SparkColumn:
-        if not self.facts.classic:
-            return murmur_bytes(data)
         arguments = [data, F.octet_length(data), F.lit(MURMUR_SEED)]
         return call_static(self.facts, "org.apache.hive.common.util.Murmur3", "hash32", "int", arguments)
 
@@ -143,16 +139,9 @@ class _Hashing:
     def _bits(self, value: SparkColumn, *, single: bool) -> SparkColumn:
         owner = "java.lang.Float" if single else "java.lang.Double"
         method, result = ("floatToIntBits", "int") if single else ("doubleToLongBits", "bigint")
-        if self.facts.classic:
-            return call_static(self.facts, owner, method, result, [value])
-        # SQL can call Java by reflect(), which returns text and which Spark treats as not deterministic
-        return F.when(value.isNotNull(), F.reflect(F.lit(owner), F.lit(method), value).cast(result))
+        return call_static(self.facts, owner, method, result, [value])
 
     def _decimal(self, value: SparkColumn) -> SparkColumn:
-        if not self.facts.classic:
-            raise UnsupportedFeatureError(
-                "rows cannot be bucketed by a decimal on Spark Connect: Hive's own class is needed for it"
-            )
         number = call(self.facts, value, "toJavaBigDecimal", "java.math.BigDecimal")
         hive = call_static(self.facts, _DECIMAL, "create", _DECIMAL, [number])
         if self.old:

@@ -84,7 +84,7 @@ def max_bytes_in_driver(facts: SparkFacts) -> int:
 
     The JVM holds them several times over: as Arrow batches, and in the hash table of a join, which doubles as it grows.
     """
-    return min(_MAX_BYTES, facts.driver_heap // 16) if facts.classic else _MAX_BYTES
+    return min(_MAX_BYTES, facts.driver_heap // 16)
 
 
 def computed_once(frame: DataFrame) -> DataFrame:

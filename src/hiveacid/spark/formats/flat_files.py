@@ -36,7 +36,6 @@ from hiveacid.spark.formats.text_layout import text_layout
 from hiveacid.spark.formats.time_zones import from_file, to_file
 from hiveacid.spark.formats.types import column_type, cut_to_length
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.session.temporary_views import analyse
 from hiveacid.spark.write.task_reports import TaskReport, save_frame
 
 _Result = TypeVar("_Result")
@@ -164,7 +163,7 @@ def read(
         return lines.select(*text.parse_line(facts, layout, F.col("value"), table.columns))
     if kind is FileKind.AVRO:
         reader = reader.schema(read_schema(table))
-        rows = with_avro_source(facts, lambda: analyse(facts, reader.format("avro").load(list(files))))
+        rows = with_avro_source(facts, lambda: reader.format("avro").load(list(files)))
         return selected(rows, _values(facts, table))
     if kind is FileKind.ORC:
         return _read_orc(facts, table, files, reader, mapping or identity_mapping(table.columns))

@@ -7,8 +7,6 @@ session and JVM differ, values are moved so that the wall clock stays the same: 
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
@@ -70,10 +68,5 @@ def _instant_shift(facts: SparkFacts, hive: str) -> int:
     # A TIMESTAMP_INSTANT counts from 2015 in UTC. Spark writes a TIMESTAMP, which counts from 2015 in the JVM's zone.
     if _INSTANT not in hive:
         return 0
-    if not facts.classic:
-        utc = F.timestamp_millis(F.lit(_ORC_EPOCH_MILLIS))
-        shown = F.unix_millis(F.from_utc_timestamp(utc, facts.stored_time_zone))
-        row: Any = facts.spark.range(1).select(shown).first()
-        return int(row[0]) - _ORC_EPOCH_MILLIS
     zone = facts.spark._jvm.java.util.TimeZone.getTimeZone(facts.stored_time_zone)  # type: ignore[union-attr] # noqa: SLF001
     return int(zone.getOffset(_ORC_EPOCH_MILLIS))

@@ -3,6 +3,6 @@
 ``catalyst`` reaches the parser of a classic session. ``relations`` finds the tables that a query reads, with their
 positions in the text, so that each can be bound to a snapshot. ``named_tables`` finds all tables that any statement
 names, so that Spark never touches a transactional table by itself. ``lexer`` splits text into tokens where Spark's
-parser reports too little, and on Spark Connect. ``stars_in_changes`` replaces stars in the expressions of UPDATE, DELETE
+parser reports too little. ``stars_in_changes`` replaces stars in the expressions of UPDATE, DELETE
 and MERGE by columns.
 """

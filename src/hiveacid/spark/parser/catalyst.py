@@ -36,9 +36,6 @@ def active_session(facts: SparkFacts, session: Any = None) -> Iterator[None]:
     Spark's parser and ``${variables}`` take their settings from the active session. A thread of Python's other than the
     first has none, and a thread of a streaming query has another one, which gets its place back.
     """
-    if not facts.classic:
-        yield
-        return
     package = "org.apache.spark.sql" if facts.version < (4, 0) else "org.apache.spark.sql.classic"
     sessions = java_class(facts, f"{package}.SparkSession")
     before = sessions.getActiveSession()

@@ -5,9 +5,6 @@ expression reaches Spark as the slice of the text that the user wrote, so every 
 The rules are those of ``HiveLexer`` and Spark's ``SqlBaseLexer``. Names may begin with a digit; back-quotes are doubled
 inside back-quoted names. Strings have either quote and backslash escapes. A backslash continues a ``--`` comment,
 and ``/* */`` comments nest. Optimizer hints (``/*+ */``) are skipped like comments.
-
-sqlglot's own tokenizer cannot be used: it merges words (``TIMESTAMP AS OF``) and, after SHOW or RENAME, whole statements
-into one token. It also splits ``10L`` into three tokens of the same offset, and accepts a comment without end.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Spark names tables in its parsed plan by `UnresolvedRelation`, with the place in the text. Names of common table
 expressions look the same there and are told apart here, by Spark's scoping rule (``CTESubstitution``). Classic
-sessions only; `hiveacid.sql.binding.table_mentions` serves Spark Connect.
+sessions only.
 """
 
 from __future__ import annotations
@@ -59,9 +59,8 @@ def find_relations(
     """Return the tables that a query names, in the order of the text; names of CTEs are left out.
 
     Also looks into EXPLAIN, CACHE, CREATE VIEW and the like, and into the query (not the target) of an INSERT.
-    Streams (``STREAM t``) are left out. Raises ParseError with line and column; UnsupportedFeatureError on
-    Spark Connect, for names that are only known when the query runs (``IDENTIFIER('a' || 'b')``), and for a
-    text with ``${variables}``, which `substitute_variables` must replace first. ``tokens``: those of the text, if known.
+    Streams (``STREAM t``) are left out. Raises ParseError with line and column; UnsupportedFeatureError for
+    names that are only known when the query runs (``IDENTIFIER('a' || 'b')``), and for a text with ``${variables}``, which `substitute_variables` must replace first. ``tokens``: those of the text, if known.
     """
     parser = _parser(facts, query_text)
     with translate_errors():
@@ -82,7 +81,7 @@ def find_relations_in_expression(facts: SparkFacts, text: str) -> list[Relation]
 
 def substitute_variables(facts: SparkFacts, text: str) -> str:
     """Return a text with its ``${variables}`` replaced as Spark does (``spark.sql.variable.substitute``)."""
-    if "${" not in text or not facts.classic:
+    if "${" not in text:
         return text
     jvm: Any = facts.spark._jvm  # noqa: SLF001
     return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
@@ -101,8 +100,6 @@ def shift_relation(relation: Relation, by: int) -> Relation:
 
 
 def _parser(facts: SparkFacts, text: str) -> Any:
-    if not facts.classic:
-        raise UnsupportedFeatureError("Spark's parser is out of reach on Spark Connect")
     if substitute_variables(facts, text) != text:
         raise UnsupportedFeatureError("variables (${...}) must be replaced before table names are looked for")
     return parser_of(facts)

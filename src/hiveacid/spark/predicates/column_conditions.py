@@ -6,9 +6,8 @@ that are not understood are left out. Callers may therefore use the result only 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from pyspark.errors import ParseException
@@ -22,7 +21,7 @@ from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.parser.catalyst import java_class, parser_of, session_of
-from hiveacid.spark.parser.lexer import Token, TokenKind, scan, split_conjunction
+from hiveacid.spark.parser.lexer import split_conjunction
 from hiveacid.spark.predicates.pushable_conditions import Comparison, ComparisonReader
 from hiveacid.spark.read.scan_source import ROW_ID_TYPE
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -103,13 +102,10 @@ def conjuncts(
     """Return the conjuncts of a condition that depend on nothing but the row.
 
     Left out are subqueries, functions that are not deterministic, and those that depend on the time or the user: a
-    frame may run much later than it is made. ``alias``: a name that may qualify the columns. Spark Connect gives no
-    tree; there only conjuncts of columns, literals and comparisons are returned.
+    frame may run much later than it is made. ``alias``: a name that may qualify the columns.
 
     Raises ParseError; NoSuchColumnError naming candidates; SchemaMismatchError, StatementError.
     """
-    if not facts.classic:
-        return [*_conjuncts_by_tokens(schema, where, alias)]
     patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
     with translate_errors():
         pieces = _split_condition(parser_of(facts), where, patterns.PLAN_EXPRESSION())
@@ -124,44 +120,6 @@ def conjuncts(
         if all(t.deterministic() and not any(map(t.containsPattern, of_the_run)) for t in own_trees):
             usable.append(_conjunct(schema, piece.text, own_trees))
     return usable
-
-
-_COMPARISON_KEYWORDS = frozenset(
-    {"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "NULL", "TRUE", "FALSE", "DATE", "TIMESTAMP"}
-)
-_SYMBOLS = frozenset("()<>=!,.-+*/%")
-_RELATIVE_DATES = ("now", "today", "tomorrow", "yesterday")  # DATE 'today' is another day when the frame runs
-
-
-def _conjuncts_by_tokens(schema: T.StructType, where: str, alias: str | None) -> Iterator[Conjunct]:
-    """Yield the conjuncts whose tokens are all columns, literals and comparisons."""
-    names = {name.lower() for name in schema.fieldNames()}
-    for text in split_conjunction(where):
-        seen = list(scan(text))
-        columns = {word.name.lower() for word in seen if word.name.lower() in names}
-        if all(_is_deterministic_token(word, names, alias) for word in seen) and not _has_call(seen):
-            yield Conjunct(text, frozenset(columns), None)
-
-
-def _is_deterministic_token(word: Token, names: set[str], alias: str | None) -> bool:
-    if word.text[0] in "'\"":
-        return word.text.strip("'\" ").lower() not in _RELATIVE_DATES
-    if word.kind is TokenKind.SYMBOL:
-        return _SYMBOLS.issuperset(word.text)
-    if word.text.replace(".", "").isdecimal():
-        return True
-    name = word.name.lower()
-    return (
-        word.keyword in _COMPARISON_KEYWORDS or name in names or (alias is not None and name == alias.lower())
-    )
-
-
-def _has_call(seen: Sequence[Token]) -> bool:
-    """Tell whether a parenthesis follows a name: a function call."""
-    return any(
-        after.text == "(" and before.name.isidentifier() and before.keyword not in _COMPARISON_KEYWORDS
-        for before, after in pairwise(seen)
-    )
 
 
 @dataclass(frozen=True)

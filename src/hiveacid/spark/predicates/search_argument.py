@@ -69,7 +69,7 @@ def search_argument(
 
     ORC never skips rows that the condition selects. Other rows may pass, so that the scan still has to apply it.
     """
-    if not facts.classic or table.kind is not TableKind.FULL_ACID:
+    if table.kind is not TableKind.FULL_ACID:
         return SearchArgument(facts, table)
     types = {column.name: column.type for column in table.columns}
     comparisons = [

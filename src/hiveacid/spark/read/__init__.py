@@ -7,7 +7,7 @@ the cheapest first:
 
 1. ``delete_bounds``: data files whose key range no delete event can match are read as they are.
 2. ``delete_bitmap_lookup``: each row of the other files is looked up in a bitmap of deleted row ids.
-3. ``delete_join_keys``: rows are joined with delete events where no bitmap can be built (Spark Connect, very many events).
+3. ``delete_join_keys``: rows are joined with delete events where no bitmap can be built (very many events).
 
 ``acid_v1`` selects the newest row versions of tables from before Hive 3. ``change_feed`` returns the rows inserted and
 deleted between two snapshots. ``row_statistics`` computes the facts that ``check`` compares with the rules of the format.

@@ -45,10 +45,8 @@ def load_orc(
     The memo of the source keeps the index.
     """
     facts = source.facts
-    if not facts.classic:
-        return facts.spark.read.schema(schema).options(**options).format(ORC).load(escape_globs(group.files))
     index = None
-    if is_indexed(facts, group):
+    if is_indexed(group):
         index = source.memo.get(
             ("index", group.files), lambda: source.index_ahead(group) or make_index(facts, group)
         )
@@ -62,11 +60,10 @@ def load_orc(
     return DataFrame(made, facts.spark)
 
 
-def is_indexed(facts: SparkFacts, group: FileGroup) -> bool:
+def is_indexed(group: FileGroup) -> bool:
     """Tell whether the files of a group are passed as an index: many, not copies, on a file system without locality."""
     return (
-        facts.classic
-        and len(group.files) >= MIN_FILES
+        len(group.files) >= MIN_FILES
         and group.options.original is None
         and all(file.startswith(_WITHOUT_LOCALITY) for file in group.files)
     )

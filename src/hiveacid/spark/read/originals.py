@@ -1,7 +1,7 @@
 """Original files (without ACID columns), with the row ids that Hive gives to their rows.
 
 ``_metadata`` has no row index for ORC. On a classic session each file is one task, and a row's number in the task is its
-number in the file. On Connect, where a file may be split, the number comes from a window over the file.
+number in the file.
 
 Write id, bucket property and first row id are the same for all rows of a file. The scan looks them up by the path of
 the file, or joins them (Connect, very many files). If neither row ids nor delete events need number and lookup, Spark drops
@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.model import TableDefinition
@@ -102,12 +102,7 @@ def original_frames(
     per_file = source.facts.session_with_task_per_file(None)
     for group in groups:
         file_facts = _OriginalFileFacts.of([ids[file] for file in group.files])
-        if per_file is None:
-            rows = _read_group(source, source.facts, group, with_partition_key=with_partition_key)
-            numbered = _numbered_by_window(rows)
-            yield group, _join_file_facts(source, numbered, group, file_facts)
-            continue
-        looked_up = can_look_up(per_file, group)
+        looked_up = can_look_up(group)
         looked_up_facts = file_facts if looked_up else None
         rows = _read_group(source, per_file, group, looked_up_facts, with_partition_key=with_partition_key)
         numbered = frame_of_plan(source.facts, plan_of(_numbered_by_task(rows)))
@@ -136,7 +131,7 @@ def _read_group(
     )
     partition = partition_lookup(facts, table, group, frame)
     partition_key = [named(partition.name, PARTITION_KEY.name)] if with_partition_key else []
-    if with_partition_key and facts.classic:
+    if with_partition_key:
         partition_key.append(named(partition.number, PARTITION_KEY.number))
     file_key: list[Expression] = [f"{_path_tail(table, group)} AS __hiveacid_tail"]
     if file_facts is not None:
@@ -200,11 +195,6 @@ def _numbered_by_task(rows: DataFrame) -> DataFrame:
     """Add the number of each row, in files each of which one task reads as a whole (`SparkFacts.session_with_task_per_file`)."""
     in_task = f"monotonically_increasing_id() & {(1 << 33) - 1}L"  # the task is in the bits above
     return rows.selectExpr("*", f"if(__hiveacid_block = 0, {in_task}, NULL) AS __hiveacid_number")
-
-
-def _numbered_by_window(rows: DataFrame) -> DataFrame:
-    order = Window.partitionBy("__hiveacid_file").orderBy("__hiveacid_block", "__hiveacid_order")
-    return rows.withColumn("__hiveacid_number", F.row_number().over(order) - 1)
 
 
 def _join_file_facts(

@@ -110,7 +110,7 @@ def partition_lookup(
     own = group.location
     if own is not None:
         return PartitionLookup(facts, table, group, lambda value, kind: F.lit(value(own)).cast(kind))
-    if not table.partition_columns or not can_look_up(facts, group):
+    if not table.partition_columns or not can_look_up(group):
         return PartitionLookup(facts, table, group, None)
     # Filled by the first lookup: asking Spark for its files costs time.
     locations: dict[str, Location] = {}
@@ -145,9 +145,9 @@ def index_by_spark_path(
     return {path: wanted[tail] for path, tail in (tails | short).items()}
 
 
-def can_look_up(facts: SparkFacts, group: FileGroup) -> bool:
-    """Tell whether values of a file's rows can be looked up by its path: not on Connect, nor for very many files."""
-    return facts.classic and len(group.files) <= _MAX_FILES
+def can_look_up(group: FileGroup) -> bool:
+    """Tell whether values of a file's rows can be looked up by its path: not for very many files."""
+    return len(group.files) <= _MAX_FILES
 
 
 def path_depth(table: TableDefinition, group: FileGroup) -> int:

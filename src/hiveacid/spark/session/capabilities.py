@@ -43,6 +43,11 @@ def configure(builder: Any) -> Any:
     return builder
 
 
+def is_classic(spark: SparkSession) -> bool:
+    """Tell whether this process can call the session's JVM; False for a client of Spark Connect."""
+    return hasattr(spark, "_jsparkSession")
+
+
 def is_local_master(master: str) -> bool:
     """Tell whether a master runs its tasks in the driver's process, or in others of this machine."""
     return master == "local" or master.startswith(("local[", "local-cluster["))
@@ -69,7 +74,7 @@ _WHOLE_FILE = 1 << 60  # bytes: no task takes a second file or part of one
 
 @dataclass(frozen=True)
 class SparkFacts:
-    """Facts about a session: classic or Connect, its version, the time zone of its JVM.
+    """Facts about a session: its version, the time zone of its JVM.
 
     ``copies_timestamps``: values are only copied, so timestamps are not converted to the session's time zone.
     ``files_in_driver_zone``: values are stored in the zone of the driver's JVM (Parquet, Avro), not in that of the JVMs that run
@@ -84,14 +89,9 @@ class SparkFacts:
     parser: Any = field(default=None, compare=False, repr=False)
 
     @cached_property
-    def classic(self) -> bool:
-        """True if this process can call the JVM (not on Spark Connect)."""
-        return hasattr(self.spark, "_jsparkSession")
-
-    @cached_property
     def local(self) -> bool:
-        """True if tasks run on this machine (``local[4]``); False if this cannot be known (Spark Connect)."""
-        return self.classic and is_local_master(str(self.spark.sparkContext.master))
+        """True if tasks run on this machine (``local[4]``)."""
+        return is_local_master(str(self.spark.sparkContext.master))
 
     @cached_property
     def driver_heap(self) -> int:
@@ -100,8 +100,6 @@ class SparkFacts:
 
     def means_builtin_pmod(self) -> bool:
         """Tell whether ``pmod`` is Spark's function; a user's function of that name replaces it."""
-        if not self.classic:
-            return False
         frame: Any = self.spark.range(0).selectExpr("pmod(id, 3)")
         named = frame._jdf.queryExecution().analyzed().expressions().head()  # noqa: SLF001
         return str(named.child().getClass().getSimpleName()) == "Pmod"
@@ -120,9 +118,6 @@ class SparkFacts:
     @cached_property
     def jvm_time_zone(self) -> str:
         """Time zone of the driver's JVM."""
-        if not self.classic:
-            row: Any = self.spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").first()
-            return str(row[0])
         return str(self.spark._jvm.java.util.TimeZone.getDefault().getID())  # type: ignore[union-attr] # noqa: SLF001
 
     @property
@@ -188,22 +183,19 @@ class SparkFacts:
         if others != sources:
             self.spark.conf.set(_NESTED_PUSHDOWN, ",".join(others))
 
-    def session_with_task_per_file(self, part: int | None) -> SparkFacts | None:
-        """Return a new session like this one, in which each file of a scan has its own task; None on Connect.
+    def session_with_task_per_file(self, part: int | None) -> SparkFacts:
+        """Return a new session like this one, in which each file of a scan has its own task.
 
         ``part``: size in bytes of the parts of larger files, each with its own task (None: files are not split). The
         session is separate, because the user may change these settings and run other queries at the same time.
         """
         sizes = {"maxPartitionBytes": str(part or _WHOLE_FILE), "openCostInBytes": str(_WHOLE_FILE)}
         facts = self.with_settings({f"spark.sql.files.{key}": size for key, size in sizes.items()})
-        if facts is not None:
-            facts.spark.conf.unset("spark.sql.files.maxPartitionNum")
+        facts.spark.conf.unset("spark.sql.files.maxPartitionNum")
         return facts
 
-    def with_settings(self, changed: Mapping[str, str]) -> SparkFacts | None:
-        """Return a new session like this one with some other settings of Spark; None on Connect."""
-        if not self.classic:
-            return None
+    def with_settings(self, changed: Mapping[str, str]) -> SparkFacts:
+        """Return a new session like this one with some other settings of Spark."""
         from pyspark.sql import SparkSession as Plain  # noqa: PLC0415 - classic only
 
         context: Any = self.spark.sparkContext

@@ -204,7 +204,7 @@ def in_session(facts: SparkFacts, frame: DataFrame) -> DataFrame:
     Expressions that are added to it then have the connection's settings, and so have the jobs that write it. Frames of
     streaming queries (``foreachBatch``) and of ``newSession()`` have other sessions.
     """
-    if not facts.classic or session_of(facts).equals(frame.sparkSession._jsparkSession):  # noqa: SLF001
+    if session_of(facts).equals(frame.sparkSession._jsparkSession):  # noqa: SLF001
         return frame
     return frame_of_plan(facts, rows_of(frame))
 

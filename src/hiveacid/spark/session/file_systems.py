@@ -1,6 +1,6 @@
 """File systems other than local disks, opened with the Spark session's settings for them.
 
-Arrow needs a native library for HDFS, which is part of neither pyarrow nor PySpark. On a classic session the JVM opens
+Arrow needs a native library for HDFS, which is part of neither pyarrow nor PySpark. The JVM opens
 HDFS instead, without such a library and with the session's credentials (Kerberos, delegation tokens).
 """
 
@@ -47,10 +47,10 @@ class SessionFileSystems:
 
     def __call__(self, place: StorageUri) -> FileSystem:
         """Open the file system of a URI. Raises UnsupportedFeatureError, StorageError."""
-        if self.facts.classic and place.scheme in _SCHEMES_OPENED_BY_JVM:
+        if place.scheme in _SCHEMES_OPENED_BY_JVM:
             return open_hadoop(self.facts.spark._jvm, self._hadoop, place)  # noqa: SLF001
         opened = open_arrow(place, self.lookup)
-        if self.facts.classic and place.scheme in S3:
+        if place.scheme in S3:
             return replace(opened, copier=PartCopier(self.facts.spark._jvm, self._hadoop))  # noqa: SLF001
         return opened
 
@@ -58,9 +58,6 @@ class SessionFileSystems:
         """Return the value of a Hadoop setting (``fs.s3a.endpoint``), None if it is not set."""
         if name in self.connection_settings:
             return self.connection_settings[name]
-        if not self.facts.classic:
-            value: str | None = self.facts.spark.conf.get(f"spark.hadoop.{name}", None)
-            return value
         if name.endswith(_SECRETS):
             secret = self._hadoop.getPassword(name)  # may come from a credential provider
             return None if secret is None else "".join(secret)

@@ -1,6 +1,6 @@
 """Java methods as Spark expressions: exact, inlined into generated code, no Python worker.
 
-Classic sessions only. The conversion between a column and Catalyst's expression is not a public interface of Spark. It
+The conversion between a column and Catalyst's expression is not a public interface of Spark. It
 changed with Spark 4; only this module depends on it.
 """
 
@@ -110,14 +110,9 @@ def strings_of(facts: SparkFacts, array: Any) -> list[str]:
 
 
 def try_cast(facts: SparkFacts, value: SparkColumn, target: str) -> SparkColumn:
-    """Cast to the type of a Spark name; NULL for a value that does not parse, also in ANSI mode.
-
-    Connect with Spark 3.5 has no such cast. There it is a plain cast, which fails in ANSI mode.
-    """
+    """Cast to the type of a Spark name; NULL for a value that does not parse, also in ANSI mode."""
     if facts.version >= _SPARK_4:  # in 3.5 any attribute of a column is a field of it
         return value.try_cast(target)
-    if not facts.classic:
-        return value.cast(target)
     catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
     no_zone = _jvm(facts).scala.Option.empty()
     parts = [_expression(facts, value), _type(facts, target), no_zone, catalyst.EvalMode.TRY()]

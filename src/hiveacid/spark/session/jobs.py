@@ -18,13 +18,6 @@ from hiveacid.spark.session.capabilities import SparkFacts
 @contextmanager
 def named_jobs(facts: SparkFacts, group: str, description: str) -> Iterator[None]:
     """Put all Spark jobs that this thread starts in the block into a job group."""
-    if not facts.classic:
-        facts.spark.addTag(group)
-        try:
-            yield
-        finally:
-            facts.spark.removeTag(group)
-        return
     context = facts.spark.sparkContext
     context.setJobGroup(group, description, interruptOnCancel=True)
     try:
@@ -38,15 +31,12 @@ def named_jobs(facts: SparkFacts, group: str, description: str) -> Iterator[None
 def cancel_jobs(facts: SparkFacts, group: str) -> None:
     """Stop the jobs of a group; callers that wait for them get an error."""
     with suppress(Py4JError, PySparkException, OSError):
-        if facts.classic:
-            facts.spark.sparkContext.cancelJobGroup(group)
-        else:
-            facts.spark.interruptTag(group)
+        facts.spark.sparkContext.cancelJobGroup(group)
 
 
 @contextmanager
 def tagged_jobs(facts: SparkFacts, tag: str) -> Iterator[None]:
-    """Put a tag on all Spark jobs that this thread starts in the block, whatever group they are in. Classic only."""
+    """Put a tag on all Spark jobs that this thread starts in the block, whatever group they are in."""
     context = facts.spark.sparkContext
     context.addJobTag(tag)
     context.setInterruptOnCancel(interruptOnCancel=True)
@@ -59,24 +49,19 @@ def tagged_jobs(facts: SparkFacts, tag: str) -> Iterator[None]:
 
 
 def cancel_tagged(facts: SparkFacts, tag: str) -> None:
-    """Stop the running jobs with a tag; callers that wait for them get an error. Classic only."""
+    """Stop the running jobs with a tag; callers that wait for them get an error."""
     with suppress(Py4JError, PySparkException, OSError):
         facts.spark.sparkContext.cancelJobsWithTag(tag)
 
 
-def thread_with_job_properties(facts: SparkFacts, run: Callable[[], None], name: str) -> threading.Thread:
+def thread_with_job_properties(run: Callable[[], None], name: str) -> threading.Thread:
     """Return a new thread, not started, whose Spark jobs have the tags, pool and other properties of this one."""
-    if (
-        facts.classic
-    ):  # given a session, Spark 4 would also copy its tags, which the job properties contain already
-        return InheritableThread(target=run, name=name, daemon=True)
-    return InheritableThread(target=run, name=name, daemon=True, session=facts.spark)
+    # given a session, Spark 4 would also copy its tags, which the job properties contain already
+    return InheritableThread(target=run, name=name, daemon=True)
 
 
 def threads_have_own_jobs(facts: SparkFacts) -> bool:
     """Tell whether each thread has its own job groups and tags, which PYSPARK_PIN_THREAD=false prevents."""
-    if not facts.classic:
-        return True
     return isinstance(facts.spark.sparkContext._gateway, ClientServer)  # noqa: SLF001
 
 
@@ -90,7 +75,7 @@ class Progress:
 
 
 def progress(facts: SparkFacts) -> Progress:
-    """Return the progress of all running stages of the SparkContext, whatever session runs them. Not for Spark Connect."""
+    """Return the progress of all running stages of the SparkContext, whatever session runs them."""
     tracker = facts.spark.sparkContext.statusTracker()
     infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     stages = [stage for stage in infos if stage is not None]

@@ -10,8 +10,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -27,20 +26,11 @@ _PAUSE = 0.1  # seconds between later rounds
 _ROUNDS_WITHOUT_PAUSE = 2  # the first rounds, which usually release a plan that has run
 
 
-def watch_plan(
-    facts: SparkFacts, frame: DataFrame, lease: float | None = None
-) -> RelationWatch | ClientWatch:
-    """Watch the plan of a DataFrame that a scan has just made, without a reference to the DataFrame itself.
-
-    ``alive()`` of the result tells whether any plan made from the DataFrame can still run; False if it reads no files. After
-    the last use it may stay True until the JVM has collected its garbage. ``lease``: seconds after which the watch ends if
-    use cannot be observed exactly (Spark Connect, ``hiveacid.snapshot.lease``); None: never.
-    """
-    return RelationWatch(facts, frame) if facts.classic else ClientWatch(frame, lease)
-
-
 class RelationWatch:
-    """Weak references, kept in the JVM, to the file relations of a plan."""
+    """Watch of the plan of a DataFrame that a scan has just made, without a reference to the DataFrame itself.
+
+    It consists of weak references, kept in the JVM, to the file relations of the plan.
+    """
 
     def __init__(self, facts: SparkFacts, frame: DataFrame) -> None:
         reference = java_class(facts, "java.lang.ref.WeakReference")
@@ -54,7 +44,10 @@ class RelationWatch:
         ]
 
     def alive(self) -> bool:
-        """Tell whether a file relation is still referenced."""
+        """Tell whether any plan made from the DataFrame can still run; False if it reads no files.
+
+        After the last use it may stay True until the JVM has collected its garbage.
+        """
         # Cleared references are dropped on the way. Usually the first one is alive, which costs one round trip.
         with self._lock:
             try:
@@ -65,43 +58,15 @@ class RelationWatch:
             return bool(self._references)
 
 
-class ClientWatch:
-    """The plan that a Connect client keeps: derived DataFrames share it, views on the server do not."""
-
-    def __init__(self, frame: DataFrame, lease: float | None) -> None:
-        self._used = True
-        self._until = None if lease is None else time.monotonic() + lease
-        weakref.finalize(getattr(frame, "_plan", frame), self._release)
-
-    def _release(self) -> None:
-        self._used = False
-
-    def alive(self) -> bool:
-        """Tell whether the client still has a plan and the lease has not ended."""
-        return self._used and (self._until is None or time.monotonic() < self._until)
-
-
-def keep_plans_alive(frame: DataFrame, others: Iterable[DataFrame]) -> DataFrame:
-    """Return a frame of Spark Connect whose plan, and those made from it, keep the plans of others alive.
-
-    The plan that the server returns for ``sql()`` refers to the plans below it only by encoded bytes, which keep no
-    client object alive.
-    """
-    plan: Any = getattr(frame, "_plan", frame)
-    plan.hiveacid_keeps = [getattr(other, "_plan", other) for other in others]
-    return frame
-
-
 def collect_garbage(facts: SparkFacts) -> None:
     """Collect garbage in Python and in the JVM, so that watches see which plans are gone.
 
     One round is too early for a plan that has run, because Spark releases some of its objects in other threads.
     """
     gc.collect()
-    if facts.classic:
-        jvm: Any = facts.spark._jvm  # noqa: SLF001
-        _release_java_objects(jvm._gateway_client)  # noqa: SLF001
-        jvm.java.lang.System.gc()
+    jvm: Any = facts.spark._jvm  # noqa: SLF001
+    _release_java_objects(jvm._gateway_client)  # noqa: SLF001
+    jvm.java.lang.System.gc()
 
 
 def _release_java_objects(client: Any) -> None:
@@ -133,9 +98,9 @@ def release_unused_plans(facts: SparkFacts, sweep: Callable[[], int], *, patient
     for turn in range(_MAX_ROUNDS):
         if not sweep():
             return
-        if turn and not patient and facts.classic and progress(facts).stages:
+        if turn and not patient and progress(facts).stages:
             return
-        if turn >= _ROUNDS_WITHOUT_PAUSE and facts.classic:
+        if turn >= _ROUNDS_WITHOUT_PAUSE:
             time.sleep(_PAUSE)
         collect_garbage(facts)
     sweep()

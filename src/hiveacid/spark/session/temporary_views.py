@@ -10,23 +10,18 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
-from hiveacid.spark.session.plan_lifetime import keep_plans_alive
 
 
 def drop_view(facts: SparkFacts, name: str) -> None:
     """Drop a view; plans made from it stay valid.
 
-    ``spark.catalog.dropTempView`` would also uncache data that the user has cached with an equal plan. On a classic
-    session the view is therefore dropped through the session catalog.
+    ``spark.catalog.dropTempView`` would also uncache data that the user has cached with an equal plan. The view is
+    therefore dropped through the session catalog.
     """
-    if facts.classic:
-        _session_catalog(facts).dropTempView(name)
-    else:
-        facts.spark.catalog.dropTempView(name)
+    _session_catalog(facts).dropTempView(name)
 
 
 @contextmanager
@@ -34,12 +29,7 @@ def filled_in(facts: SparkFacts, text: str, values: Mapping[str, object]) -> Ite
     """Yield a text with values in its ``{name}`` fields, as Spark's ``sql`` does; a DataFrame is a view during the block.
 
     The view belongs to this session even if the DataFrame belongs to that of a streaming query (``foreachBatch``).
-    Raises UnsupportedFeatureError on Spark Connect.
     """
-    if not facts.classic:
-        raise UnsupportedFeatureError(
-            "on Spark Connect acid.sql takes no named values: frame.createOrReplaceTempView(name), and args= for the rest"
-        )
     from pyspark.sql.sql_formatter import SQLStringFormatter  # noqa: PLC0415 - classic sessions only
 
     formatter = SQLStringFormatter(facts.spark)
@@ -56,7 +46,7 @@ def filled_in(facts: SparkFacts, text: str, values: Mapping[str, object]) -> Ite
 
 def batch_hint(facts: SparkFacts) -> str:
     """Return the end of an error about a missing table inside ``foreachBatch``; empty elsewhere."""
-    if not facts.classic or facts.spark.sparkContext.getLocalProperty("sql.streaming.queryId") is None:
+    if facts.spark.sparkContext.getLocalProperty("sql.streaming.queryId") is None:
         return ""
     return (
         "; a temporary view of a batch belongs to the session of its streaming query: write {batch} in the text, and pass "
@@ -64,37 +54,9 @@ def batch_hint(facts: SparkFacts) -> str:
     )
 
 
-def query_views(facts: SparkFacts, text: str, views: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the rows of a query over temporary views of frames, which may be dropped before it runs.
-
-    A plan of Spark Connect is only a text until it runs, so there it includes the plans of the views. The query is
-    analysed at once, so that errors in its text are raised here.
-    """
-    if facts.classic:
-        # not by the JVM's session: a native session would resolve the text as a user's
-        return facts.spark.sql(text)
-    named = {name: frame for name, frame in views.items() if name in text}
-    if named:
-        text = text.replace("{", "{{").replace("}", "}}")  # sql() would replace names between braces
-        for name in named:
-            text = text.replace(name, f"{{{name}}}")
-    arguments: dict[str, Any] = dict(named)
-    return keep_plans_alive(analyse(facts, facts.spark.sql(text, **arguments)), named.values())
-
-
-def analyse(facts: SparkFacts, frame: DataFrame) -> DataFrame:
-    """Return an analysed frame, on Connect as on classic sessions. Raises Spark's error."""
-    if not facts.classic:
-        frame.schema  # noqa: B018 - asks the server
-    return frame
-
-
 def is_temporary_view(facts: SparkFacts, name: str) -> bool:
     """Tell whether the user has created a temporary view of this name."""
-    if facts.classic:
-        return bool(_session_catalog(facts).getTempView(name).isDefined())
-    views = facts.spark.catalog.listTables()
-    return any(view.isTemporary and view.name.lower() == name.lower() for view in views)
+    return bool(_session_catalog(facts).getTempView(name).isDefined())
 
 
 def exists_in_spark(facts: SparkFacts, parts: Sequence[str]) -> bool:

@@ -37,8 +37,6 @@ Settings = tuple[tuple[str, str], ...]
 def settings_of_meaning(facts: SparkFacts) -> Settings:
     """Return the session's settings that a view keeps from its creator."""
     always = {key: str(facts.spark.conf.get(key)) for key in _ALWAYS}
-    if not facts.classic:
-        return tuple(sorted(always.items()))
     own = {key: value for key, value in _all_settings(facts).items() if _changes_meaning(key)}
     return tuple(sorted((own | always).items()))
 

@@ -57,8 +57,8 @@ def distribute(
 
 
 def _distribute_in_directory(facts: SparkFacts, frame: DataFrame, file_size: int) -> DataFrame:
-    plan: Any = frame._jdf.logicalPlan() if facts.classic else None  # noqa: SLF001
-    size = None if plan is None or _is_distributed_by_query(plan) else _source_size(plan, file_size)
+    plan: Any = frame._jdf.logicalPlan()  # noqa: SLF001
+    size = None if _is_distributed_by_query(plan) else _source_size(plan, file_size)
     if size is None:
         return frame.coalesce(MAX_TASKS)
     if size <= file_size or file_size >= _split_size(facts):
@@ -110,8 +110,6 @@ def _rebalance(facts: SparkFacts, frame: DataFrame, keys: Sequence[str], file_si
         hint = f"REBALANCE({', '.join(names)})" if names else "REBALANCE"
         return facts.spark.sql(f"SELECT /*+ {hint} */ * FROM {{frame}}", frame=frame)
     rebalanced = frame.hint("rebalance", *names)
-    if not facts.classic:
-        return rebalanced  # in tasks of spark.sql.adaptive.advisoryPartitionSizeInBytes
     jvm, java = java_packages(facts.spark), rebalanced._jdf  # noqa: SLF001
     plan = java.logicalPlan()
     if plan.nodeName() != "RebalancePartitions":  # spark.sql.adaptive.enabled=false: Spark ignores the hint

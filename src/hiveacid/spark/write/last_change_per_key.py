@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.types import DATA_ERROR, hive_type_name
 
 OP = "__hiveacid_op"
@@ -26,16 +25,8 @@ _RANK, _TIE = "__hiveacid_rank", "__hiveacid_tie"
 
 
 def query_id(frame: DataFrame) -> str | None:
-    """Return the id of the streaming query of a batch, which the checkpoint keeps; None outside a streaming query.
-
-    Raises UnsupportedFeatureError on Spark Connect, which does not give the id.
-    """
-    session = frame.sparkSession
-    if not hasattr(session, "_jsparkSession"):
-        raise UnsupportedFeatureError(
-            'stream_writer() needs classic Spark; on Connect write by writeStream.format("hiveacid")'
-        )
-    identifier: str | None = session.sparkContext.getLocalProperty("sql.streaming.queryId")
+    """Return the id of the streaming query of a batch, which the checkpoint keeps; None outside a streaming query."""
+    identifier: str | None = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     return identifier
 
 

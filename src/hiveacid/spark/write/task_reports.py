@@ -35,7 +35,7 @@ _LOCAL = "file:///"
 
 @dataclass(frozen=True)
 class TaskReport:
-    """Counts that the tasks of one or more writes reported; None where Spark gives none (Spark Connect)."""
+    """Counts that the tasks of one or more writes reported; None where Spark gives none."""
 
     directories: tuple[str, ...]
     rows: int | None
@@ -90,13 +90,9 @@ def save_frame(
     """
     path, options = spark_path(directory), {"maxRecordsPerFile": "0", **options}
     with without_checksums(frame, directory):
-        if facts.classic and facts.version < _SAVE_COMMAND:
+        if facts.version < _SAVE_COMMAND:
             command = _write_command(facts, frame, source, {**options, "path": path}, keys)
             return _report_of_plan(directory, _run_command(facts, frame, command))
-        if not facts.classic:
-            writer = frame.write.mode("error").format(source).options(**options)
-            (writer.partitionBy(*keys) if keys else writer).save(path)
-            return TaskReport((directory,), None, None)
         java: Any = frame._jdf.write().mode("error").format(source).options(java_value(facts, options))  # noqa: SLF001
         java = java.partitionBy(java_sequence(facts, keys)) if keys else java
         command = java.saveCommand(java_packages(facts.spark).scala.Option.apply(path))
@@ -107,10 +103,10 @@ def save_frame(
 def without_checksums(frame: DataFrame, directory: str) -> Iterator[None]:
     """Write no checksum files in a block that writes a frame below a local directory; elsewhere there are none.
 
-    Does nothing on Spark Connect, nor on executors of other processes.
+    Does nothing on executors of other processes.
     """
     session: Any = frame.sparkSession
-    if not is_local(directory) or not hasattr(session, "_jsc"):
+    if not is_local(directory):
         yield
         return
     conf = session._jsc.hadoopConfiguration()  # noqa: SLF001

@@ -29,10 +29,8 @@ def has_identifier_clause(piece: Slice) -> bool:
 def with_written_names(facts: SparkFacts, piece: Slice) -> Slice:
     """Replace ``IDENTIFIER(constant)`` by the name that it is, as Spark does when it runs the statement.
 
-    An argument that is not constant (a column, a parameter) stays, and Spark reports it. So does every argument on Spark Connect.
+    An argument that is not constant (a column, a parameter) stays, and Spark reports it.
     """
-    if not facts.classic:
-        return piece
     edits = []
     for name, opening, closing in _clauses(piece.tokens):
         argument = piece.text[opening.end : closing.start]

@@ -79,7 +79,7 @@ class Binder:
         calls = find_change_calls(piece)
         if before != SOURCE and not any(token.keyword in _READING for token in piece.tokens):
             return EditedText(piece)
-        by_plan = before != EXPRESSION and self.context.facts.classic
+        by_plan = before != EXPRESSION
         virtual_columns = VirtualColumns(piece)
         relations = relations_of(self.context.facts, piece, before)
         predicate = where_predicate(piece, relations) if before == QUERY else None
@@ -198,8 +198,10 @@ class Binder:
     def run(self, text: str) -> DataFrame:
         """Return the rows of a bound query; its views may be dropped afterwards."""
         facts = self.context.facts
-        if not facts.classic or not self.tables:
-            return temporary_views.query_views(facts, text, self.frames)
+        if not self.tables:
+            return facts.spark.sql(
+                text
+            )  # not by the JVM's session: a native session would resolve the text as a user's
         with active_session(facts):
             plan = self.plan(parser_of(facts).parsePlan(text))
             return frame_of_plan(facts, plan)
@@ -207,8 +209,6 @@ class Binder:
     def run_view(self, view: ViewDefinition) -> DataFrame:
         """Return the rows of a view's query, apart from the session's own functions, variables and settings."""
         facts, text = self.context.facts, self.bind(Slice(view.text)).text
-        if not facts.classic:
-            return self.run(text)
         if self.view_session is None:
             self.view_session = new_session(facts)
         return analyse_apart(facts, self.view_session, text, self.plan, view)
@@ -319,10 +319,6 @@ def find_hiveacid_relation(context: Context, ref: TableRef | None) -> TableName 
 def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]:
     """Return the tables that a piece of text names, with offsets from the beginning of the piece."""
     try:
-        if not facts.classic:
-            from hiveacid.sql.binding.table_mentions import find_mentions_and_travel  # noqa: PLC0415 - needs an extra
-
-            return find_mentions_and_travel(piece, before)
         if before == EXPRESSION:
             return find_relations_in_expression(facts, piece.text)
         tokens = None if before else piece.tokens

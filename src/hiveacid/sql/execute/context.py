@@ -9,8 +9,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
-
 from hiveacid.core.model import TableName
 from hiveacid.errors import TransactionStateError
 from hiveacid.sql.binding.source_positions import errors_at
@@ -26,8 +24,7 @@ class ExecutionContext:
 
     ``joined``: the transaction that the statement belongs to, None if it has its own. ``reader``: inside
     ``with acid.snapshot()``, the transaction that holds the snapshot (then ``joined`` is the same). ``read_only``: the
-    transaction was begun READ ONLY. ``views``: the DataFrames of the session's temporary views on Spark Connect, by name.
-    ``begin``: make the session's next statements join a transaction (read only or not). ``end``: remove that transaction
+    transaction was begun READ ONLY. ``begin``: make the session's next statements join a transaction (read only or not). ``end``: remove that transaction
     from the session and return it; the argument is the SQL verb. ``set``: change a setting. ``use``: change the current
     database.
     """
@@ -36,7 +33,6 @@ class ExecutionContext:
     joined: Transaction | None
     reader: Transaction | None
     read_only: bool
-    views: dict[str, DataFrame]
     begin: Callable[[Transaction, bool], None]
     end: Callable[[str], Transaction]
     set: Callable[[str, str], None]

@@ -119,13 +119,10 @@ def _executor(execution: ExecutionContext, statement: values.Statement) -> Execu
 
 
 def _refuse_hidden_tables(execution: ExecutionContext, statement: values.Statement) -> None:
-    """Raise CatalogError for a table that a temporary view hides from the session's queries.
-
-    Not on Spark Connect, where it would cost a query for each statement.
-    """
+    """Raise CatalogError for a table that a temporary view hides from the session's queries."""
     context = execution.context
     statements = statement.legs if isinstance(statement, dml.MultiInsert) else (statement,)
-    for one in statements if context.facts.classic else ():
+    for one in statements:
         creates = isinstance(one, definitions.CreateTable | definitions.CreateTableLike)
         if isinstance(one, values.TableStatement | dml.LoadData) and not creates:
             is_view_of_session(context, one.table)

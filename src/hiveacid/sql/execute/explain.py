@@ -62,7 +62,7 @@ def _plan(execution: ExecutionContext, text: Slice, mode: str) -> list[str]:
     with execution.binder() as binder:
         bound = binder.bind(text)
         with spark_errors_at_source(bound):
-            binder.run(bound.text).schema  # noqa: B018 - Spark Connect analyses the query only here
+            binder.run(bound.text)  # raises the errors of the query
             row = binder.run(f"EXPLAIN {mode} {bound.text}").first()
     return [] if row is None else str(row[0]).rstrip("\n").split("\n")
 

@@ -75,14 +75,11 @@ def create_view(execution: ExecutionContext, statement: CreateTemporaryView) -> 
             (frame.createOrReplaceGlobalTempView if statement.replace else frame.createGlobalTempView)(name)
         else:
             frame.createOrReplaceTempView(name)
-    if not facts.classic:  # the client cannot see which plans the server uses: the snapshot stays as long as the session knows the view
-        execution.views[(f"global_temp.{name}" if statement.is_global else name).lower()] = frame
 
 
 def drop_view(execution: ExecutionContext, statement: DropView) -> None:
     """DROP VIEW: a temporary or (``global_temp.name``) a global temporary one."""
     catalog = execution.context.facts.spark.catalog
-    execution.views.pop(str(statement.name).lower(), None)
     if statement.name.database == "global_temp":
         dropped = catalog.dropGlobalTempView(statement.name.name)
     else:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.session.temporary_views import query_views
 from hiveacid.table.write.report import WriteReport
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def small_frame(facts: SparkFacts, columns: Sequence[tuple[str, str]], rows: Seq
     values = ", ".join(f"({', '.join(map(_literal_or_mark, row))})" for row in marked)
     text = f"SELECT {', '.join(casts)} FROM VALUES {values} AS t({', '.join(names)}, kept) WHERE kept"
     texts = [cell for row in rows for cell in row if isinstance(cell, str)]
-    return query_views(facts, text, {}) if facts.classic and not texts else facts.spark.sql(text, args=texts)
+    return facts.spark.sql(text, args=texts) if texts else facts.spark.sql(text)
 
 
 def _literal_or_mark(cell: Cell) -> str:

@@ -161,8 +161,7 @@ def _view(
         database=context.database,
         settings=settings_of_meaning(context.facts),
     )
-    if context.facts.classic:
-        _require_same_elsewhere(execution, view, frame)
+    _require_same_elsewhere(execution, view, frame)
     return view
 
 

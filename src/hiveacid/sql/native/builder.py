@@ -48,7 +48,7 @@ class NativeBuilder:
     def getOrCreate(self) -> NativeSession:  # noqa: N802 - Spark's name
         """Return the native session; an existing one if it uses the same warehouse, or if no warehouse was given.
 
-        Raises UnsupportedFeatureError on Spark Connect, ConfigError if the existing native session uses another
+        Raises ConfigError if the existing native session uses another
         warehouse, and the errors of `connect`.
         """
         from hiveacid.sql.native.session import NativeSession, open_native_session  # noqa: PLC0415 - needs pyspark

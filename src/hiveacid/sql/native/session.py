@@ -22,7 +22,6 @@ from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.lexer import Token, is_script
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.bound_plans import BoundTable, named_frame
-from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import inject_parser
 from hiveacid.spark.session.error_translation import spark_errors_logged, stack_overflow
 from hiveacid.spark.session.temporary_views import filled_in, is_temporary_view
@@ -339,10 +338,8 @@ def open_native_session(
 ) -> NativeSession:
     """Return a native session around ``spark``; later sessions of the application know the warehouse's tables, too.
 
-    Raises UnsupportedFeatureError on Spark Connect, and the errors of `hiveacid.connect`.
+    Raises the errors of `hiveacid.connect`.
     """
-    if not SparkFacts(spark).classic:
-        raise UnsupportedFeatureError("native=True needs a classic session: on Spark Connect use acid.sql")
     root = open_session(spark, warehouse, store, settings)
     gateway = Gateway(root)
     try:

@@ -47,13 +47,9 @@ def stage_in_order(
     """
     large = context.settings.get(setting_definitions.UNSORTED_FILE_SIZE)
     chosen = _files_without_sorting(location, footers, large)
-    facts = (
-        context.facts.session_with_task_per_file(_split_size(context.facts, list(chosen.values())))
-        if chosen
-        else None
-    )
-    if facts is None:
+    if not chosen:
         return None
+    facts = context.facts.session_with_task_per_file(_split_size(context.facts, list(chosen.values())))
     source = ScanSource(context.facts, context.fs, target.table, write_ids, footers.files)
     selection, others = (_filter_files(location, chosen, inside=inside) for inside in (True, False))
     read = scan(replace(source, facts=facts), [selection], footers.bounds, current=True)
@@ -110,5 +106,5 @@ def _filter_files(location: Location, names: Collection[str], *, inside: bool) -
 
 def _split_size(facts: SparkFacts, sizes: list[int]) -> int | None:
     """Return the split size in bytes that gives every core a part; None if there are enough files."""
-    cores = facts.spark.sparkContext.defaultParallelism if facts.classic else 1
+    cores = facts.spark.sparkContext.defaultParallelism
     return None if len(sizes) >= cores else max(_LEAST_PART, -(-sum(sizes) // cores))

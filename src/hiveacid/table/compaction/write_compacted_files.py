@@ -257,7 +257,7 @@ def _without_time_zone(context: Context, table: TableDefinition) -> Context:
     """
     if file_kind(table.storage) is FileKind.TEXTFILE:
         in_utc = context.facts.with_settings({"spark.sql.session.timeZone": "UTC"})
-        return context if in_utc is None else replace(context, facts=in_utc)
+        return replace(context, facts=in_utc)
     facts = replace(
         context.facts, copies_timestamps=True, files_in_driver_zone=not publish.reads_footers(table)
     )

@@ -47,10 +47,10 @@ def load_delete_bitmap(
 ) -> BitmapLookup | None:
     """Return the bitmap of the deleted rows in locations; None if a join has to find them.
 
-    A join is needed on Connect, for too many events, partitions or write ids, without statistics, and for files that
+    A join is needed for too many events, partitions or write ids, without statistics, and for files that
     pyarrow cannot read. Raises FormatError if statistics are wrong.
     """
-    if bounds is None or not bounds.boxes or len(locations) > _MAX_PARTITIONS or not context.facts.classic:
+    if bounds is None or not bounds.boxes or len(locations) > _MAX_PARTITIONS:
         return None
     if bounds.events > context.settings.get(setting_definitions.EVENTS_IN_MEMORY):
         return None

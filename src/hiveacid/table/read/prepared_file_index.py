@@ -35,7 +35,7 @@ def index_made_ahead(
     group = None
     if wanted and table.kind is TableKind.FULL_ACID and not footers_are_known(context, table, locations):
         group = _expected_group(locations)
-    if group is None or len(group.files) < MIN_FILES or not is_indexed(context.facts, group):
+    if group is None or len(group.files) < MIN_FILES or not is_indexed(group):
         yield lambda _: None
         return
     with ThreadPoolExecutor(1, thread_name_prefix="hiveacid-file-index") as pool:

@@ -9,7 +9,6 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
@@ -19,7 +18,7 @@ from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns
-from hiveacid.spark.session.plan_lifetime import watch_plan
+from hiveacid.spark.session.plan_lifetime import RelationWatch
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of, require_changeable
@@ -58,8 +57,7 @@ def reading_transaction(
 def extend_lease(context: Context, reader: Transaction, frame: DataFrame) -> None:
     """Let a read lease last as long as the plan of a DataFrame can run."""
     if context.read_leases.is_leased(reader):
-        lease = context.settings.get(setting_definitions.SNAPSHOT_LEASE)
-        context.read_leases.add_holder(reader, watch_plan(context.facts, frame, lease))
+        context.read_leases.add_holder(reader, RelationWatch(context.facts, frame))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import logging
 import threading
 import uuid
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
 
 from pyspark.sql import DataFrame
 
@@ -91,12 +90,6 @@ class StreamWriter:
             )
         # raises an error if the store does not support streams
         self.context.store.stream_progress(self.stream)
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse pickling: Spark Connect would run the batches on the server."""
-        raise errors.UnsupportedFeatureError(
-            'a stream_writer() stays in its process; on Spark Connect write by writeStream.format("hiveacid")'
-        )
 
     @property
     def table(self) -> TableName:

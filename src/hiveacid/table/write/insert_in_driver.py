@@ -42,10 +42,4 @@ def stage_listed_rows(
 
 
 def _may_write_in_driver(context: Context, table: TableDefinition) -> bool:
-    facts = context.facts
-    return (
-        table.kind is TableKind.FULL_ACID
-        and facts.classic
-        and may_read_in_driver(context)
-        and can_write(table)
-    )
+    return table.kind is TableKind.FULL_ACID and may_read_in_driver(context) and can_write(table)

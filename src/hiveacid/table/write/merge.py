@@ -145,7 +145,7 @@ class Merge(Displayed):
                 return _Sides(matching.target, source, matching.input_rows, in_driver)
         snapshot = list_snapshot(context, table, txn)
         rows = snapshot.scan(changing=True)
-        if snapshot.size < LARGE or not context.facts.classic or not can_narrow(plan):
+        if snapshot.size < LARGE or not can_narrow(plan):
             return _Sides(rows, source)
         source = computed_once(source) if source is self.source else source
         narrowed = narrow_source(plan, rows, source)

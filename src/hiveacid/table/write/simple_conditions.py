@@ -81,8 +81,6 @@ def simple_condition(
         return None
     subquery = None
     if own_text != where:
-        if not facts.classic:
-            return None
         subquery = subquery_of(facts, table, where, alias or table.name.name)
         if subquery is None:
             return None

@@ -5,7 +5,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlglot import Dialect, TokenType
 
 from hiveacid.errors import ParseError
 from hiveacid.spark.parser.lexer import TokenKind, mentions, split, string_value, tokenize
@@ -134,19 +133,3 @@ def test_tokens_cover_the_text_in_order(sql: str) -> None:
     for token in found[:-1]:
         before = sql[: token.start]
         assert (token.line, token.column) == (before.count("\n") + 1, token.start - before.rfind("\n"))
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT a.b, 'it\\'s', \"x\\\"y\", `c``d` FROM db.`t 1` t -- end\nWHERE a <=> 1.5e3 AND b != 0.5 /* x */ OR c <> 'z'",
-        "SELECT transform(xs, x -> x + 1)[0], m['k'], CASE WHEN a THEN b END FROM t LATERAL VIEW explode(ys) e AS y",
-        "INSERT INTO 2024_t VALUES (1, 'a;b', date '2020-01-01')",
-    ],
-)
-def test_sqlglots_tokenizer_sees_the_same_places(sql: str) -> None:
-    other = Dialect.get_or_raise("spark").tokenize(sql)
-    places = {(token.start, token.end + 1) for token in other if token.token_type is not TokenType.HINT}
-    # It joins words such as LATERAL VIEW and cuts none of ours.
-    assert {start for start, _ in places} <= {token.start for token in tokenize(sql)}
-    assert {end for _, end in places} <= {token.end for token in tokenize(sql)}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 
+from hiveacid.spark.parser.relations import find_relations
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.sql.binding.predicates import Predicate, where_predicate
-from hiveacid.sql.binding.table_mentions import find_table_mentions
 from hiveacid.sql.statements.values import Slice
 
 
-def hint(text: str) -> Predicate | None:
-    return where_predicate(Slice(text), find_table_mentions(text))
+def hint(spark: SparkSession, text: str) -> Predicate | None:
+    return where_predicate(Slice(text), find_relations(SparkFacts(spark), text))
 
 
 @pytest.mark.parametrize(
@@ -25,8 +27,8 @@ def hint(text: str) -> Predicate | None:
         ("select count(*) from t x where id in (1, 2) group by a having count(*) > 1", "id in (1, 2)", "x"),
     ],
 )
-def test_one_table_and_a_condition(text: str, condition: str, alias: str) -> None:
-    assert hint(text) == Predicate(condition, alias)
+def test_one_table_and_a_condition(spark: SparkSession, text: str, condition: str, alias: str) -> None:
+    assert hint(spark, text) == Predicate(condition, alias)
 
 
 @pytest.mark.parametrize(
@@ -46,5 +48,5 @@ def test_one_table_and_a_condition(text: str, condition: str, alias: str) -> Non
         "WITH t2 AS (SELECT 1) SELECT * FROM t WHERE id = 1",
     ],
 )
-def test_nothing_where_it_is_not_certain(text: str) -> None:
-    assert hint(text) is None
+def test_nothing_where_it_is_not_certain(spark: SparkSession, text: str) -> None:
+    assert hint(spark, text) is None
