@@ -9,20 +9,24 @@ from itertools import pairwise
 
 from pyspark.sql import DataFrame
 
-from hiveacid.core.model import TableName
+from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.transactions.locks import LockComponent
-from hiveacid.errors import OutputTwiceError, UnsupportedFeatureError
+from hiveacid.errors import OutputTwiceError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, parenthesised
 from hiveacid.sql.binding.source_positions import Edit, EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import Binder
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.execute.small_results import write_result
+from hiveacid.sql.execute.update_delete_merge import BoundExpressions
 from hiveacid.sql.statements.dml import Insert, LoadData, MultiInsert
 from hiveacid.sql.statements.values import PartitionSpec, Slice
 from hiveacid.table.partitions import partition_name, static_values
+from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.insert import InsertOptions, insert, insert_lock
 from hiveacid.table.write.load import LoadOptions, load
+from hiveacid.table.write.replace_where import replace_rows
+from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
 
@@ -31,6 +35,8 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     joined = execution.joined
     name = execution.find(statement.table)
     text = statement.full_query
+    if statement.replaced is not None:
+        return _replace_where(execution, statement, name, statement.replaced)
     options = _options(statement, text, partition_values(execution, statement.partition))
     rows = partial(_rows, execution, text)
     # The source of an overwrite is read under the lock, because it may be the target.
@@ -40,11 +46,36 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     return write_result(execution.context.facts, report)
 
 
+def _replace_where(
+    execution: ExecutionContext, statement: Insert, name: TableName, condition: Slice
+) -> DataFrame:
+    """INSERT INTO t REPLACE WHERE: delete the rows that the condition selects, and insert those of the query."""
+    text = statement.full_query
+
+    def run(table: TableDefinition, txn: Transaction) -> WriteReport:
+        with execution.binder(txn) as binder:
+            expressions = BoundExpressions(binder, (name,))
+            where = expressions.required(condition)
+            rows = _values(binder, text) if _is_values(text) else bound_frame(binder, text)
+            wanted = table.column_names
+            if len(rows.columns) != len(wanted):
+                raise SchemaMismatchError(
+                    f"{len(wanted)} columns are to be filled ({', '.join(wanted)}), but the rows have {len(rows.columns)}"
+                )
+            with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
+                return replace_rows(execution.context, name, rows.toDF(*wanted), where, txn)
+
+    with errors_at(statement.table.line, statement.table.column):
+        report = run_with_retry(execution.context, name, "OVERWRITE", execution.joined, run, exclusive=True)
+    return write_result(execution.context.facts, report)
+
+
 def _options(statement: Insert, text: Slice, partition: Mapping[str, object] | None) -> InsertOptions:
     return InsertOptions(
         partition=partition,
         overwrite=statement.overwrite,
         columns=statement.columns,
+        by_name=statement.by_name,
         small=_is_values(text),
         if_not_exists=statement.if_not_exists,
         defaults=bool(_defaults(text)),

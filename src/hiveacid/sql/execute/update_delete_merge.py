@@ -15,7 +15,7 @@ from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder, unqual
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.statements.dml import Assignment, Delete, Merge, MergeClause, MergeMatch, Update, WhenClause
-from hiveacid.sql.statements.values import Slice
+from hiveacid.sql.statements.values import Slice, table_ref
 from hiveacid.table.write import update_delete as change
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.merge import Merge as TableMerge
@@ -32,7 +32,7 @@ def update(execution: ExecutionContext, statement: Update) -> DataFrame:
     _check_columns(execution.context.require(name), statement.assignments)
 
     def run(binder: Binder, txn: Transaction | None) -> WriteReport:
-        expressions = BoundExpressions(binder, name, statement.alias)
+        expressions = BoundExpressions(binder, () if statement.alias else (name,))
         values = expressions.assignments(statement.assignments)
         where = expressions.expression(statement.where)
         with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
@@ -47,7 +47,7 @@ def delete(execution: ExecutionContext, statement: Delete) -> DataFrame:
     name = execution.find(statement.table)
 
     def run(binder: Binder, txn: Transaction | None) -> WriteReport:
-        expressions = BoundExpressions(binder, name, statement.alias)
+        expressions = BoundExpressions(binder, () if statement.alias else (name,))
         where = expressions.expression(statement.where)
         with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
             return change.delete(execution.context, name, where, txn, statement.alias)
@@ -83,11 +83,11 @@ def _run(
 class BoundExpressions:
     """Translator of a statement's expressions for Spark; it keeps them, so that errors get their positions."""
 
-    def __init__(self, binder: Binder, target: TableName, alias: str | None) -> None:
-        """``target`` may be named in expressions as its alias or, without one, as table and database.table."""
+    def __init__(self, binder: Binder, tables: Sequence[TableName]) -> None:
+        """``tables``: those without an alias, which expressions may name as table and database.table."""
         self.pieces: list[EditedText] = []
         self._binder = binder
-        self._target = None if alias else target
+        self._tables = tables
 
     def expression(self, piece: Slice | None) -> str | None:
         """Return an expression with its subqueries bound; DEFAULT is NULL."""
@@ -96,8 +96,8 @@ class BoundExpressions:
         if piece.text.upper() == "DEFAULT":
             return DEFAULT
         bound = self._binder.bind(piece, EXPRESSION)
-        if self._target is not None:
-            bound = unqualified(self._binder.context, bound, self._target)
+        for table in self._tables:
+            bound = unqualified(self._binder.context, bound, table)
         self.pieces.append(bound)
         return bound.text
 
@@ -121,7 +121,7 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
     def run_in_txn(table: TableDefinition, txn: Transaction) -> WriteReport:
         with execution.binder(txn) as binder:
             source = _source(binder, statement)
-            expressions = BoundExpressions(binder, name, statement.alias)
+            expressions = BoundExpressions(binder, _without_alias(binder, statement, name))
             table_merge = TableMerge(
                 context,
                 name,
@@ -140,6 +140,14 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
     exclusive = is_exclusive(context, inserts=statement.inserts)
     report = run_with_retry(context, name, "MERGE", execution.joined, run_in_txn, exclusive=exclusive)
     return write_result(context.facts, report)
+
+
+def _without_alias(binder: Binder, statement: Merge, target: TableName) -> list[TableName]:
+    """Return target and source, as far as they have no alias."""
+    source = table_ref([part.name.lower() for part in statement.source.tokens if part.is_name])
+    has_alias = statement.source_alias is not None or statement.source.text.endswith(")")
+    named = [] if statement.alias else [target]
+    return named if has_alias or source is None else [*named, source.resolve(binder.context.database)]
 
 
 def _source(binder: Binder, statement: Merge) -> DataFrame:

@@ -50,9 +50,7 @@ def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
     words: set[str] = set()
     start = cursor.next
     while not cursor.take("TABLE"):
-        words.add(cursor.expect_one("TABLE", "TRANSACTIONAL", "MANAGED", "EXTERNAL", "TEMPORARY"))
-    if "TEMPORARY" in words:
-        cursor.refuse("temporary tables are not supported: use a temporary view or DROP the table", start)
+        words.add(cursor.expect_one("TABLE", "TRANSACTIONAL", "MANAGED", "EXTERNAL"))
     if {"TRANSACTIONAL", "EXTERNAL"} <= words or {"MANAGED", "EXTERNAL"} <= words:
         cursor.refuse("a table is either external or managed", start)
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")

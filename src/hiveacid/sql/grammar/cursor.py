@@ -29,6 +29,7 @@ _NO_ALIAS = RESERVED | {
 }
 _PAIRS = {"(": ")", "[": "]"}
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_NEAR = 0.8  # of a misspelt keyword: COMMIT is not meant by COMMENT
 _MAX_DIGITS = 18  # of an integer: enough for every id and count
 
 
@@ -87,7 +88,9 @@ class Cursor:
         actual = token or self.next
         excerpt = "the end" if actual.kind is TokenKind.END else actual.text
         excerpt = excerpt if len(excerpt) <= 40 else excerpt[:37] + "..."  # noqa: PLR2004 - enough to recognise it
-        self.refuse(f"expected {expected}, found {excerpt}{did_you_mean(excerpt, known)}", actual)
+        self.refuse(
+            f"expected {expected}, found {excerpt}{did_you_mean(excerpt, known, similarity=_NEAR)}", actual
+        )
 
     def refuse(self, message: str, token: Token | None = None) -> NoReturn:
         """Raise ParseError with the message, at the token (the next one if none is given)."""
@@ -267,12 +270,14 @@ class Cursor:
     def until(self, stops: frozenset[str], subject: str) -> values.Slice:
         """Take everything up to one of the words or symbols, a closing parenthesis, or the end.
 
-        Only words outside parentheses and of CASE ... END count, and not behind a dot. At least one token
+        Only words outside parentheses and of CASE ... END count, not behind a dot, and no FROM of IS DISTINCT FROM. At least one token
         must be there; parentheses inside must match.
         """
         first, last, previous, cases = self.next, self.next, "", 0
         while not self.at_end:
-            word = "" if previous == "." else self.next.keyword
+            word = self.next.keyword
+            if previous == "." or (previous, word) == ("DISTINCT", "FROM"):
+                word = ""
             if word in {")", "]"} or (not cases and word in stops):
                 break
             cases += (word == "CASE") - (word == "END" and cases > 0)

@@ -14,6 +14,7 @@ from hiveacid.sql.statements.dml import Merge, MergeClause, MergeMatch, WhenClau
 from hiveacid.sql.statements.values import Slice, Statement, TableRef
 
 _INSERTS = frozenset({"INSERT"})
+_BEHIND_CONDITION = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})  # MAP may be a function
 
 
 def query(cursor: Cursor) -> Statement:
@@ -42,6 +43,8 @@ def _ctes(cursor: Cursor) -> Slice:
         cursor.name("the name of a common table expression")
         if cursor.sees("(") and not _opens_query(cursor):
             cursor.skip_parentheses()
+        if cursor.take("MAX", "RECURSION", "LEVEL"):
+            cursor.integer("a number of levels")
         cursor.take("AS")
         if not cursor.sees("("):
             cursor.fail("'('")
@@ -65,13 +68,17 @@ def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = fr
     partition = cursor.partition(dynamic=True)
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     columns: tuple[str, ...] | None = None
-    if cursor.sees("(") and not _opens_query(cursor):
+    replaced: Slice | None = None
+    by_name = cursor.take("BY", "NAME")
+    if not by_name and cursor.sees("(") and not _opens_query(cursor):
         columns = cursor.names("a column name")
+    elif not (by_name or overwrite or partition or stops) and cursor.take("REPLACE", "WHERE"):
+        replaced = cursor.until(_BEHIND_CONDITION, "a condition")
     starts = frozenset({"SELECT", "MAP", "REDUCE"}) if stops else QUERY_WORDS
     if not cursor.sees_any(starts):
         cursor.fail("SELECT" if stops else "SELECT, VALUES or another query")
     text = cursor.until(stops, "a query") if stops else cursor.rest("a query")
-    return dml.Insert(table, text, overwrite, partition, if_not_exists, columns, ctes)
+    return dml.Insert(table, text, overwrite, partition, if_not_exists, columns, ctes, by_name, replaced)
 
 
 def _multi_insert(cursor: Cursor, source: Slice, ctes: Slice | None) -> dml.MultiInsert:
@@ -87,7 +94,7 @@ def update(cursor: Cursor) -> dml.Update:
     table = cursor.table()
     alias = cursor.alias()
     cursor.expect("SET")
-    assigned = assignments(cursor, table, alias, frozenset({",", "WHERE"}))
+    assigned = assignments(cursor, table, alias, frozenset({",", "WHERE", "FROM"}))
     return dml.Update(table, assigned, _where(cursor), alias)
 
 
@@ -113,18 +120,24 @@ def assignments(
     """Parse ``column = expression, ...``; a column may be written with the target's name or alias."""
     by_column: dict[str, dml.Assignment] = {}
     while not by_column or cursor.take(","):
-        token = cursor.next
-        *qualifier, column = cursor.dotted("a column name")
-        if not _is_target(qualifier, table, alias):
-            cursor.refuse(
-                f"only columns of {alias or table} can be set, not {'.'.join((*qualifier, column))}", token
-            )
+        token, column = cursor.next, _target_column(cursor, table, alias)
         if column in by_column:
             cursor.refuse(f"column {column} is set twice", token)
         cursor.expect("=")
         expression = cursor.until(stops, "an expression")
         by_column[column] = dml.Assignment(column, expression, token.line, token.column)
     return tuple(by_column.values())
+
+
+def _target_column(cursor: Cursor, table: TableRef, alias: str | None) -> str:
+    """Take the name of a target's column, which the target's name or alias may precede."""
+    token = cursor.next
+    *qualifier, column = cursor.dotted("a column name")
+    if not _is_target(qualifier, table, alias):
+        cursor.refuse(
+            f"only columns of {alias or table} can be set, not {'.'.join((*qualifier, column))}", token
+        )
+    return column
 
 
 def _is_target(qualifier: list[str], table: TableRef, alias: str | None) -> bool:
@@ -206,7 +219,7 @@ def _clause(cursor: Cursor, table: TableRef, alias: str | None, final: set[Merge
     clause = MergeClause(match, action, condition, line=token.line, column=token.column)
     if action is WhenClause.UPDATE:
         return _update(cursor, table, alias, clause)
-    return clause if action is WhenClause.DELETE else _insert(cursor, clause)
+    return clause if action is WhenClause.DELETE else _insert(cursor, table, alias, clause)
 
 
 def _match(cursor: Cursor) -> MergeMatch:
@@ -230,13 +243,20 @@ def _update(cursor: Cursor, table: TableRef, alias: str | None, clause: MergeCla
     return replace(clause, assignments=assignments(cursor, table, alias, _CLAUSE_ENDS))
 
 
-def _insert(cursor: Cursor, clause: MergeClause) -> MergeClause:
+def _insert(cursor: Cursor, table: TableRef, alias: str | None, clause: MergeClause) -> MergeClause:
     if cursor.take("*"):
         return replace(clause, star=True)
-    columns = cursor.names("a column name") if cursor.sees("(") else None
+    columns: tuple[str, ...] | None = None
+    if cursor.sees("("):
+        columns = cursor.list_of(lambda: _inserted_column(cursor, table, alias), str)
     cursor.expect("VALUES")
     opening = cursor.next
     values = cursor.list_of(lambda: cursor.until(frozenset({","}), "a value"))
     if columns is not None and len(columns) != len(values):
         cursor.refuse(f"{len(columns)} columns, but {len(values)} values", opening)
     return replace(clause, columns=columns, values=values)
+
+
+def _inserted_column(cursor: Cursor, table: TableRef, alias: str | None) -> str:
+    is_qualified = cursor.ahead(1).text == "."
+    return _target_column(cursor, table, alias) if is_qualified else cursor.name("a column name")

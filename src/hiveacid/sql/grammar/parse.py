@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hiveacid.spark.parser.lexer import Token, TokenKind
+from hiveacid.errors import ParseError
+from hiveacid.spark.parser.lexer import Token, TokenKind, tokenize
 from hiveacid.sql.grammar import admin, create_alter_drop, dml
 from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.dml import merge
+from hiveacid.sql.grammar.other_systems import advice_on
 from hiveacid.sql.grammar.show_describe import describe, show
 from hiveacid.sql.statements.queries import Explain, Query
 from hiveacid.sql.statements.values import Statement
@@ -36,11 +38,18 @@ def parse(text: str, first_line: int = 1, tokens: Sequence[Token] | None = None)
     ``first_line`` is the number of the text's first line, for statements of a script (`lexer.split`).
     ``tokens``: those of the text, where it is tokenised already.
     Raises ParseError with line and column, and with what was expected there, for anything that is neither one
-    of the statements nor begins like a query.
+    of the statements nor begins like a query. A statement of another system gets a sentence with what to write here.
     """
+    tokens = tokenize(text, first_line) if tokens is None else tokens
     cursor = Cursor(text, first_line, tokens)
-    statement = _statement(cursor)
-    cursor.expect_end()
+    try:
+        statement = _statement(cursor)
+        cursor.expect_end()
+    except ParseError as error:
+        advice = advice_on(tokens)
+        if advice is None:
+            raise
+        raise ParseError(advice, line=tokens[0].line, column=tokens[0].column) from error
     return statement
 
 
@@ -77,7 +86,7 @@ def _statement(cursor: Cursor) -> Statement:
     }
     grammar = grammars.get(cursor.next.keyword)
     if grammar is None:
-        cursor.fail(f"a statement ({', '.join(grammars)}) or a query", known=grammars)
+        cursor.fail("a statement or a query", known=(*grammars, *QUERY_WORDS))
     if grammar is describe and _describes_query(cursor):
         return Query(cursor.rest("a query"))
     cursor.advance()

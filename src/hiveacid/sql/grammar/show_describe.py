@@ -32,7 +32,7 @@ def show(cursor: Cursor) -> Statement:
     }
     kind = kinds.get(cursor.next.keyword)
     if kind is None:
-        cursor.fail(", ".join(kinds))
+        cursor.fail(", ".join(kinds), known=kinds)
     cursor.advance()
     return kind(cursor)
 
@@ -135,6 +135,8 @@ def describe(cursor: Cursor) -> Statement:
     if cursor.ahead(1).kind is not TokenKind.END and cursor.take_one("DATABASE", "SCHEMA"):
         extended = cursor.ahead(1).kind is not TokenKind.END and cursor.take("EXTENDED")
         return queries.DescribeDatabase(cursor.database(), extended)
+    if cursor.sees("DETAIL") and cursor.ahead(1).is_name:
+        cursor.fail("a table name")  # of Delta Lake: see `other_systems`
     if cursor.sees("HISTORY") and cursor.ahead(1).is_name:
         cursor.expect("HISTORY")
         table = cursor.table()

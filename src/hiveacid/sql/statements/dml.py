@@ -13,6 +13,7 @@ class Insert(TableStatement):
     """INSERT INTO | OVERWRITE; ``query`` is a SELECT, VALUES, FROM, TABLE or WITH text.
 
     ``ctes``: a WITH clause before INSERT, which belongs before ``query``. ``columns``: None if the statement has no list.
+    ``by_name``: BY NAME; ``replaced``: the condition of REPLACE WHERE.
     """
 
     query: Slice
@@ -21,6 +22,8 @@ class Insert(TableStatement):
     if_not_exists: bool = False
     columns: tuple[str, ...] | None = None
     ctes: Slice | None = None
+    by_name: bool = False
+    replaced: Slice | None = None
 
     @property
     def full_query(self) -> Slice:

@@ -285,7 +285,7 @@ def test_temporary_views() -> None:
         ("CREATE TABLE t PARTITIONED BY (p int) AS SELECT 1", "p int", "without types"),
         ("CREATE TABLE t AS DROP TABLE u", "DROP", "a query"),
         ("CREATE TABLE t (x int) LIKE u", "TABLE t", "LIKE"),
-        ("CREATE TEMPORARY TABLE t (x int)", "TEMPORARY", "temporary tables"),
+        ("CREATE TEMPORARY TABLE t (x int)", "CREATE", "temporary tables"),
         ("CREATE TRANSACTIONAL EXTERNAL TABLE t (x int)", "TRANSACTIONAL", "external or managed"),
         ("CREATE OR REPLACE TABLE t (x int)", "OR", "only views.* INSERT OVERWRITE .* RENAME TO"),
         ("CREATE INDEX i", "INDEX", "TABLE"),

@@ -33,6 +33,8 @@ S = Slice
         "WITH q AS (SELECT 1) SELECT * FROM q",
         "WITH RECURSIVE q (n) AS (SELECT 1), r AS (SELECT ')' FROM q) SELECT * FROM r",
         "WITH q (SELECT 1) FROM q SELECT *",
+        "WITH RECURSIVE q (n) MAX RECURSION LEVEL 200 AS (SELECT 1) SELECT * FROM q",
+        "WITH q MAX RECURSION LEVEL 2 AS (SELECT 1), r AS (SELECT 2) SELECT * FROM q",
         "FROM t SELECT a WHERE b",
         "VALUES (1, 'insert')",
         "TABLE d.t",
@@ -55,6 +57,15 @@ def test_queries_are_kept_as_written(text: str) -> None:
         ("INSERT INTO t (map, values) SELECT 1, 2", Insert(T, S("SELECT 1, 2"), columns=("map", "values"))),
         ("INSERT INTO t (SELECT 1)", Insert(T, S("(SELECT 1)"))),
         ("INSERT INTO t ((SELECT 1) UNION SELECT 2)", Insert(T, S("((SELECT 1) UNION SELECT 2)"))),
+        ("INSERT INTO t BY NAME SELECT 1 AS a", Insert(T, S("SELECT 1 AS a"), by_name=True)),
+        (
+            "INSERT OVERWRITE TABLE t PARTITION (p='x') BY NAME (SELECT 1 AS a)",
+            Insert(T, S("(SELECT 1 AS a)"), overwrite=True, partition=(P,), by_name=True),
+        ),
+        (
+            "INSERT INTO t REPLACE WHERE a IS DISTINCT FROM b AND c = map(1, (SELECT 2)) VALUES (1)",
+            Insert(T, S("VALUES (1)"), replaced=S("a IS DISTINCT FROM b AND c = map(1, (SELECT 2))")),
+        ),
         ("INSERT INTO t FROM s SELECT a", Insert(T, S("FROM s SELECT a"))),
         (
             "INSERT OVERWRITE TABLE t PARTITION (p='x', q) IF NOT EXISTS SELECT a, q FROM s",
@@ -112,6 +123,10 @@ def test_queries_are_kept_as_written(text: str) -> None:
                 S("x.id IN (SELECT id FROM s)"),
                 "x",
             ),
+        ),
+        (
+            "UPDATE t SET a = b IS NOT DISTINCT FROM c, d = 1",
+            Update(T, (Assignment("a", S("b IS NOT DISTINCT FROM c")), Assignment("d", S("1")))),
         ),
         ("UPDATE t x SET a = DEFAULT", Update(T, (Assignment("a", S("DEFAULT")),), alias="x")),
         ("UPDATE d.t SET d.t.a = m['k, WHERE'][0]", Update(DT, (Assignment("a", S("m['k, WHERE'][0]")),))),
@@ -208,6 +223,18 @@ def test_merge_sources(source: str, text: str, alias: str | None, columns: tuple
     assert found.clauses == (MergeClause(MISSING, INSERT, values=(S("1"),)),)
 
 
+@pytest.mark.parametrize(
+    ("target", "columns"),
+    [("t", "t.a, b"), ("d.t", "d.t.a, t.b"), ("d.t AS x", "x.a, x.b"), ("t", "A, `b`")],
+)
+def test_columns_of_an_insert_may_be_those_of_the_target(target: str, columns: str) -> None:
+    found = parse(
+        f"MERGE INTO {target} USING s ON true WHEN NOT MATCHED THEN INSERT ({columns}) VALUES (1, 2)"
+    )
+    assert isinstance(found, Merge)
+    assert found.clauses[0].columns == ("a", "b")
+
+
 def test_merge_clauses_in_any_order() -> None:
     found = parse(
         "MERGE INTO t USING s ON a WHEN NOT MATCHED THEN INSERT VALUES (1) WHEN MATCHED THEN DELETE"
@@ -284,6 +311,8 @@ MERGE = "MERGE INTO t USING s ON a "
             "WHEN MATCHED AND b",
             "never apply",
         ),
+        (MERGE + "WHEN NOT MATCHED THEN INSERT (s.a) VALUES (1)", "s.a", "only columns of t"),
+        (MERGE + "WHEN NOT MATCHED THEN INSERT (t.a, a) VALUES (1, 2)", "a) V", "is given twice"),
         (MERGE + "WHEN MATCHED THEN UPDATE SET s.a = 1", "s.a", "only columns of t"),
         (MERGE + "WHEN MATCHED THEN DELETE x", "x", "the end"),
     ],

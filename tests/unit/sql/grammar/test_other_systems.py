@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+
+from hiveacid.errors import ParseError
+from hiveacid.sql.grammar.other_systems import ADVICE
+from hiveacid.sql.grammar.parse import parse
+
+MERGE = "MERGE INTO t USING s"
+COMPACT = "ALTER TABLE t COMPACT 'major'"
+STATEMENTS = {
+    "OPTIMIZE d.t": COMPACT,
+    "COMPACT t 'major'": COMPACT,
+    "VACUUM t RETAIN 0 HOURS": "the cleaner",
+    "RESTORE TABLE t TO VERSION AS OF 1": "INSERT OVERWRITE TABLE t SELECT * FROM t VERSION AS OF n",
+    "UPSERT INTO t VALUES (1)": MERGE,
+    "REPLACE INTO t VALUES (1)": MERGE,
+    "INSERT OR REPLACE INTO t VALUES (1)": MERGE,
+    "COPY INTO t FROM '/data'": "LOAD DATA INPATH",
+    "CALL system.rewrite_data_files('t')": COMPACT,
+    "UPDATE t SET v = s.v FROM s WHERE s.k = t.k": MERGE,
+    "UPDATE t JOIN s ON t.k = s.k SET v = 1": MERGE,
+    "DELETE FROM t USING s WHERE s.k = t.k": "WHERE EXISTS",
+    "DESCRIBE DETAIL t": "DESCRIBE FORMATTED t",
+    "DESC DETAIL d.t": "DESCRIBE FORMATTED t",
+    "DESCRIBE TABLE EXTENDED t AS JSON": "DESCRIBE EXTENDED t",
+    "DESC EXTENDED t AS JSON": "DESCRIBE EXTENDED t",
+    "COMMENT ON TABLE t IS 'x'": "COMMENT '...' in CREATE",
+    "ALTER TABLE d.t SET LOCATION '/x'": "LOCATION '...' AS SELECT * FROM t",
+    "ALTER TABLE t PARTITION (p=1) SET LOCATION '/x'": "LOCATION '...' AS SELECT * FROM t",
+    "ALTER TABLE t PARTITION (p=1) CONCATENATE": "COMPACT 'major'",
+    "ALTER TABLE t EXCHANGE PARTITION (p=1) WITH TABLE s": "ADD PARTITION (...) LOCATION",
+    "ALTER TABLE t RECOVER PARTITIONS": "ADD PARTITION (...) LOCATION",
+    "ALTER TABLE t TOUCH": "not needed",
+    "ALTER TABLE t SET OWNER USER ann": "no privileges",
+    "LOCK TABLE t SHARED": "START TRANSACTION",
+    "UNLOCK TABLE t": "START TRANSACTION",
+    "EXPORT TABLE t TO '/x'": "hiveacid backup",
+    "IMPORT TABLE t FROM '/x'": "acid.adopt",
+    "GRANT SELECT ON t TO USER ann": "no privileges",
+    "REVOKE SELECT ON t FROM USER ann": "no privileges",
+    "SHOW GRANT USER ann ON TABLE t": "no privileges",
+    "SHOW GRANTS ON t": "no privileges",
+    "SHOW ROLES": "no privileges",
+    "CREATE MATERIALIZED VIEW v AS SELECT 1": "CREATE VIEW",
+    "CREATE TEMPORARY TABLE x LIKE t": "CREATE TEMPORARY VIEW",
+    "CREATE TEMPORARY TABLE x (id INT)": "CREATE TEMPORARY VIEW",
+}
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_a_statement_of_another_system_gets_a_sentence_with_the_alternative(text: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(f"\n {text} ;")
+    assert STATEMENTS[text] in str(caught.value)
+    assert "expected" not in str(caught.value)
+    assert (caught.value.line, caught.value.column) == (2, 2)
+
+
+def test_each_sentence_has_a_statement_here() -> None:
+    found = set()
+    for text in STATEMENTS:
+        with pytest.raises(ParseError) as caught:
+            parse(text)
+        found.add(str(caught.value).removesuffix(" (line 1, column 1)"))
+    assert found == set(ADVICE.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UPDATE t SET a = b IS DISTINCT FROM c, d",
+        "DELETE FROM t WHERE",
+        "ALTER TABLE t SET FILEFORMAT ORC",
+        "DESCRIBE t (AS JSON)",
+        "UPDATE t SET a (SELECT 1 FROM s)",
+    ],
+)
+def test_other_errors_stay(text: str) -> None:
+    with pytest.raises(ParseError, match="expected"):
+        parse(text)
+
+
+def test_an_own_table_may_have_such_a_name() -> None:
+    parse("SELECT * FROM optimize")
+    parse("UPDATE vacuum SET copy = 1 WHERE x.`from` IS DISTINCT FROM 2")
+    parse("DESCRIBE `detail` t")
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("SELEC 1", "SELECT"),
+        ("UPDTE t SET a = 1", "UPDATE"),
+        ("SHOW TABLS", "TABLES"),
+        ("CLUSTER t", None),
+        ("COMPARE t", None),
+    ],
+)
+def test_only_a_near_word_is_suggested(text: str, suggestion: str | None) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    assert (f"did you mean {suggestion}?" in str(caught.value)) == (suggestion is not None)
+    assert ("did you mean" in str(caught.value)) == (suggestion is not None)
+    if not text.startswith("SHOW"):
+        assert "ROLLBACK" not in str(caught.value)
