@@ -11,16 +11,11 @@ Parquet dates and timestamps before 1582-10-15 are read as proleptic Gregorian, 
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
-from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -36,37 +31,12 @@ from hiveacid.spark.formats.text_layout import text_layout
 from hiveacid.spark.formats.time_zones import from_file, to_file
 from hiveacid.spark.formats.types import column_type, cut_to_length
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.write.task_reports import TaskReport, save_frame
 
-_Result = TypeVar("_Result")
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 # Names of classes, as of ORC's: ``spark.sql.sources.useV1SourceList`` would turn the short ones into sources without ``_metadata``.
 PARQUET, TEXT = f"{_SOURCES}.parquet.ParquetFileFormat", f"{_SOURCES}.text.TextFileFormat"
-_PLAIN = {
-    "boolean": "boolean",
-    "tinyint": "int",
-    "smallint": "int",
-    "int": "int",
-    "bigint": "long",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-    "binary": "bytes",
-}
-
-
-def with_avro_source(facts: SparkFacts, use: Callable[[], _Result]) -> _Result:
-    """Return the result of ``use``. Raises UnsupportedFeatureError, naming the package, if Spark has no Avro source."""
-    try:
-        return use()
-    except AnalysisException as error:
-        if "data source" not in str(error) or "avro" not in str(error).lower():
-            raise
-        scala = "2.12" if facts.version < (4, 0) else "2.13"
-        raise UnsupportedFeatureError(
-            "this Spark session cannot read or write Avro files: start it with the package "
-            f"org.apache.spark:spark-avro_{scala}:{facts.spark.version} (spark.jars.packages)"
-        ) from error
 
 
 def read_schema(table: TableDefinition) -> T.StructType:
@@ -87,48 +57,6 @@ def _read_type(kind: T.DataType) -> T.DataType:
     return kind
 
 
-def write_schema(table: TableDefinition) -> str:
-    """Return the JSON of Hive's Avro schema of a table. Raises UnsupportedFeatureError for types that Hive refuses."""
-    numbers = count()
-    fields = [
-        {
-            "name": c.name,
-            "type": ["null", _avro_type(hive_types.parse_type(c.type), numbers, c.name)],
-            "default": None,
-        }
-        for c in table.columns
-    ]
-    name, namespace = table.name.name, table.name.database
-    return json.dumps({"type": "record", "name": name, "namespace": namespace, "fields": fields})
-
-
-def _avro_type(kind: hive_types.HiveType, numbers: Iterator[int], column: str) -> Any:
-    match kind:
-        case hive_types.Primitive(name=name) if name in _PLAIN:
-            return _PLAIN[name]
-        case hive_types.Primitive(name="varchar" | "char", args=(length,)):
-            return {"type": "string", "logicalType": kind.name, "maxLength": length}
-        case hive_types.Primitive(name="decimal", args=args):
-            precision, scale = (*args, *(10, 0)[len(args) :])
-            return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
-        case hive_types.Primitive(name="date"):
-            return {"type": "int", "logicalType": "date"}
-        case hive_types.Primitive(name="timestamp"):
-            return {"type": "long", "logicalType": "timestamp-millis"}
-        case hive_types.Array(element=element):
-            return {"type": "array", "items": ["null", _avro_type(element, numbers, column)]}
-        case hive_types.Map(key=hive_types.Primitive(name="string"), value=value):
-            return {"type": "map", "values": ["null", _avro_type(value, numbers, column)]}
-        case hive_types.Struct(fields=fields):
-            name = f"record_{next(numbers)}"
-            inner = [
-                {"name": f.name, "type": ["null", _avro_type(f.type, numbers, column)], "default": None}
-                for f in fields
-            ]
-            return {"type": "record", "name": name, "fields": inner}
-    raise UnsupportedFeatureError(f"column {column}: Hive keeps no {kind} in Avro files")
-
-
 _CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 # Hive 3.1 reads timestamps as INT96 only and decimals as bytes only; its lists and maps are Spark's legacy ones.
 _PARQUET = {
@@ -137,9 +65,6 @@ _PARQUET = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
-_AVRO = {"spark.sql.avro.datetimeRebaseModeInWrite": "CORRECTED"}
-# Held while these settings are changed. One lock for the process: our sessions may share a Spark session.
-_settings_lock = threading.Lock()
 
 
 def read(
@@ -163,13 +88,25 @@ def read(
         return lines.select(*text.parse_line(facts, layout, F.col("value"), table.columns))
     if kind is FileKind.AVRO:
         reader = reader.schema(read_schema(table))
-        rows = with_avro_source(facts, lambda: reader.format("avro").load(list(files)))
-        return selected(rows, _values(facts, table))
+        return selected(_load_avro(facts, reader, files), _values(facts, table))
     if kind is FileKind.ORC:
         return _read_orc(facts, table, files, reader, mapping or identity_mapping(table.columns))
     types = [T.StructField(c.name, column_type(c)) for c in table.columns]
     rows = reader.schema(T.StructType(types)).options(**_CALENDAR).format(PARQUET).load(list(files))
     return selected(rows, _values(facts, table))
+
+
+def _load_avro(facts: SparkFacts, reader: DataFrameReader, files: Sequence[str]) -> DataFrame:
+    try:
+        return reader.format("avro").load(list(files))
+    except AnalysisException as error:
+        if "data source" not in str(error) or "avro" not in str(error).lower():
+            raise
+        scala = "2.12" if facts.version < (4, 0) else "2.13"
+        raise UnsupportedFeatureError(
+            "this Spark session cannot read Avro files: start it with the package "
+            f"org.apache.spark:spark-avro_{scala}:{facts.spark.version} (spark.jars.packages)"
+        ) from error
 
 
 def require_names_in_any_case(facts: SparkFacts, table: TableDefinition) -> None:
@@ -221,11 +158,15 @@ def _value(facts: SparkFacts, column: Column) -> Expression:
 def file_values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
     """Return the columns for `write`, from a frame that has the table's columns.
 
-    Raises UnsupportedFeatureError for a type that Hive does not support in the table's kind of files.
+    Raises UnsupportedFeatureError for a table in Avro, and for a type that Hive does not support in Parquet files.
     """
     kind = supported_file_kind(table)
+    if kind is FileKind.AVRO:
+        raise UnsupportedFeatureError(
+            f"{table.name} is stored as Avro, which is read but not written: copy its rows into a table in ORC or Parquet"
+        )
     refused = [c.name for c in table.columns if hive_types.LOCAL_TIMESTAMP in c.type]
-    if refused and kind in (FileKind.PARQUET, FileKind.AVRO):
+    if refused and kind is FileKind.PARQUET:
         raise UnsupportedFeatureError(
             f"column {refused[0]}: Hive keeps no {hive_types.LOCAL_TIMESTAMP} in {kind.upper()} files: use ORC"
         )
@@ -248,10 +189,8 @@ def write(
     """Write files of the table's kind into ``directory``, with one directory level for each key; return the report.
 
     ``directory`` must not exist. ``frame``: the columns of `file_values` and the key columns. ``options``: of Spark's
-    ORC writer; for Parquet only their ``compression`` is used.
-
-    Only one write of Parquet or Avro runs at a time, because some of Spark's settings for them exist only in the
-    session.
+    ORC writer; for Parquet only their ``compression`` is used. Some of Spark's settings for Parquet exist only in the
+    session, so such files are written in a session of their own.
     """
     kind = supported_file_kind(table)
     match kind:
@@ -259,30 +198,11 @@ def write(
             return save_frame(facts, frame, schema_evolution.ORC, options, keys, directory)
         case FileKind.PARQUET:
             codec = {"compression": options["compression"]}
-            with _session_settings(frame.sparkSession, _PARQUET):
-                return save_frame(facts, frame, PARQUET, codec, keys, directory)
-        case FileKind.AVRO:
-            schema = {"avroSchema": write_schema(table)}
-            with _session_settings(frame.sparkSession, _AVRO):
-                return with_avro_source(
-                    facts, lambda: save_frame(facts, frame, "avro", schema, keys, directory)
-                )
+            facts = facts.with_settings(_PARQUET)
+            return save_frame(facts, in_session(facts, frame), PARQUET, codec, keys, directory)
         case FileKind.TEXTFILE:
             line = text.format_line(text_layout(table), table.columns)
             lines = frame.select(line.alias("value"), *keys)
             return save_frame(facts, lines, TEXT, {"compression": "none"}, keys, directory)
-
-
-@contextmanager
-def _session_settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
-    """Change session settings within a block; a lock admits one block at a time, since its end restores them."""
-    with _settings_lock:
-        before = {key: spark.conf.get(key) for key in wanted}
-        changed = {key: value for key, value in wanted.items() if before[key] != value}
-        for key, value in changed.items():
-            spark.conf.set(key, value)
-        try:
-            yield
-        finally:
-            for key in changed:
-                spark.conf.set(key, str(before[key]))
+        case FileKind.AVRO:
+            raise AssertionError("`file_values` refuses Avro")
