@@ -26,6 +26,8 @@ from hiveacid.errors import (
     ConfigError,
     HiveAcidError,
     NoSuchColumnError,
+    NoSuchTableError,
+    NotTransactionalError,
     ParseError,
     StatementError,
     UnsupportedFeatureError,
@@ -504,3 +506,43 @@ def test_one_application_one_warehouse(native: NativeSession, tmp_path: Path) ->
         hiveacid.configure(SparkSession.builder, native=True, warehouse=str(tmp_path / "other")).getOrCreate()
     with pytest.raises(ConfigError, match="native=True"):
         hiveacid.configure(SparkSession.builder, warehouse="wh")
+
+
+def test_near_names_and_statements_of_other_systems_are_explained(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE orders (id INT) {ACID}")
+    native.sql("CREATE TABLE plain (id INT) USING parquet")
+    logger, printed = logging.getLogger("SQLQueryContextLogger"), StringIO()
+    logger.addHandler(handler := logging.StreamHandler(printed))
+    try:
+        for read in (
+            lambda: native.sql("SELECT * FROM ordrs"),
+            lambda: native.table("default.ordrs"),
+            lambda: native.read.table("`ordrs`"),
+            lambda: native.sql("DESCRIBE ordrs"),
+        ):
+            with pytest.raises(NoSuchTableError, match="did you mean orders") as caught:
+                read()
+            assert isinstance(caught.value, AnalysisException)
+            assert str(caught.value).startswith("table default.ordrs does not exist")
+            assert caught.value.getCondition() == "HIVEACID_10001"
+        assert printed.getvalue() == ""
+    finally:
+        logger.removeHandler(handler)
+    for statement, words in {
+        "VACUUM orders": "the cleaner",
+        "OPTIMIZE orders": "COMPACT 'major'",
+        "DESCRIBE DETAIL orders": "DESCRIBE FORMATTED",
+        "UPDATE orders SET id = p.id FROM plain p": "MERGE INTO",
+        "COMMENT ON TABLE orders IS 'x'": "COMMENT '...' in CREATE",
+        "CREATE TEMPORARY TABLE x (id INT)": "TEMPORARY VIEW",
+        "GRANT SELECT ON orders TO ann": "no privileges",
+    }.items():
+        with pytest.raises(ParseError, match=words):
+            native.sql(statement)
+    native.sql("COMMENT ON TABLE plain IS 'of Spark'")
+    assert native.catalog.getTable("plain").description == "of Spark"
+    for change in ("DELETE FROM plain WHERE id = 1", "UPDATE plain SET id = 1"):
+        with pytest.raises(NotTransactionalError, match=r"Spark's own .* STORED AS ORC TBLPROPERTIES"):
+            native.sql(change)
+    with pytest.raises(UnsupportedFeatureError, match="ALTER TABLE ADD PARTITION"):
+        native.catalog.recoverPartitions("orders")

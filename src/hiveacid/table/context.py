@@ -22,6 +22,11 @@ from hiveacid.transactions.heartbeats import heartbeat_interval
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions
 
+HOW_TO_MAKE_TRANSACTIONAL = (
+    "CREATE TABLE n STORED AS ORC TBLPROPERTIES ('transactional'='true') AS SELECT * FROM the table makes one that is; "
+    "after SET hive.create.as.acid=true each CREATE TABLE does"
+)
+
 
 class WriterContext(Protocol):
     """Part of a context that every writer has, streams included."""
@@ -118,8 +123,7 @@ class Context(StoreContext):
             )
         if table.kind is TableKind.PLAIN:
             raise errors.NotTransactionalError(
-                f"{verb} on {name}: the table is not transactional; create it with "
-                "TBLPROPERTIES ('transactional'='true')"
+                f"{verb} on {name}: the table is not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
             )
         return table
 
@@ -152,8 +156,13 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
         raise errors.CatalogError(
             f"{name} is a view: it can be queried, altered by ALTER VIEW and dropped by DROP VIEW"
         )
+    raise missing_table(catalog, name)
+
+
+def missing_table(catalog: Catalog, name: TableName) -> errors.NoSuchTableError:
+    """Return the error for a table that does not exist; it suggests a similar name."""
     near = did_you_mean(name.name, catalog.list_tables(name.database))
-    raise errors.NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}{near}")
+    return errors.NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}{near}")
 
 
 def table_names(catalog: Catalog) -> list[TableName]:

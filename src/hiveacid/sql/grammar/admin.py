@@ -11,6 +11,10 @@ CACHE_ADVICE = (
     "spark.table(...).cache() in Python, or CREATE TEMPORARY VIEW v AS SELECT ..., then CACHE TABLE v"
 )
 """Answer to CACHE TABLE."""
+REPAIR_ADVICE = (
+    "partitions are not looked for on disk: ALTER TABLE ADD PARTITION, or acid.adopt(...) for a whole table"
+)
+"""Answer to MSCK REPAIR TABLE."""
 
 
 def abort(cursor: Cursor) -> Statement:
@@ -118,8 +122,7 @@ def repair(cursor: Cursor) -> administration.UnsupportedStatement:
     """Parse behind MSCK."""
     cursor.take("REPAIR")
     cursor.expect("TABLE")
-    advice = "MSCK is not supported yet: ALTER TABLE ADD PARTITION, or acid.adopt(...) for a whole table"
-    return unsupported(cursor, advice, cursor.table())
+    return unsupported(cursor, f"MSCK is not supported yet, {REPAIR_ADVICE}", cursor.table())
 
 
 def analyze(cursor: Cursor) -> administration.UnsupportedStatement:

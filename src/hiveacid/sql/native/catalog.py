@@ -19,7 +19,7 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import Catalog as AcidCatalog
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.execute import show_rows
-from hiveacid.sql.grammar.admin import CACHE_ADVICE
+from hiveacid.sql.grammar.admin import CACHE_ADVICE, REPAIR_ADVICE
 from hiveacid.sql.native.shared_gateway import NativeConnection, mirror_databases
 from hiveacid.sql.statements.values import SPARK_CATALOG
 
@@ -128,6 +128,12 @@ class NativeCatalog(Catalog):
         """Let later reads of a table see its current rows. Reads of hiveacid tables always do."""
         if self._find(tableName) is None:
             super().refreshTable(tableName)
+
+    def recoverPartitions(self, tableName: str) -> None:  # noqa: N802, N803
+        """Add the partitions on disk to a table of Spark's own; UnsupportedFeatureError for a transactional one."""
+        if self._find(tableName) is not None:
+            raise UnsupportedFeatureError(f"{tableName}: {REPAIR_ADVICE}")
+        super().recoverPartitions(tableName)
 
     def functionExists(self, functionName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803
         """Tell whether a function exists, even if a hiveacid table has its name."""

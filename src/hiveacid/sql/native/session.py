@@ -43,6 +43,7 @@ from hiveacid.sql.native.shared_gateway import (
     mirror_databases,
     update_both_catalogs,
 )
+from hiveacid.sql.native.spark_errors import spark_errors_explained
 from hiveacid.sql.native.writer_targets import Target, find_target
 from hiveacid.sql.session import open_session
 from hiveacid.sql.statements import administration, queries
@@ -130,7 +131,8 @@ class NativeSession(SparkSession):
         changed = change_mirror(self.acid, source, ownership)
         if changed is not None:
             return changed
-        answer = self._run_in_spark(text, given)
+        with spark_errors_explained(self.acid.context, source.text):
+            answer = self._run_in_spark(text, given)
         if isinstance(ownership.statement, queries.ShowTables):
             return add_hiveacid_tables(self.acid, ownership.statement, answer)
         return answer
@@ -160,7 +162,8 @@ class NativeSession(SparkSession):
         if metadata is not None:
             return metadata_frame(self.acid.context, metadata, None)
         self.require_readable(tableName)
-        return super().table(tableName)
+        with spark_errors_explained(self.acid.context):
+            return super().table(tableName)
 
     def find_metadata_table(self, name: str) -> TableSource | None:
         """Return the metadata table that a name refers to (``db.t.history``); None for other names."""
@@ -314,7 +317,8 @@ class _Reader(DataFrameReader):
         ours = spark.find_hiveacid_table(tableName)
         if ours is None and spark.find_metadata_table(tableName) is None:
             spark.require_readable(tableName)
-            return super().table(tableName)
+            with spark_errors_explained(spark.acid.context):
+                return super().table(tableName)
         options = {key: value for key, value in self._options.items() if value is not None}
         write_id, timestamp = (options.pop(key, None) for key in ("versionasof", "timestampasof"))
         if options:

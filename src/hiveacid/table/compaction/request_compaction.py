@@ -32,7 +32,7 @@ from hiveacid.spark.write.rebalance_compaction import MAX_BUCKETS, require_sorta
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_job
 from hiveacid.table.compaction.report import CompactionReport
 from hiveacid.table.compaction.run_compaction import job_group, never_interrupted, run_job
-from hiveacid.table.context import Context
+from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context
 from hiveacid.table.parallel import run_in_parallel
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 
@@ -76,7 +76,9 @@ def compact(
     compaction_kind = _kind(kind, options)
     table = context.require(name)
     if table.kind is TableKind.PLAIN:
-        raise errors.NotTransactionalError(f"COMPACT on {name}: the table is not transactional")
+        raise errors.NotTransactionalError(
+            f"COMPACT on {name}: the table is not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
+        )
     _check(context, table, options)
     targets = _targets(context, table, spec)
     requests = [_request(context, table, partition, compaction_kind, options) for partition in targets]
