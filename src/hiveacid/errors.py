@@ -237,8 +237,10 @@ class NotEnoughHistoryError(FormatError):
 
     @classmethod
     def before(cls, message: str, earliest: int) -> NotEnoughHistoryError:
-        """Return the error with the earliest write id that can still be read."""
-        error = cls(message)
+        """Return the error with the earliest write id that can still be read, and the way to keep later states."""
+        error = cls(
+            f"{message}; TBLPROPERTIES ('hiveacid.history.retention'='7d') keeps later states for a week"
+        )
         error.earliest = earliest
         return error
 

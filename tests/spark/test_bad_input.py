@@ -44,6 +44,7 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     ):
         properties = f" TBLPROPERTIES ({more})" if more else ""
         acid.sql(f"CREATE TABLE {name} {columns} STORED AS ORC{properties}")
+    acid.sql("CREATE TABLE lines (a INT)")  # a text table
     for name in ("t", "plain", "inserts"):
         acid.sql(
             f"INSERT INTO {name} (a, s, d, p) VALUES (1, 'a', 1.5, 1), (2, 'b', NULL, 1), (3, NULL, 3.5, 2)"
@@ -107,9 +108,9 @@ WRONG = {
     "MERGE INTO t USING (VALUES (1), (1)) AS s(k) ON t.a = s.k WHEN MATCHED THEN DELETE": (e.MergeCardinalityError, "more than one"),
     "MERGE INTO t USING (VALUES (1), (1)) AS s(k) ON t.a = s.k WHEN MATCHED AND s.k = 7 THEN UPDATE SET s = 'x'": (e.MergeCardinalityError, "more than one"),
     # the wrong kind of table
-    "UPDATE plain SET s = 'x'": (e.NotTransactionalError, "plain"),
-    "DELETE FROM plain": (e.NotTransactionalError, "plain"),
-    "ALTER TABLE plain COMPACT 'major'": (e.NotTransactionalError, "plain"),
+    "UPDATE plain SET s = 'x'": (e.NotTransactionalError, r"plain.*STORED AS ORC TBLPROPERTIES .*hive\.create\.as\.acid"),
+    "DELETE FROM plain": (e.NotTransactionalError, "plain.*STORED AS ORC TBLPROPERTIES"),
+    "ALTER TABLE plain COMPACT 'major'": (e.NotTransactionalError, "plain.*STORED AS ORC TBLPROPERTIES"),
     "UPDATE inserts SET s = 'x'": (e.InsertOnlyError, "insert-only"),
     "DELETE FROM inserts": (e.InsertOnlyError, "insert-only"),
     "MERGE INTO inserts USING (SELECT 1 AS k) s ON a = s.k WHEN MATCHED THEN DELETE": (e.InsertOnlyError, "insert-only"),
@@ -118,6 +119,9 @@ WRONG = {
     # definitions
     "CREATE TABLE t (a INT)": (e.AlreadyExistsError, "t"),
     "CREATE TABLE new (a INT, a INT)": (e.ParseError, "twice"),
+    "CREATE TABLE new (a INT, b DATETIME)": (e.HiveAcidError, "use timestamp"),
+    "CREATE TABLE new (a INT) TBLPROPERTIES ('skip.header.line.count'='1')": (e.UnsupportedFeatureError, "header = true"),
+    "ALTER TABLE lines SET TBLPROPERTIES ('skip.footer.line.count'='1')": (e.UnsupportedFeatureError, "hiveacid ingest"),
     "CREATE TABLE new (a NONSENSE)": (e.HiveAcidError, "(?i)nonsense"),
     "CREATE TABLE new (a INT) CLUSTERED BY (b) INTO 2 BUCKETS STORED AS ORC": (e.ParseError, "b is not"),
     "CREATE TABLE new (a INT) CLUSTERED BY (a) INTO 4097 BUCKETS STORED AS ORC TBLPROPERTIES ('transactional'='true')": (e.CatalogError, "4096"),

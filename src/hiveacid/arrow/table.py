@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,9 @@ from hiveacid.table.context import StoreContext
 from hiveacid.table.read.time_travel import Instant, PointInTime
 
 AsOf = int | str | datetime | None
+_OF_SPARK = frozenset({"insert", "overwrite", "update", "delete", "merge", "compact", "stream_writer"}) | {
+    *("to_df", "scan", "changes", "inspect", "valid_write_ids")
+}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -61,6 +64,13 @@ class ArrowTable:
     def __repr__(self) -> str:
         """Return the name of the table."""
         return f"<hiveacid table {self.name}>"
+
+    if not TYPE_CHECKING:  # a checker reports unknown names itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AttributeError; one that says how for a method of tables with Spark."""
+            advice = ": it needs Spark, hiveacid.connect(spark, ...).table(...)" if name in _OF_SPARK else ""
+            raise AttributeError(f"a table without Spark has no {name}{advice}", name=name, obj=self)
 
     @property
     def definition(self) -> TableDefinition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql import DataFrame
 
@@ -108,6 +109,14 @@ class AcidTable(Displayed):
         kind = table.kind.name.lower().replace("_", " ")
         facts = {"kind": kind, "columns": columns, "partitioned by": partitions, "location": table.location}
         return {**self.shown(), **{name: value for name, value in facts.items() if value}}
+
+    if not TYPE_CHECKING:  # a checker reports unknown names itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AttributeError; one that says how for a method of DataFrames."""
+            is_of_frame = not name.startswith("_") and hasattr(DataFrame, name)
+            advice = f": use t.to_df().{name}" if is_of_frame else ""
+            raise AttributeError(f"a table has no {name}{advice}", name=name, obj=self)
 
     # reading
 

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.virtual_columns import RESERVED_NAMES
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import AlreadyExistsError, CatalogError, SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.spark.formats.text_layout import text_layout
 from hiveacid.spark.formats.types import column_type
 from hiveacid.table.cleaning.file_retention import history_retention
 from hiveacid.table.context import Context
@@ -25,6 +27,8 @@ def check_definition(table: TableDefinition) -> None:
     _check_columns(table)
     _check_bucketing(table)
     history_retention(table)
+    if file_kind(table.storage) is FileKind.TEXTFILE:
+        text_layout(table)  # refuses what no statement could read or write
     if table.kind is TableKind.PLAIN:
         return
     if table.external:

@@ -167,3 +167,14 @@ def test_text_and_avro_tables_are_left_to_spark(wh: ArrowWarehouse, kind: str) -
     for read in (table.to_arrow, table.count, lambda: list(table.to_batches())):
         with pytest.raises(UnsupportedFeatureError, match=f"stored as {kind.lower()}: read it with Spark"):
             read()
+
+
+@pytest.mark.parametrize("name", ["update", "delete", "merge", "compact", "changes", "to_df"])
+def test_what_needs_spark_says_so(wh: ArrowWarehouse, name: str) -> None:
+    table = create(
+        wh, f"CREATE TABLE needs_{name} (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    with pytest.raises(AttributeError, match=rf"no {name}: it needs Spark, hiveacid\.connect"):
+        getattr(table, name)
+    with pytest.raises(AttributeError, match=r"has no nonsense$"):
+        table.nonsense  # noqa: B018

@@ -149,6 +149,11 @@ _REFUSED = {
     "void": "a column needs a type of its own, not void",
     "variant": "Hive has no variant type: use string",
     "json": "Hive has no json type: use string",
+    "uuid": "Hive has no uuid type: use string",
+    "text": "Hive has no text type: use string",
+    "datetime": "Hive has no datetime type: use timestamp",
+    "blob": "Hive has no blob type: use binary",
+    "number": "Hive has no number type: use decimal(p,s)",
     "time": "Hive has no time type: use string or timestamp",
 }
 _BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")

@@ -100,7 +100,10 @@ def _refuse_unknown(table: TableDefinition, properties: dict[str, str]) -> None:
     if properties.get(property_definitions.LINE_DELIMITER.name, "\n") not in ("\n", "10"):
         refused.append("its own line delimiter")
     if any(properties.get(key.name, "0").strip() not in ("0", "") for key in _SKIPPED):
-        refused.append("header or footer lines")
+        refused.append(
+            "header or footer lines (SELECT * FROM csv.`/path` WITH (header = true) reads such files, and hiveacid ingest "
+            "--format csv --header loads them)"
+        )
     if refused:
         raise UnsupportedFeatureError(f"text table {table.name} has {', '.join(refused)}: not supported")
 

@@ -99,6 +99,9 @@ _STORAGE_SIGNS = (
     "Mkdirs failed",
     "AccessDenied",
 )
+_WRITING = re.compile(
+    r"Task failed while writing rows to (\S{1,1000})"
+)  # the sign's own line may name no path
 _JAVA_CLASSES = re.compile(r"^\s*(?:Caused by: )?(?:[a-z][\w.$]*\.\w+: )*")
 _DATA_CONDITIONS = (
     "CAST_INVALID_INPUT",
@@ -180,7 +183,9 @@ def translate(error: Exception) -> errors.HiveAcidError | None:
         )
     if any(sign in text for sign in _STORAGE_SIGNS):
         line = next(line for line in text.splitlines() if any(sign in line for sign in _STORAGE_SIGNS))
-        return errors.StorageError(_JAVA_CLASSES.sub("", line)[:500])
+        writing = _WRITING.search(text)
+        place = f" (rows were written to {writing[1].rstrip('.')})" if writing else ""
+        return errors.StorageError(_JAVA_CLASSES.sub("", line)[:500] + place)
     if any(sign in text for sign in _DATA_CONDITIONS):
         return errors.DataError(_first_line(text))
     return None

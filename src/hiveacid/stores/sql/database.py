@@ -49,6 +49,7 @@ _DENIED = (
     " (the store's role lacks a privilege: docs/security.md lists those that readers, writers and services need;"
     " the schema is made and brought up to date by its owner)"
 )
+_EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 _LONGEST_WAIT = 4.0  # seconds
 
 
@@ -69,7 +70,15 @@ class Database:
         self._server_time = self.dialect.server_time if server_time is None else server_time
         try:
             self._engine = self.dialect.engine(self._address.url)
-        except (ImportError, ArgumentError, NoSuchModuleError) as error:
+        except ImportError as error:
+            extra = _EXTRAS.get(self._address.url.get_backend_name())
+            advice = f"pip install {error.name}" if extra is None else f"pip install 'hiveacid[{extra}]'"
+            raise ConfigError(
+                self._address.masked(
+                    f"the store {self} cannot be used, its driver is not installed: {advice}"
+                )
+            ) from error
+        except (ArgumentError, NoSuchModuleError) as error:
             msg = f"the store {self} cannot be used: the URL is wrong, or its driver is not installed"
             raise ConfigError(self._address.masked(msg)) from error
         event.listen(self._engine, "connect", self._mark)

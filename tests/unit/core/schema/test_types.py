@@ -76,6 +76,11 @@ def test_spellings_have_one_text(text: str, normal: str) -> None:
     [
         ("", 1, "expected a type"),
         ("strnig", 1, "unknown type strnig"),
+        ("datetime", 1, "use timestamp"),
+        ("array<text>", 7, "use string"),
+        ("uuid", 1, "use string"),
+        ("blob", 1, "use binary"),
+        ("number(3)", 1, "use decimal"),
         ("interval", 1, "interval"),
         ("array<interval_day_time>", 7, "interval"),
         ("int int", 5, "end of the type"),

@@ -32,4 +32,4 @@ def test_a_full_disk_is_told_without_classes_of_java() -> None:
     said += "Caused by: org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device"
     error = translate(PySparkException(message=said))
     assert isinstance(error, StorageError)
-    assert str(error) == "No space left on device"
+    assert str(error) == "No space left on device (rows were written to file:/wh/t)"
