@@ -10,6 +10,7 @@ from hiveacid.core.model import TableName
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
+from hiveacid.stores.hms.thrift.structs import ExceptionMessage
 from support.clock import ManualClock
 from support.samples import database
 from support.samples import table as sample
@@ -29,7 +30,7 @@ class Metastore:
         if name == "get_all_databases":
             return {"success": ["secret", "shop"]}
         if name == "get_database" and arguments.name == "secret":
-            return {"o1": protocol.NoSuchObjectException(message="no database secret")}
+            return {"o1": ExceptionMessage(message="no database secret")}
         if name == "get_database":
             return {"success": definitions.raw_database(replace(database(), location="/wh/shop.db"), "ann")}
         if name == "get_tables_by_type" and arguments.db_name == "secret":
