@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import hiveacid
+from hiveacid import AcidSession
 from hiveacid.sql.native.session import NativeSession
 
 if TYPE_CHECKING:
@@ -17,7 +21,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(python|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = tuple(
-    sorted(path for path in (ROOT / "docs").glob("*.md") if BLOCK.search(path.read_text(encoding="utf-8")))
+    path
+    for path in sorted((ROOT / "docs").glob("*.md"))
+    if path.name != "start.md" and BLOCK.search(path.read_text(encoding="utf-8"))
 )
 
 
@@ -45,6 +51,60 @@ def test_a_page_is_true(
         for one in spark.catalog.listTables():
             if one.isTemporary:  # the next page may use the name, too
                 spark.catalog.dropTempView(one.name)
+
+
+COMMAND = re.compile(r"^    (\S(?:.*\\\n)*.*)$", re.MULTILINE)
+
+
+def test_the_start_page_runs_as_one_script(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commands but those that install, in a shell as a reader types them; then its Python, in the same directory."""
+    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    commands = [
+        command
+        for command in COMMAND.findall(BLOCK.sub("", page))
+        if "pip " not in command and "venv" not in command
+    ]
+    begins = ["hiveacid sql", "hiveacid serve", "JARS=", "java", "python -c"]
+    assert [command for command in commands if not command.startswith(tuple(begins))] == []
+    assert len(commands) == len(begins)
+    create, serve, *second_terminal = commands
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    shell(create)
+    options = "--port 0 --conf spark.driver.memory=1g --grace 0"
+    with subprocess.Popen(
+        ["bash", "-c", f"exec {serve} {options}"], stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stderr is not None
+            serves = next(line for line in server.stderr if "serving on 127.0.0.1:" in line)
+            port = serves.split("127.0.0.1:")[1].split()[0]
+            printed = shell("\n".join(second_terminal).replace("localhost:10000", f"localhost:{port}"))
+        finally:
+            server.terminate()
+            server.stderr.read()
+    frame = re.search(r"```text\n(.*?)```", page, re.DOTALL)
+    assert frame is not None
+    assert frame[1] in printed
+    names: dict[str, object] = {"__name__": "start"}
+    assert run_blocks(page, names) == len(BLOCK.findall(page))
+    acid = names["acid"]
+    assert isinstance(acid, AcidSession)
+    with acid:
+        assert acid.table("sales").to_df().count() == 2
+        assert acid.table("orders").to_df().count() == 2
+    assert spark.version
+
+
+def shell(commands: str) -> str:
+    """Run commands as one script of bash, which ends at the first that fails; return what they print."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 def test_the_first_lines_of_the_readme_run(
