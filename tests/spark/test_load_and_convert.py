@@ -20,8 +20,10 @@ from hiveacid.errors import (
     FileFormatMismatchError,
     HiveAcidError,
     InvalidPathError,
+    LockTimeoutError,
     SchemaMismatchError,
 )
+from hiveacid.table.write import load
 from support.corpus.acid_files import put
 
 if TYPE_CHECKING:
@@ -133,6 +135,51 @@ def test_a_file_delivered_while_its_predecessor_is_loaded_stays(
     acid.sql(f"LOAD DATA INPATH '{tmp_path}' INTO TABLE ld")
     assert rows(acid, "SELECT a FROM ld") == [(1,), (2,), (3,)]
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("of", ["the folder", "a file"])
+def test_files_are_moved_into_one_table_only(acid: AcidSession, tmp_path: Path, of: str) -> None:
+    """Two jobs that run LOAD DATA for one folder at the same time had each row twice."""
+    tables = ("twin_a", "twin_b")
+    for table in tables:
+        acid.sql(f"CREATE TABLE IF NOT EXISTS {table} (a INT, b STRING) STORED AS ORC {ACID}")
+    before = sum(len(rows(acid, f"SELECT a FROM {table}")) for table in tables)
+    write(tmp_path / "feed", (1, "x"))
+    load = f"LOAD DATA INPATH '{tmp_path if of == 'the folder' else tmp_path / 'feed'}' INTO TABLE"
+    impatient = {"hive.lock.numretries": "0"}
+    with hiveacid.connect(acid.context.facts.spark, acid.context.warehouse, settings=impatient) as other:
+        with acid.transaction() as txn:
+            txn.sql(f"LOAD DATA INPATH '{tmp_path}' INTO TABLE twin_a")
+            with pytest.raises(LockTimeoutError):
+                other.sql(f"{load} twin_b")
+            other.sql(f"LOAD DATA LOCAL INPATH '{tmp_path}' INTO TABLE twin_b")  # takes nothing away
+        with pytest.raises(InvalidPathError, match="no files"):
+            other.sql(f"{load} twin_b")
+    assert sum(len(rows(acid, f"SELECT a FROM {table}")) for table in tables) == before + 2
+
+
+def test_files_that_a_committed_load_is_still_removing_are_not_loaded_again(
+    acid: AcidSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acid.sql(f"CREATE TABLE removing (a INT, b STRING) STORED AS ORC {ACID}")
+    write(tmp_path / "feed", (1, "x"))
+    statement, remove, count = f"LOAD DATA INPATH '{tmp_path}' INTO TABLE removing", load._remove, load._count
+
+    def paused(context: Any, linked: Any) -> None:
+        def resumed(*arguments: Any) -> int:
+            remove(context, linked)
+            return count(*arguments)
+
+        monkeypatch.setattr(load, "_remove", remove)
+        monkeypatch.setattr(load, "_count", resumed)
+        with pytest.raises(InvalidPathError, match="is gone"):
+            acid.sql(statement)
+
+    monkeypatch.setattr(load, "_remove", paused)
+    acid.sql(statement)
+    assert rows(acid, "SELECT a FROM removing") == [(1,)]
+    assert names(tmp_path) == []
+    assert [name for name in layout(acid, "removing") if not name.startswith("delta_0000001")] == []
 
 
 def test_load_elsewhere(acid: AcidSession, tmp_path: Path) -> None:

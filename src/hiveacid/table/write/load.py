@@ -9,6 +9,7 @@ files stay.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidState
+from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.orc.footer_summary import FileSummary, summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileVersion
@@ -35,7 +37,7 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.spark.write.sort_and_stage import StagedKind
-from hiveacid.storage.load_paths import SourceFile, find_sources
+from hiveacid.storage.load_paths import SourceFile, Sources, find_sources
 from hiveacid.storage.paths import absolute, real_path, real_paths, spark_path
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files
@@ -49,6 +51,9 @@ from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
+
+_SOURCES = "_hiveacid_sources"
+"""Database in the names of locks on source folders."""
 
 # First bytes of files; hiveacid does not load the formats without a kind.
 _MAGIC_BYTES = {
@@ -78,24 +83,48 @@ def load(
     """
     table = context.require(name)
     static = static_values(context, table, options.partition)
-    sources = find_sources(context.fs, absolute(path))
     kind = supported_file_kind(table)
-    summaries = {file.path: _check_format(context, table, file, kind) for file in sources.files}
-    reads_rows = sources.nested or table.bucketing is not None or len(static) < len(table.partition_columns)
-    # Each file becomes a bucket of its own; a row id has room for no more buckets.
-    max_files = 1 if context.single_bucket(table) else MAX_BUCKET + 1
-    reads_rows = reads_rows or (table.kind is TableKind.FULL_ACID and len(sources.files) > max_files)
+    sources, _ = _find_files(context, table, path, kind)
+    reads_rows = _reads_rows(context, table, static, sources)
+    locks = [insert.insert_lock(context, table, static, overwrite=options.overwrite)]
     if not options.local and not reads_rows:
         _require_movable(context, sources.files)
-    lock = insert.insert_lock(context, table, static, overwrite=options.overwrite)
+        locks.append(_source_lock(sources.files))
     changed_tables = () if table.kind is TableKind.PLAIN else (name,)
-    with context.transactions.scope(context.settings, joined, Start((lock,), changed_tables)) as txn:
+    with context.transactions.scope(context.settings, joined, Start(tuple(locks), changed_tables)) as txn:
         table = context.require(name)
+        # while it waited, another LOAD DATA may have taken the files, or their producer replaced them
+        sources, summaries = _find_files(context, table, path, kind)
+        reads_rows = reads_rows or _reads_rows(context, table, static, sources)
         if reads_rows or limits_rows(context, table):
             return _insert(context, table, sources.files, static, options, txn)
         if table.kind is TableKind.FULL_ACID or kind is FileKind.ORC:
             _require_columns(context, table, summaries)
         return _load_files(context, table, sources.files, summaries, static, options, txn)
+
+
+def _reads_rows(
+    context: Context, table: TableDefinition, static: Mapping[str, str | None], sources: Sources
+) -> bool:
+    """Tell whether rows are inserted instead of files moved or copied."""
+    if sources.nested or table.bucketing is not None or len(static) < len(table.partition_columns):
+        return True
+    # Each file becomes a bucket of its own; a row id has room for no more buckets.
+    max_files = 1 if context.single_bucket(table) else MAX_BUCKET + 1
+    return table.kind is TableKind.FULL_ACID and len(sources.files) > max_files
+
+
+def _find_files(
+    context: Context, table: TableDefinition, path: str, kind: FileKind
+) -> tuple[Sources, dict[str, FileSummary | None]]:
+    sources = find_sources(context.fs, absolute(path))
+    return sources, {file.path: _check_format(context, table, file, kind) for file in sources.files}
+
+
+def _source_lock(files: Sequence[SourceFile]) -> LockComponent:
+    """Return a lock on the folder of the sources: of two statements that move the same files, one waits for the other."""
+    folder = real_path(files[0].path.rpartition("/")[0])
+    return LockComponent(LockType.EXCLUSIVE, _SOURCES, hashlib.sha256(folder.encode()).hexdigest())
 
 
 def _check_format(
@@ -244,6 +273,7 @@ def _load_files(
                 context.fs.move_file(f"{staged}/{number}", target)
             else:
                 linked[file.path] = _take(context, file.path, target, options)
+    txn.before_commit.append(lambda: _require_present(context, linked, txn))
     txn.on_commit(lambda: _remove(context, linked))
     rows = _count(context, table, summaries, [(target, file.size) for file, target in placed])
     published = PublishedFiles(
@@ -262,6 +292,15 @@ def _take(context: Context, source: str, target: str, options: LoadOptions) -> F
         return context.fs.link_file(source, target)
     context.fs.copy_file(source, target)
     return None
+
+
+def _require_present(context: Context, linked: Mapping[str, FileVersion | None], txn: Transaction) -> None:
+    """Abort if a source is gone: another LOAD DATA, which had committed before, was still removing what it had taken."""
+    gone = [path for path, version in linked.items() if version and context.fs.file_version(path) is None]
+    if gone:
+        reason = f"{gone[0]} is gone, perhaps into a table by another LOAD DATA: nothing was loaded"
+        txn.abort(reason[:200])
+        raise errors.InvalidPathError(reason)
 
 
 def _require_outside(files: Sequence[SourceFile], directory: str) -> None:
