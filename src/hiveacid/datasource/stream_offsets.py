@@ -14,7 +14,7 @@ from typing import Any
 
 from hiveacid.catalog.opening import open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.config.property_definitions import HISTORY_FROM
+from hiveacid.config.property_definitions import ADOPTED_TXN, HISTORY_FROM
 from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
@@ -294,10 +294,21 @@ class ChangeSource:
         self, table: TableDefinition, txn: Transaction, until: ValidWriteIdList
     ) -> list[FileChanges]:
         span = change_feed.plan_span(until, until, txn.valid_write_ids(table.name))
-        require_change_history(table, span)
+        try:
+            require_change_history(table, span)
+        except NotEnoughHistoryError:
+            if not self.options.snapshot_where_gone:
+                raise
+            # The history ended after this batch was planned, and Spark repeats a batch with the same offsets. The next one
+            # begins at its end, so it holds the whole table.
+            logger.warning("%s: the batch is empty, because the state at its end was cleaned", table.name)
+            return []
         partitions = self.store.list_partitions(table.name) if table.partition_columns else None
         files: list[FileChanges] = []
-        for location in list_locations(self.fs, table, partitions, span.until, txn.snapshot()):
+        kept = ADOPTED_TXN.of(table) is None  # as `list_as_of`
+        for location in list_locations(
+            self.fs, table, partitions, span.until, txn.snapshot(), history_kept=kept
+        ):
             files += self.file_changes(table, location, span.until, None)
         txn.require_open_in_store()
         self._require_complete(table, span, txn)

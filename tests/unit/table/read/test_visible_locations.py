@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from hiveacid.arrow.warehouse import ArrowWarehouse as Warehouse
 from hiveacid.catalog.opening import open_store
 from hiveacid.catalog.tables import drop_partitions
 from hiveacid.config import Settings
-from hiveacid.core.model import Column, Partition, TableDefinition, TableName
+from hiveacid.core.format.names import BaseName
+from hiveacid.core.model import Column, Partition, TableDefinition, TableName, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.errors import NotEnoughHistoryError, StorageError, WriteConflictError
@@ -152,6 +154,48 @@ def test_a_streaming_source_beside_drop_partition_fails_too(
     with pytest.raises(error, match="dropped"):
         source.snapshot() if after is None else source.files(start, end)
     assert len(source.snapshot()) == 2
+    source.close()
+
+
+@pytest.mark.parametrize("starting", ["earliest", "snapshot"])
+def test_a_batch_that_was_planned_before_the_history_ended_does_not_stop_a_query_that_takes_snapshots(
+    parted: Warehouse, starting: str
+) -> None:
+    """Spark repeats it with the same offsets: it is empty, and the next one holds the whole table."""
+    options = ChangeOptions("t", parted.context.warehouse, None, starting=starting, snapshot_where_gone=True)
+    source = ChangeSource(options)
+    start = source.start_offset()
+    planned = source.next_end_offset(start)
+    context: Any = parted.context
+    drop_partitions(context, T, partition_a, if_exists=False)
+    assert source.files(start, planned) == source.files(start, planned) == []
+    end = source.next_end_offset(planned)
+    assert end != planned
+    assert {file.partition.values for file in source.files(planned, end) if file.partition} == {("b",)}
+    later = source.next_end_offset(end)
+    assert source.files(end, later) == []
+    source.close()
+    failing = ChangeSource(ChangeOptions("t", parted.context.warehouse, None, starting=starting))
+    with pytest.raises(NotEnoughHistoryError):
+        failing.files(start, planned)
+    failing.close()
+
+
+def test_a_snapshot_that_was_planned_before_a_compaction_is_read_from_the_files_that_are_still_there(
+    parted: Warehouse,
+) -> None:
+    source = ChangeSource(ChangeOptions("t", parted.context.warehouse, None, starting="snapshot"))
+    start = source.start_offset()
+    planned = source.next_end_offset(start)
+    append(parted, "a")
+    compaction = parted.context.transactions.begin(parted.context.settings)
+    compaction.commit()
+    root = Path(parted.context.warehouse, "t", "p=a")
+    shutil.copytree(
+        root / "delta_0000005_0000005_0000", root / BaseName(WriteId(5), compaction.txn_id).format()
+    )
+    directories = [Path(file.file.path).parent.name for file in source.files(start, planned)]
+    assert sorted(directories) == [f"delta_{n:07}_{n:07}_0000" for n in (1, 2, 3, 4)]
     source.close()
 
 
