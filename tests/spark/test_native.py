@@ -539,6 +539,13 @@ def test_near_names_and_statements_of_other_systems_are_explained(native: Native
     }.items():
         with pytest.raises(ParseError, match=words):
             native.sql(statement)
+    for statement in (
+        "COMMENT ON TABLE nosuch IS 'x'",
+        "ALTER TABLE nosuch SET LOCATION '/x'",
+        "LOCK TABLE plain",
+    ):
+        with pytest.raises(AnalysisException):  # of Spark's own tables
+            native.sql(statement)
     native.sql("COMMENT ON TABLE plain IS 'of Spark'")
     assert native.catalog.getTable("plain").description == "of Spark"
     for change in ("DELETE FROM plain WHERE id = 1", "UPDATE plain SET id = 1"):

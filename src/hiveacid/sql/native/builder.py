@@ -48,12 +48,17 @@ class NativeBuilder:
     def getOrCreate(self) -> NativeSession:  # noqa: N802 - Spark's name
         """Return the native session; an existing one if it uses the same warehouse, or if no warehouse was given.
 
-        Raises ConfigError if the existing native session uses another
-        warehouse, and the errors of `connect`.
+        Raises ConfigError if the existing native session uses another warehouse, or Java does not start; the errors of
+        `connect`.
         """
         from hiveacid.sql.native.session import NativeSession, open_native_session  # noqa: PLC0415 - needs pyspark
 
-        plain = self._builder.getOrCreate()
+        try:
+            plain = self._builder.getOrCreate()
+        except Exception as error:
+            if "JAVA_GATEWAY_EXITED" not in str(error):
+                raise
+            raise ConfigError("Spark does not start, because Java does not: see hiveacid doctor") from error
         if not isinstance(plain, NativeSession):
             return open_native_session(plain, *self._connect_arguments)
         if self._connect_arguments not in ((None, None, None), plain.connect_arguments):

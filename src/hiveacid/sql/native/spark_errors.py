@@ -16,6 +16,9 @@ from hiveacid.sql.statements.values import table_ref
 from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context, missing_table
 
 _CHANGES = frozenset({"UPDATE", "DELETE", "MERGE"})
+_OF_OTHERS = frozenset(
+    {"DETAIL", "TEMPORARY"}
+)  # DESCRIBE DETAIL, CREATE TEMPORARY TABLE: Spark reads them as something else
 
 
 class MisspeltTableError(NoSuchTableError, AnalysisException):
@@ -47,10 +50,13 @@ def _explained(context: Context, statement: str, error: PySparkException) -> Hiv
         tokens = tokenize(statement)
     except HiveAcidError:  # Spark's own grammar
         return None
-    advice = advice_on(tokens)
+    condition = (getattr(error, "getCondition", None) or error.getErrorClass)() or ""
+    is_of_spark = condition != "PARSE_SYNTAX_ERROR" and _OF_OTHERS.isdisjoint(
+        token.keyword for token in tokens[1:2]
+    )
+    advice = None if is_of_spark else advice_on(tokens)
     if advice is not None:
         return ParseError(advice, line=tokens[0].line, column=tokens[0].column)
-    condition = (getattr(error, "getCondition", None) or error.getErrorClass)() or ""
     values = error.getMessageParameters() or {}
     if condition == "TABLE_OR_VIEW_NOT_FOUND":
         return _misspelt(context, values.get("relationName") or "")
