@@ -15,6 +15,7 @@ from pyarrow import orc
 import hiveacid
 from hiveacid.errors import (
     AcidFileLoadError,
+    AlreadyExistsError,
     BadDirectoryNameError,
     CatalogError,
     FileFormatMismatchError,
@@ -143,6 +144,9 @@ def test_files_are_moved_into_one_table_only(acid: AcidSession, tmp_path: Path, 
     tables = ("twin_a", "twin_b")
     for table in tables:
         acid.sql(f"CREATE TABLE IF NOT EXISTS {table} (a INT, b STRING) STORED AS ORC {ACID}")
+    acid.sql(
+        f"CREATE TABLE IF NOT EXISTS twin_c (a INT, b STRING) PARTITIONED BY (p INT) STORED AS ORC {ACID}"
+    )
     before = sum(len(rows(acid, f"SELECT a FROM {table}")) for table in tables)
     write(tmp_path / "feed", (1, "x"))
     load = f"LOAD DATA INPATH '{tmp_path if of == 'the folder' else tmp_path / 'feed'}' INTO TABLE"
@@ -152,6 +156,8 @@ def test_files_are_moved_into_one_table_only(acid: AcidSession, tmp_path: Path, 
             txn.sql(f"LOAD DATA INPATH '{tmp_path}' INTO TABLE twin_a")
             with pytest.raises(LockTimeoutError):
                 other.sql(f"{load} twin_b")
+            with pytest.raises(LockTimeoutError):
+                other.sql(f"ALTER TABLE twin_c ADD PARTITION (p=1) LOCATION '{tmp_path}'")
             other.sql(f"LOAD DATA LOCAL INPATH '{tmp_path}' INTO TABLE twin_b")  # takes nothing away
         with pytest.raises(InvalidPathError, match="no files"):
             other.sql(f"{load} twin_b")
@@ -314,6 +320,10 @@ def test_a_partition_added_over_files_takes_them_in(acid: AcidSession, tmp_path:
         acid.sql(add.format(tmp_path, "bad"))
     assert rows(acid, "SELECT * FROM over") == []
     assert (tmp_path / "one" / "000000_0").exists()
+    with pytest.raises(AlreadyExistsError, match="named twice"):
+        acid.sql(
+            f"ALTER TABLE over ADD PARTITION (p=1) LOCATION '{tmp_path}/one' PARTITION (p='01') LOCATION '{tmp_path}/two'"
+        )
     acid.sql(add.format(tmp_path, "two"))
     acid.sql(add.format(tmp_path, "bad"))  # both exist
     assert sorted(rows(acid, "SELECT * FROM over")) == [(1, "x", 1), (2, "y", 1), (3, "z", 2)]

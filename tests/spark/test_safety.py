@@ -21,8 +21,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
     WriteConflictError,
 )
-from hiveacid.sql.execute.create import lock_of_location
-from hiveacid.table.definition import exclusive_table
+from hiveacid.table.definition import exclusive_table, lock_of_location
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession

@@ -310,17 +310,18 @@ def _add_partitions(
     transactional = table.kind is not TableKind.PLAIN
     committed = current_write_ids_of(context.store, name) if transactional else None
     known = KnownPartitions.of(table, partitions_of(context, table) or ())
-    places = {p.location for p in known.by_values.values()}
+    taken, places = set(known.by_values), {p.location for p in known.by_values.values()}
     added: list[Partition] = []
     loaded: dict[str, PartitionValues] = {}
     for spec, location in specs:
         values = known.values_of(partition_values(context, table, spec))
-        if values in known.by_values:
+        if values in taken:
             if if_not_exists:
                 continue
             raise errors.AlreadyExistsError(
-                f"partition {partition_name(table, values)} of {name} exists already"
+                f"partition {partition_name(table, values)} of {name} exists already, or is named twice"
             )
+        taken.add(values)
         directory = absolute(location or f"{table.location}/{partition_name(table, values)}")
         if location is not None:
             _check_partition_location(context, table, values, directory)

@@ -5,6 +5,7 @@ Rules: Hive's ``TransactionalValidationListener``.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,7 @@ from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import AlreadyExistsError, CatalogError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.formats.text_layout import text_layout
 from hiveacid.spark.formats.types import column_type
+from hiveacid.storage.paths import absolute, real_path
 from hiveacid.table.cleaning.file_retention import history_retention
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
@@ -83,6 +85,16 @@ def _check_bucketing(table: TableDefinition) -> None:
     for column in table.bucketing.columns:
         if column not in names:
             raise SchemaMismatchError(f"{table.name}: CLUSTERED BY {column}: no such column")
+
+
+def lock_of_location(location: str) -> LockComponent:
+    """Return a lock for which statements wait that would take the same directory; its name is no table's.
+
+    Of two CREATE TABLE AS SELECT with one location, the second then finds the first one's table there. Of two LOAD DATA that
+    move the same files, the second finds no files.
+    """
+    digest = hashlib.sha256(real_path(absolute(location)).encode()).hexdigest()[:16]
+    return LockComponent(LockType.EXCLUSIVE, "default", f"location {digest}")
 
 
 @contextmanager

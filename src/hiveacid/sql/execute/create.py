@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from contextlib import suppress
 from dataclasses import replace
@@ -30,9 +29,10 @@ from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
-from hiveacid.storage.paths import absolute, real_path
+from hiveacid.storage.paths import absolute
 from hiveacid.table.cleaning.remove_dropped_files import remove_table, without_owner
 from hiveacid.table.context import Context
+from hiveacid.table.definition import lock_of_location
 from hiveacid.table.write.insert import InsertOptions, write_rows
 from hiveacid.table.write.report import WriteReport
 
@@ -206,15 +206,6 @@ def lock_of_new(context: Context, name: TableName) -> LockComponent:
     """Return the lock of CREATE TABLE AS SELECT. The statement does not wait for an EXCLUSIVE one, it fails."""
     exclusive = context.settings.get(setting_definitions.XLOCK_CTAS)
     return LockComponent(LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE, name.database, name.name)
-
-
-def lock_of_location(location: str) -> LockComponent:
-    """Return a lock that makes CREATE TABLE AS SELECT of another table wait, if both name one directory.
-
-    Its name is no table's. The second statement then finds the first one's table at the location.
-    """
-    digest = hashlib.sha256(real_path(absolute(location)).encode()).hexdigest()[:16]
-    return LockComponent(LockType.EXCLUSIVE, "default", f"location {digest}")
 
 
 def adopted_definition(context: Context, statement: CreateTable, location: str | None) -> TableDefinition:

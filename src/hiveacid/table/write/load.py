@@ -9,7 +9,6 @@ files stay.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +24,6 @@ from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidState
-from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.orc.footer_summary import FileSummary, summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileVersion
@@ -42,6 +40,7 @@ from hiveacid.storage.paths import absolute, real_path, real_paths, spark_path
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files
 from hiveacid.table.context import Context
+from hiveacid.table.definition import lock_of_location
 from hiveacid.table.partitions import static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
 from hiveacid.table.write import insert
@@ -51,9 +50,6 @@ from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
-
-_SOURCES = "_hiveacid_sources"
-"""Database in the names of locks on source folders."""
 
 # First bytes of files; hiveacid does not load the formats without a kind.
 _MAGIC_BYTES = {
@@ -89,11 +85,12 @@ def load(
     locks = [insert.insert_lock(context, table, static, overwrite=options.overwrite)]
     if not options.local and not reads_rows:
         _require_movable(context, sources.files)
-        locks.append(_source_lock(sources.files))
+        locks.append(lock_of_location(sources.files[0].path.rpartition("/")[0]))
     changed_tables = () if table.kind is TableKind.PLAIN else (name,)
     with context.transactions.scope(context.settings, joined, Start(tuple(locks), changed_tables)) as txn:
+        # while it waited, another table may have got the name, another LOAD DATA the files, and their producer replaced them
         table = context.require(name)
-        # while it waited, another LOAD DATA may have taken the files, or their producer replaced them
+        static, kind = static_values(context, table, options.partition), supported_file_kind(table)
         sources, summaries = _find_files(context, table, path, kind)
         reads_rows = reads_rows or _reads_rows(context, table, static, sources)
         if reads_rows or limits_rows(context, table):
@@ -119,12 +116,6 @@ def _find_files(
 ) -> tuple[Sources, dict[str, FileSummary | None]]:
     sources = find_sources(context.fs, absolute(path))
     return sources, {file.path: _check_format(context, table, file, kind) for file in sources.files}
-
-
-def _source_lock(files: Sequence[SourceFile]) -> LockComponent:
-    """Return a lock on the folder of the sources: of two statements that move the same files, one waits for the other."""
-    folder = real_path(files[0].path.rpartition("/")[0])
-    return LockComponent(LockType.EXCLUSIVE, _SOURCES, hashlib.sha256(folder.encode()).hexdigest())
 
 
 def _check_format(
