@@ -87,6 +87,10 @@ CHECKS = (
         "random statements on one table", (*PYTEST, "tests/spark/test_random_history.py"), 24, 15,
         variable="HIVEACID_TEST_STATEMENTS",
     ),
+    Check(
+        "random statements and queries", (*PYTEST, "tests/spark/test_random_interfaces.py"), 30, 40,
+        variable="HIVEACID_TEST_TABLES",
+    ),
     Check("simulation", (*SIMULATION, "{count}", "--first", "1000"), 500, 6),
 )  # fmt: skip
 

@@ -11,21 +11,18 @@ prints all it takes to see it again. Settings, by environment variables:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.exhaustive import ALL
+from support.random_history.histories import History, drawn, seed, shrunk
 from support.random_history.runner import Layout, Runner
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-History = list[tuple[str, int]]
 
 LAYOUTS = [
     Layout("plain"),
@@ -58,21 +55,14 @@ ONLY_FULL_ACID = {"update", "delete", "merge", "conflict", "retry"}
 STATEMENTS = int(os.environ.get("HIVEACID_TEST_STATEMENTS", "10" if ALL else "4"))
 
 
-def seed() -> int:
-    given = os.environ.get("HIVEACID_TEST_SEED", "1" if os.environ.get("CI") else "")
-    return int(given) if given else SystemRandom().randrange(10**6)
-
-
 def history(layout: Layout, start: int) -> History:
-    random = Random(f"{layout.name} {start}")
     weights = {
         kind: weight
         for kind, weight in WEIGHTS.items()
         if not (layout.insert_only and kind in ONLY_FULL_ACID)
     }
     count = STATEMENTS // 2 if layout.insert_only else STATEMENTS
-    kinds = random.choices(list(weights), list(weights.values()), k=count)
-    return [(kind, random.randrange(10**9)) for kind in ["insert", *kinds]]
+    return drawn(f"{layout.name} {start}", weights, count)
 
 
 def run(spark: SparkSession, layout: Layout, warehouse: Path, statements: History) -> None:
@@ -86,21 +76,6 @@ def run(spark: SparkSession, layout: Layout, warehouse: Path, statements: Histor
         raise
     finally:
         runner.close()
-
-
-def shrunk(statements: History, fails: Callable[[History], bool]) -> History:
-    """Leave out as long stretches as possible."""
-    length = len(statements) // 2
-    while length:
-        at = 0
-        while at < len(statements):
-            shorter = statements[:at] + statements[at + length :]
-            if fails(shorter):
-                statements = shorter
-            else:
-                at += length
-        length //= 2
-    return statements
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)

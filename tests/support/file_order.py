@@ -18,6 +18,7 @@ LONGEST = (
     "crash/test_services.py",
     "spark/test_listing_reuse.py",
     "spark/test_random_history.py",
+    "spark/test_random_interfaces.py",
     "crash/test_object_store_kill.py",
     "spark/test_documents.py",
     "spark/test_serve.py",

@@ -130,6 +130,8 @@ class Model:
     partition_columns: tuple[str, ...] = ()
     rows: dict[int, Row] = field(default_factory=dict)
     ids: dict[int, Any] = field(default_factory=dict)
+    stored: Callable[[str, Any], Any] = lambda column, value: (value or None) if column == "p" else value
+    """What a column keeps of a value: Hive keeps no empty text in a directory's name."""
 
     def copy(self) -> Model:
         """Return a model that can be changed on its own."""
@@ -148,14 +150,18 @@ class Model:
         """Return the partitions that hold rows."""
         return sorted({self.place(row) for row in self.rows.values()}, key=repr)
 
+    def add_column(self, name: str) -> None:
+        """Add a column, NULL in all rows."""
+        self.columns = (*self.columns, name)
+        for n, row in self.rows.items():
+            self.rows[n] = {column: row.get(column) for column in self.all_columns}
+
     def insert(self, rows: Iterable[Row]) -> int:
         """Add rows; columns that they don't have are NULL."""
         count = 0
         for row in rows:
-            full = {column: row.get(column) for column in self.all_columns}
-            if "p" in full:
-                full["p"] = full["p"] or None  # Hive keeps no empty text in a directory's name
-            self.rows[full["n"]], self.ids[full["n"]] = full, None  # type: ignore[index]
+            full = {column: self.stored(column, row.get(column)) for column in self.all_columns}
+            self.rows[full["n"]], self.ids[full["n"]] = full, None
             count += 1
         return count
 
@@ -183,12 +189,12 @@ class Model:
 
     def change(self, n: int, values: Mapping[str, Any]) -> None:
         """Make a new version of a row."""
-        self.rows[n] = {**self.rows[n], **values}
+        self.rows[n] = {**self.rows[n], **{c: self.stored(c, value) for c, value in values.items()}}
         self.ids[n] = None
 
     def overwrite(self, rows: Sequence[Row], fixed: Mapping[str, Any], *, all_of_it: bool) -> int:
         """Replace what lies in the partitions of ``fixed`` (``all_of_it``), or in those that rows go to."""
-        new = Model(self.columns, self.partition_columns)
+        new = replace(self, rows={}, ids={})
         new.insert(rows)
         targets = {new.place(row) for row in new.rows.values()}
         self.remove(

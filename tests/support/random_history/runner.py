@@ -143,10 +143,7 @@ class Runner(Statements):
         if number > 2:
             return
         self.sql(f"ALTER TABLE t ADD COLUMNS (x{number} INT)")
-        self.model.columns = (*self.model.columns, f"x{number}")
-        for n, row in self.model.rows.items():
-            order = {column: row.get(column) for column in self.model.all_columns}
-            self.model.rows[n] = order
+        self.model.add_column(f"x{number}")
 
     def add_partition(self) -> None:
         """ALTER TABLE ADD PARTITION: an empty one."""

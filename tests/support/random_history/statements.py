@@ -133,10 +133,10 @@ class Statements(HistoryTable):
         self.log.append(f"# source {source}")
         if random.random() < 0.5:
             frame.createOrReplaceTempView("src")
-            call: Any = "MERGE INTO t USING src AS s ON t.n = s.k " + " ".join(map(_clause_text, clauses))
+            call: Any = "MERGE INTO t USING src AS s ON t.n = s.k " + " ".join(map(clause_text, clauses))
         else:
-            self.log.append("# " + " ".join(map(_clause_text, clauses)))
-            call = lambda table: _built(table.merge(frame, on="t.n = s.k"), clauses).execute()  # noqa: E731
+            self.log.append("# " + " ".join(map(clause_text, clauses)))
+            call = lambda table: built(table.merge(frame, on="t.n = s.k"), clauses).execute()  # noqa: E731
         self.counted(*counts, session or self.acid, call)
 
     def clauses(self, model: Model) -> list[Clause]:
@@ -174,7 +174,7 @@ class Statements(HistoryTable):
         self.model.remove([n for n, row in self.model.rows.items() if lies_in(row, spec or {})])
 
 
-def _clause_text(clause: Clause) -> str:
+def clause_text(clause: Clause) -> str:
     head = {"matched": "MATCHED", "source": "NOT MATCHED", "target": "NOT MATCHED BY SOURCE"}[clause.rows]
     when = f"WHEN {head}" + ("" if clause.when is None else f" AND {clause.when.sql}")
     if clause.action == "delete":
@@ -186,7 +186,7 @@ def _clause_text(clause: Clause) -> str:
     return f"{when} THEN INSERT ({', '.join(clause.values)}) VALUES ({values})"
 
 
-def _built(builder: Merge, clauses: list[Clause]) -> Merge:
+def built(builder: Merge, clauses: list[Clause]) -> Merge:
     for clause in clauses:
         builder = _with_clause(builder, clause)
     return builder

@@ -16,6 +16,8 @@ from support.random_history.feed import Feed
 from support.random_history.model import NUMBERS, PLACES, TEXTS, Model, Row, literal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid import AcidSession
@@ -43,13 +45,27 @@ class Layout:
             properties["bucketing_version"] = str(self.bucketing_version)
         if self.retention:
             properties["hiveacid.history.retention"] = "1d"
-        listed = ", ".join(f"'{key}'='{value}'" for key, value in properties.items())
-        return (
-            "CREATE TABLE t (n INT, a INT, s STRING)"
-            + (" PARTITIONED BY (p STRING, q INT)" if self.partitioned else "")
-            + (" CLUSTERED BY (n) INTO 3 BUCKETS" if self.bucketing_version else "")
-            + f" STORED AS ORC TBLPROPERTIES ({listed})"
-        )
+        columns = {"n": "INT", "a": "INT", "s": "STRING"}
+        places = {"p": "STRING", "q": "INT"} if self.partitioned else {}
+        return create_table("t", columns, places, "n" if self.bucketing_version else "", properties)
+
+
+def create_table(
+    name: str,
+    columns: Mapping[str, str],
+    places: Mapping[str, str],
+    bucketed_by: str,
+    properties: Mapping[str, str],
+) -> str:
+    """Return CREATE TABLE with names and types of columns; ``bucketed_by``: a column, or nothing."""
+    typed, partitioned = (", ".join(f"{c} {kind}" for c, kind in part.items()) for part in (columns, places))
+    listed_properties = ", ".join(f"'{key}'='{value}'" for key, value in properties.items())
+    return (
+        f"CREATE TABLE {name} ({typed})"
+        + (f" PARTITIONED BY ({partitioned})" if places else "")
+        + (f" CLUSTERED BY ({bucketed_by}) INTO 3 BUCKETS" if bucketed_by else "")
+        + f" STORED AS ORC TBLPROPERTIES ({listed_properties})"
+    )
 
 
 @dataclass
