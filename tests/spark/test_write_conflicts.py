@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hiveacid
-from hiveacid.errors import StorageError, TransactionAbortedError, WriteConflictError
+from hiveacid.core.transactions.locks import LockState
+from hiveacid.errors import CatalogError, TransactionAbortedError, WriteConflictError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import staging_txn_id
 from hiveacid.table.write.replace_where import replace_rows
@@ -182,31 +183,41 @@ def pair(spark: SparkSession, tmp_path: Path) -> Iterator[tuple[AcidSession, Aci
     other.close()
 
 
-@pytest.mark.parametrize("committed", [True, False], ids=["committed", "open"])
-def test_a_failed_create_table_as_select_leaves_what_another_wrote_there(
-    pair: tuple[AcidSession, AcidSession], tmp_path: Path, *, committed: bool
+def test_of_two_create_table_as_select_with_one_location_the_second_waits_and_is_refused(
+    pair: tuple[AcidSession, AcidSession], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both check the LOCATION while it is free, and both have write id 1."""
+    """Both would have write id 1, and directories of the same names."""
     acid, other = pair
     place = str(tmp_path / "shared")
-    published, failed = Event(), Event()
-    statement = f"CREATE TABLE b {ORC_AT.format(place)} AS SELECT 2 AS id"
-    writer = Thread(target=other.sql, args=(statement,))
-    other.context.fs = Interrupted(lambda: (published.set(), committed or failed.wait(300)))
+    waits, errors = Event(), []
+    store = other.context.store
+    request = store.lock
+
+    def lock(*args: Any, **options: Any) -> Any:
+        answer = request(*args, **options)
+        if answer.state is LockState.WAITING:
+            waits.set()
+        return answer
+
+    def write() -> None:
+        try:
+            other.sql(f"CREATE TABLE b {ORC_AT.format(place)} AS SELECT 2 AS id")
+        except CatalogError as error:
+            errors.append(str(error))
+
+    monkeypatch.setattr(store, "lock", lock)
+    writer = Thread(target=write)
 
     def overtake() -> None:
         writer.start()
-        assert published.wait(300)
-        if committed:
-            writer.join(300)
+        assert waits.wait(120)
 
     acid.context.fs = Overtaken(place, overtake)
-    with pytest.raises(StorageError) as raised:
-        acid.sql(f"CREATE TABLE a {ORC_AT.format(place)} AS SELECT 1 AS id")
-    failed.set()
-    writer.join(300)
-    assert [row["id"] for row in other.sql("SELECT * FROM b").collect()] == [2]
-    assert "give each new table a LOCATION of its own" in str(raised.value)
+    acid.sql(f"CREATE TABLE a {ORC_AT.format(place)} AS SELECT 1 AS id")
+    writer.join(120)
+    assert [row["id"] for row in other.sql("SELECT * FROM a").collect()] == [1]
+    (error,) = errors
+    assert place in error
 
 
 def test_an_abort_leaves_the_files_of_a_table_made_at_the_location_of_a_dropped_one(

@@ -113,7 +113,7 @@ def test_properties_of_the_table_stand_above_those_of_the_database(scene: Scene)
 def test_no_auto_compaction(scene: Scene) -> None:
     """C9: on the table, on the database, in any case."""
     scene.store.create_database(
-        DatabaseDefinition("d", str(scene.root), None, (("NO_AUTO_COMPACTION", "TRUE"),))
+        DatabaseDefinition("d", str(scene.root / "d.db"), None, (("NO_AUTO_COMPACTION", "TRUE"),))
     )
     u = TableName("d", "u")
     scene.table(No_Auto_Compaction="true")
