@@ -11,6 +11,7 @@ import pytest
 from py4j import java_gateway, protocol
 from pyarrow import fs as arrow_fs
 
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.session.file_systems import open_hadoop
@@ -211,6 +212,38 @@ def test_what_is_deleted_is_gone_and_nothing_else_is(room: Room) -> None:
     fs.delete_tree(f"{root}/d2")
     assert fs.exists(root)
     assert names(room) == []
+
+
+def test_only_files_that_are_as_they_were_listed_are_deleted(room: Room) -> None:
+    fs, root = room.fs, f"{room.root}/t"
+    for path in ("d/a", "d/e/b", "d/e/c", "d2/g", "f"):
+        fs.write_bytes(f"{root}/{path}", b"1")
+    listed = (FileEntry("", is_dir=True), *fs.list_tree(root))
+    fs.write_bytes(f"{root}/d/e/b", b"another")
+    fs.write_bytes(f"{root}/d/new", b"1")
+    assert fs.delete_listed(root, listed) == ("", "d", "d/e", "d/e/b")
+    assert names(room, "/t") == [("d", True, 0), ("d/e", True, 0), ("d/e/b", False, 7), ("d/new", False, 1)]
+    fs.write_bytes(f"{root}/h", b"1")
+    part = [entry for entry in fs.list_tree(root) if entry.path.startswith("d")]
+    assert fs.delete_listed(root, part) == ()
+    assert names(room, "/t") == [("h", False, 1)]
+    assert fs.delete_listed(root, (FileEntry("", is_dir=True), *fs.list_tree(root))) == ()
+    assert fs.delete_listed(root, part) == ()
+    assert not fs.exists(f"{root}/h")
+
+
+def test_a_file_of_another_version_gets_no_second_name(room: Room) -> None:
+    fs, root = room.fs, room.root
+    fs.write_bytes(f"{root}/f", b"1")
+    version = fs.file_version(f"{root}/f")
+    fs.write_bytes(f"{root}/f", b"another")
+    with pytest.raises(StorageError, match="is not the file that it was"):
+        fs.link_file(f"{root}/f", f"{root}/d/f", version)
+    assert not fs.exists(f"{root}/d/f")
+    assert fs.link_file(f"{root}/f", f"{root}/d/f", fs.file_version(f"{root}/f")) == fs.file_version(
+        f"{root}/f"
+    )
+    assert fs.read_bytes(f"{root}/d/f") == b"another"
 
 
 def test_staged_files_get_their_end_and_their_final_name_once(room: Room) -> None:

@@ -213,7 +213,7 @@ def test_a_cleaner_that_dies_leaves_the_rest_to_the_next(scene: Scene) -> None:
     deaths = 0
     while True:
         faults = Faults()
-        faults.at("fs.delete_tree", 1 + deaths % 2, AFTER if deaths % 2 else BEFORE, crash)
+        faults.at("fs.delete_listed", 1 + deaths % 2, AFTER if deaths % 2 else BEFORE, crash)
         try:
             cleaning.run(scene.victim(faults), scene.name)
         except SimulatedCrash:

@@ -42,7 +42,8 @@ TO_INSERT_ONLY = (
     ("fs.link_file", 1, AFTER, False),
     ("store.commit_txn", 1, BEFORE, False),
     ("store.commit_txn", 1, AFTER, True),
-    ("fs.delete_tree", -2, AFTER, True),
+    ("fs.delete_listed", 1, BEFORE, True),
+    ("fs.delete_listed", 1, AFTER, True),
 )
 
 

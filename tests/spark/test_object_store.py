@@ -276,7 +276,9 @@ def _die_at_every_step(lake: AcidSession, late: SqlStore, name: str, statement: 
     expected = result(expected)
     assert rows(lake, name) == expected
     calls = [
-        call for call in alive.calls if call.partition(".")[2] in (*CHANGING, "delete_tree", "commit_txn")
+        call
+        for call in alive.calls
+        if call.partition(".")[2] in (*CHANGING, "delete_tree", "delete_listed", "commit_txn")
     ]
     points = [Point(call, calls[:n].count(call) + 1, Moment.BEFORE) for n, call in enumerate(calls)]
     commits = [point for point in points if point.verb == "store.commit_txn"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hiveacid
-from hiveacid.errors import HiveAcidError
+from hiveacid.errors import HiveAcidError, TransactionAbortedError
 from hiveacid.storage.local_file_system import LocalFileSystem
 
 if TYPE_CHECKING:
@@ -30,6 +32,12 @@ _STATEMENTS = {
     "load local": "LOAD DATA LOCAL INPATH '{source}' OVERWRITE INTO TABLE t",
     "compact": "ALTER TABLE t COMPACT 'major' AND WAIT",
     "plain": "INSERT INTO t VALUES (1, 0)",
+    "plain overwrite": "INSERT OVERWRITE TABLE t VALUES (1, 0)",
+    "plain truncate": "TRUNCATE TABLE t",
+    "plain load": "LOAD DATA LOCAL INPATH '{source}' OVERWRITE INTO TABLE t",
+    "plain drop": "DROP TABLE t",
+    "plain conversion": "ALTER TABLE t SET TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')",
+    "drop": "DROP TABLE t",
 }
 
 
@@ -54,7 +62,7 @@ class Paused(LocalFileSystem):
     def _step(self, path: str, method: Any, *args: Any) -> Any:
         if self.count > self._nth and self._killed:
             raise SystemExit
-        if path.startswith(f"{self._location}/"):
+        if f"{path}/".startswith(f"{self._location}/"):
             self.count += 1
             if self.count == self._nth:
                 self._action()
@@ -70,14 +78,17 @@ class Paused(LocalFileSystem):
     def move_directory(self, source: str, target: str) -> None:
         self._step(target, super().move_directory, source, target)
 
-    def link_file(self, source: str, target: str) -> Any:
-        return self._step(target, super().link_file, source, target)
+    def link_file(self, source: str, target: str, version: Any = None) -> Any:
+        return self._step(target, super().link_file, source, target, version)
 
     def copy_file(self, source: str, target: str, length: int | None = None) -> None:
         self._step(target, super().copy_file, source, target, length)
 
     def delete_tree(self, path: str) -> None:
         self._step(path, super().delete_tree, path)
+
+    def delete_listed(self, root: str, entries: Any) -> Any:
+        return self._step(root, super().delete_listed, root, entries)
 
 
 def _files(table: Path) -> dict[str, bytes]:
@@ -95,7 +106,7 @@ def test_a_paused_statement_changes_no_file_of_a_newer_table(
 ) -> None:
     """At each of its steps in turn. A killed one leaves at most files that no reader sees."""
     acid, other = two
-    ddl = _TABLE if name == "plain" else _TRANSACTIONAL
+    ddl = _TABLE if name.startswith("plain") else _TRANSACTIONAL
     location = Path(acid.context.warehouse.removeprefix("file:")) / "t"
     for nth in range(1, 30):
         other.sql(ddl)
@@ -111,7 +122,10 @@ def test_a_paused_statement_changes_no_file_of_a_newer_table(
             store.abort_txns(
                 [row.txn_id for row in store.show_transactions() if row.state == "OPEN"], "no heartbeat"
             )
-            other.sql("DROP TABLE t")
+            if name.endswith("drop"):  # which has taken the name; its files go, or CREATE TABLE is refused
+                shutil.rmtree(location)
+            else:
+                other.sql("DROP TABLE t")
             other.sql(ddl)
             for number in (20, 21, 22):
                 other.sql(f"INSERT INTO t VALUES ({number}, 0)")
@@ -127,6 +141,42 @@ def test_a_paused_statement_changes_no_file_of_a_newer_table(
             break
         assert {path: data for path, data in _files(location).items() if path in after[0]} == after[0], nth
         assert sorted(row[0] for row in other.sql("SELECT id FROM t").collect()) == [20, 21, 22], nth
+        other.sql("DROP TABLE t")
+    else:
+        pytest.fail("it never ends")
+    assert nth > 1
+
+
+@pytest.mark.parametrize(
+    "properties", ["", "TBLPROPERTIES ('transactional'='true')"], ids=["plain", "transactional"]
+)
+def test_a_paused_drop_partition_deletes_no_file_of_a_newer_partition(
+    two: tuple[AcidSession, AcidSession], properties: str
+) -> None:
+    acid, other = two
+    location = Path(acid.context.warehouse.removeprefix("file:")) / "t"
+    for nth in range(1, 9):
+        other.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) STORED AS ORC {properties}")
+        other.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+        after: list[dict[str, bytes]] = []
+
+        def take_over(after: list[dict[str, bytes]] = after) -> None:
+            store = other.context.store
+            store.abort_txns(
+                [row.txn_id for row in store.show_transactions() if row.state == "OPEN"], "no heartbeat"
+            )
+            if properties:  # a partition is not made where the files of a dropped one are left
+                shutil.rmtree(location / "p=1")
+            other.sql("INSERT INTO t VALUES (11, 1)")
+            after.append(_files(location))
+
+        acid.context.fs = Paused(str(location), nth, take_over, killed=False)
+        with suppress(TransactionAbortedError):  # the lock of the DROP expired after the catalog was changed
+            acid.sql("ALTER TABLE t DROP PARTITION (p = 1)")
+        acid.context.fs = LocalFileSystem()
+        if not after:
+            break
+        assert sorted(row[0] for row in other.sql("SELECT id FROM t").collect()) == [2, 11], nth
         other.sql("DROP TABLE t")
     else:
         pytest.fail("it never ends")

@@ -16,7 +16,7 @@ from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.format.names import DeltaName, parse_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.snapshot.directory_listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile, FileEntry
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.core.transactions.commit_records import OperationSummary
 from hiveacid.errors import CatalogError, UnsupportedFeatureError
@@ -24,7 +24,7 @@ from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileVersion
 from hiveacid.storage.snapshot_locations import id_property, list_layout, plain_files
-from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
+from hiveacid.table.cleaning.remove_dropped_files import delete_directory, remove_aborted
 from hiveacid.table.context import Context
 from hiveacid.table.definition import check_definition, exclusive_table
 from hiveacid.table.partitions import partitions_of
@@ -198,24 +198,26 @@ def _to_insert_only(
         is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0
     ).format()
     roots = _locations(context, table, txn)
-    txn.require_open_in_store()
-    _remove_crashed_conversion(context, table, roots)
+    _remove_crashed_conversion(context, table, roots, txn)
     mark = f"{write_id}"
     txn.require_open_in_store()
     # from here on readers of the plain table ignore the directory that is being filled
     context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: mark}))
     files = [(root, file) for root in roots for file in plain_files(context.fs.list_tree(root), table)]
     txn.on_abort(partial(remove_aborted, context, table, [f"{root}/{directory}" for root in roots]))
+    versions = [context.fs.file_version(f"{root}/{file.path}") for root, file in files]
     check, linked = txn.open_check(), {}
-    for root, file in files:
+    for (root, file), version in zip(files, versions, strict=True):
         check()
-        source = f"{root}/{file.path}"
-        linked[source] = context.fs.link_file(source, f"{root}/{directory}/{file.path}")
+        target = f"{root}/{directory}/{file.path}"
+        linked[root, file] = context.fs.link_file(f"{root}/{file.path}", target, version)
     txn.alter_at_commit(made.with_properties({CONVERSION.name: mark}))
     txn.on_commit(lambda: _remove_sources(context, linked))
 
 
-def _remove_crashed_conversion(context: Context, table: TableDefinition, roots: Sequence[str]) -> None:
+def _remove_crashed_conversion(
+    context: Context, table: TableDefinition, roots: Sequence[str], txn: Transaction
+) -> None:
     """Remove the directories of a crashed conversion; refuse other directories of the ACID layout."""
     last = WriteId(id_property(table, CONVERSION))
     left = DeltaName(is_delete=False, min_write_id=last, max_write_id=last, statement_id=0)
@@ -226,11 +228,15 @@ def _remove_crashed_conversion(context: Context, table: TableDefinition, roots: 
                     f"{table.name}: {root}/{directory.path} is called like a directory of a transactional table: take such "
                     "a table over with acid.adopt(…)"
                 )
-            context.fs.delete_tree(f"{root}/{directory.path}")
+            delete_directory(context, f"{root}/{directory.path}", txn)
 
 
-def _remove_sources(context: Context, linked: Mapping[str, FileVersion]) -> None:
+def _remove_sources(context: Context, linked: Mapping[tuple[str, DataFile], FileVersion]) -> None:
     """Delete the converted files by their old names, but not files that a later table of this name has there by now."""
-    for path, version in linked.items():
-        if context.fs.file_version(path) == version:
-            context.fs.delete_tree(path)
+    for root in dict.fromkeys(root for root, _ in linked):
+        unchanged = [
+            FileEntry(file.path, is_dir=False, size=file.size, modified=file.modified)
+            for (place, file), version in linked.items()
+            if place == root and context.fs.file_version(f"{root}/{file.path}") == version
+        ]
+        context.fs.delete_listed(root, unchanged)

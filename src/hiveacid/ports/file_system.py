@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from hiveacid.core.snapshot.directory_listing import FileEntry
@@ -73,10 +73,11 @@ class FileSystem(Protocol):
     def copy_file(self, source: str, target: str, length: int | None = None) -> None:
         """Copy a file, or its first ``length`` bytes, durably (parents are made; an existing target is an error)."""
 
-    def link_file(self, source: str, target: str) -> FileVersion:
+    def link_file(self, source: str, target: str, version: FileVersion | None = None) -> FileVersion:
         """Give a file a second name; storage without links copies it. Callers never change either file afterwards.
 
-        Returns the version of the file that was linked or copied (`file_version`).
+        ``version``: raise StorageError, and leave no second name, if the file has another version (`file_version`). Returns
+        the version of the file that was linked or copied.
         """
 
     def file_version(self, path: str) -> FileVersion | None:
@@ -90,3 +91,12 @@ class FileSystem(Protocol):
 
     def delete_tree(self, path: str) -> None:
         """Delete a file or directory with its contents; a missing one is not an error."""
+
+    def delete_listed(self, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
+        """Delete the unchanged files of a listing, then its directories that are empty; return the paths that stay.
+
+        ``entries``: of `list_tree`, or a part of it; path ``""`` is ``root`` itself. A file that has another size or time by
+        now is another writer's and stays, as does every entry that was not listed. A caller that was paused after its last
+        question to the store therefore deletes nothing of a table that others have made at the same place since. Of a
+        symbolic link only the link is deleted.
+        """

@@ -9,15 +9,16 @@ rename, and the process leaves a hidden file.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry, ancestors, is_as_listed
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem, FileVersion
+from hiveacid.storage.local_file_system import require_version
 
 BLOCK = 16 << 20
 """Bytes read at a time where a file is copied through this process."""
@@ -141,10 +142,7 @@ class ArrowFileSystem:
 
     def replace_tail(self, path: str, start: int, tail: bytes, version: FileVersion | None = None) -> None:
         """Write the whole file again with ``tail`` from ``start`` on; its bytes pass through this process."""
-        if version is not None and self.file_version(path) != version:
-            raise StorageError(
-                f"cannot rewrite {path}: another writer has put a file in its place, or changed it"
-            )
+        require_version(path, self.file_version(path) or (), version)
         size = self._size(path)
         if start > size:
             raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")
@@ -196,11 +194,12 @@ class ArrowFileSystem:
         with _storage_errors(f"copy {source} to", target):
             self.fs.copy_file(self.inner(source), self.inner(target))
 
-    def link_file(self, source: str, target: str) -> FileVersion:
+    def link_file(self, source: str, target: str, version: FileVersion | None = None) -> FileVersion:
         """Copy a file: these file systems have no links."""
-        version = self.file_version(source) or ()  # before the copy, so that a later change differs from it
+        # before the copy, so that a later change differs from it
+        found = require_version(source, self.file_version(source) or (), version)
         self.copy_file(source, target)
-        return version
+        return found
 
     def file_version(self, path: str) -> FileVersion | None:
         """Return size and time of change of a file; None if there is no file."""
@@ -227,6 +226,33 @@ class ArrowFileSystem:
                 self.fs.delete_file(self.inner(path))
             elif found == "directory":
                 self.fs.delete_dir(self.inner(path))
+
+    def delete_listed(self, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
+        """See `ports.FileSystem`. Whole directories are deleted at once, after one more listing."""
+        wanted = {entry.path: entry for entry in entries}
+        try:
+            now = self._list_again(root, {path.partition("/")[0] for path in wanted})
+        except MissingDirectoryError:
+            return ()
+        kept = {entry.path for entry in now if not is_as_listed(entry, wanted.get(entry.path))}
+        kept.update([directory for path in kept for directory in ancestors(path)], [""] if kept else [])
+        deleted: set[str] = set()
+        for path in sorted(wanted.keys() - kept):
+            if not deleted.intersection(("", *ancestors(path))):
+                self.delete_tree(f"{root}/{path}".rstrip("/"))
+                deleted.add(path)
+        return tuple(sorted(kept & wanted.keys()))
+
+    def _list_again(self, root: str, tops: set[str]) -> Sequence[FileEntry]:
+        """List a location, or only the one entry of it that is asked for."""
+        top = next(iter(tops), "")
+        if not top or len(tops) > 1:
+            return self.list_tree(root)
+        version = self.file_version(f"{root}/{top}")
+        if version is not None:
+            return [FileEntry(top, is_dir=False, size=version[0], modified=version[1] // 1_000_000)]
+        below = self.list_tree(f"{root}/{top}")
+        return [FileEntry(top, is_dir=True), *(entry._replace(path=f"{top}/{entry.path}") for entry in below)]
 
     def _size(self, path: str) -> int:
         from pyarrow.fs import FileType  # noqa: PLC0415 - Arrow only when it is needed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -12,7 +12,7 @@ from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import StorageError
 from hiveacid.ports.file_system import FileSystem, FileVersion
 from hiveacid.storage.arrow_file_system import blocks
-from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem, require_version
 from hiveacid.storage.open_arrow_file_system import from_environment, open_arrow
 from hiveacid.storage.paths import StorageUri, is_local, parse_uri
 
@@ -113,14 +113,14 @@ class AnyFileSystem:
         size = length if length is not None else size_of(other, source)
         fs.write_pieces(target, blocks(other, source, 0, size))
 
-    def link_file(self, source: str, target: str) -> FileVersion:
+    def link_file(self, source: str, target: str, version: FileVersion | None = None) -> FileVersion:
         """See `ports.FileSystem`."""
         fs = self.at(target)
         if self.at(source) is fs:
-            return fs.link_file(source, target)
-        version = self.file_version(source) or ()
+            return fs.link_file(source, target, version)
+        found = require_version(source, self.file_version(source) or (), version)
         self.copy_file(source, target)
-        return version
+        return found
 
     def file_version(self, path: str) -> FileVersion | None:
         """See `ports.FileSystem`."""
@@ -133,6 +133,10 @@ class AnyFileSystem:
     def delete_tree(self, path: str) -> None:
         """See `ports.FileSystem`."""
         self.at(path).delete_tree(path)
+
+    def delete_listed(self, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
+        """See `ports.FileSystem`."""
+        return self.at(root).delete_listed(root, entries)
 
 
 def size_of(fs: FileSystem, path: str) -> int:

@@ -1,4 +1,4 @@
-# ruff: noqa: PTH102, PTH104, PTH105, PTH108, PTH112, PTH114, PTH116, PTH120, PTH123
+# ruff: noqa: PTH102, PTH104, PTH105, PTH106, PTH108, PTH110, PTH112, PTH114, PTH116, PTH120, PTH123
 # Paths are strings for direct system calls: pathlib would add objects and hide errors.
 """Local disks behind the storage port: durable writes, errors with their path, no stale checksum files.
 
@@ -14,11 +14,11 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry, ancestors, is_as_listed
 from hiveacid.errors import MissingDirectoryError, StorageError
 from hiveacid.ports.file_system import FileVersion
 
@@ -210,11 +210,7 @@ class LocalFileSystem:
         """Overwrite a file from byte ``start`` on and cut it there. Not atomic: for staged files, and growing ones."""
         target = local_path(path)
         with _storage_errors("rewrite", path), open(target, "r+b", opener=_open_regular) as file:
-            if version is not None and _version(os.fstat(file.fileno())) != version:
-                raise StorageError(
-                    f"cannot rewrite {path}: another writer has put a file in its place, or changed it; the table or "
-                    "partition may have been dropped and created again"
-                )
+            require_version(path, _version(os.fstat(file.fileno())), version)
             if start > os.fstat(file.fileno()).st_size:
                 raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")
             _forget_checksum(target)
@@ -301,20 +297,27 @@ class LocalFileSystem:
             self._copy(old, new, length)
             self._sync_directory(os.path.dirname(new))
 
-    def link_file(self, source: str, target: str) -> FileVersion:
+    def link_file(self, source: str, target: str, version: FileVersion | None = None) -> FileVersion:
         """Give a file a second name, or copy it to another disk; missing parent directories are created."""
         old, new = local_path(source), local_path(target)
         with _storage_errors(f"link {source} to", target):
             self._make(os.path.dirname(new))
             try:
                 os.link(os.path.realpath(old), new)
-                version = _version(os.stat(new))  # not of the old name, which may name another file by now
+                found = _version(os.stat(new))  # not of the old name, which may name another file by now
             except OSError as error:
                 if error.errno != errno.EXDEV and error.errno not in _NO_LINKS:
                     raise
-                version = self._copy(old, new)
+                found = self._copy(old, new)
+            try:
+                require_version(source, found, version)
+            except StorageError:
+                os.unlink(new)
+                with suppress(OSError):  # files of others
+                    os.rmdir(os.path.dirname(new))
+                raise
             self._sync_directory(os.path.dirname(new))
-            return version
+            return found
 
     def file_version(self, path: str) -> FileVersion | None:
         """Return device, inode, size and time of change of a file; of a symbolic link those of its target."""
@@ -345,6 +348,30 @@ class LocalFileSystem:
                         raise
             with suppress(FileNotFoundError):
                 self._sync_directory(os.path.dirname(target))
+
+    def delete_listed(self, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
+        """See `ports.FileSystem`. A file is compared by one system call and deleted by the next."""
+        top = local_path(root)
+        paths = {entry.path: f"{top}/{entry.path}".rstrip("/") for entry in entries}
+        with _storage_errors("delete", root):
+            links = {entry.path for entry in entries if entry.is_dir and os.path.islink(paths[entry.path])}
+            within = [
+                entry for entry in entries if not links or links.isdisjoint(("", *ancestors(entry.path)))
+            ]
+            within = [entry for entry in entries if entry.path == "" in links] or within
+            deleted = {
+                entry.path
+                for entry in within
+                if (not entry.is_dir or entry.path in links) and _delete_as_listed(paths[entry.path], entry)
+            }
+            directories = [entry.path for entry in within if entry.is_dir and entry.path not in links]
+            for path in sorted(directories, reverse=True):  # what lies in a directory sorts behind it
+                if _delete_empty(paths[path]):
+                    deleted.add(path)
+            for folder in {os.path.dirname(paths[path]) for path in deleted}:
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    self._sync_directory(folder)
+        return tuple(sorted({entry.path for entry in within} - deleted))
 
     def _sync(self, descriptor: int) -> None:
         if self.durable:
@@ -439,6 +466,45 @@ def _delete(target: str) -> None:
     _forget_checksum(target)
 
 
+def _delete_as_listed(target: str, entry: FileEntry) -> bool:
+    """Delete a file, or a link to a directory, unless it has changed since it was listed; tell whether it is gone."""
+    try:
+        status = os.stat(target)
+        if stat.S_ISDIR(status.st_mode) != entry.is_dir or (entry.is_dir and not os.path.islink(target)):
+            return False
+        now = entry._replace(size=status.st_size, modified=_milliseconds(status))
+        if not entry.is_dir and not is_as_listed(now, entry):
+            return False
+        os.unlink(target)
+        _forget_checksum(target)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    return True
+
+
+def _delete_empty(target: str) -> bool:
+    """Delete an empty directory, or one with only links that listings leave out; tell whether it is gone."""
+    for _ in range(2):
+        try:
+            os.rmdir(target)
+        except (FileNotFoundError, NotADirectoryError):
+            return not os.path.lexists(target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            with os.scandir(target) as found:
+                left = [item.path for item in found]
+            if not all(
+                os.path.islink(path) and (not os.path.exists(path) or _leads_upwards(path)) for path in left
+            ):
+                return False
+            for path in left:
+                os.unlink(path)
+        else:
+            return True
+    return False
+
+
 def _forget_checksum(path: str) -> None:
     folder, name = os.path.split(path)
     with suppress(FileNotFoundError):
@@ -449,6 +515,16 @@ def _leads_upwards(link: str) -> bool:
     """Tell whether a link points to a directory above itself, so that following it would never end."""
     real = os.path.realpath(link)
     return (os.path.realpath(os.path.dirname(link)) + "/").startswith(real + "/")
+
+
+def require_version(path: str, found: FileVersion, wanted: FileVersion | None) -> FileVersion:
+    """Return the version of a file. Raises StorageError unless it is the wanted one, if there is one."""
+    if wanted not in (None, found):
+        raise StorageError(
+            f"{path} is not the file that it was: another writer has put one in its place, or changed it; the table or "
+            "partition may have been dropped and created again"
+        )
+    return found
 
 
 def _version(status: os.stat_result) -> FileVersion:

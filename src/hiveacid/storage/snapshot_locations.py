@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from hiveacid.config.property_definitions import ADOPTED_INVALID, ADOPTED_TXN, CONVERSION, TableProperty
-from hiveacid.core.format.names import DeltaName, is_hidden, parse_directory, parse_number
+from hiveacid.core.format.names import DeltaName, ends_below, is_hidden, parse_directory, parse_number
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
 from hiveacid.core.snapshot.directory_listing import (
@@ -245,13 +245,8 @@ def _without_uncommitted(
     if not invalid and lowest <= 1:
         return tuple(entries)
     tops = {entry.path.partition("/")[0] for entry in entries}
-    hidden = {top for top in tops if path_visibility_txn_id(top) in invalid or _ends_below(top, lowest)}
+    hidden = {top for top in tops if path_visibility_txn_id(top) in invalid or ends_below(top, lowest)}
     return tuple(entry for entry in entries if entry.path.partition("/")[0] not in hidden)
-
-
-def _ends_below(name: str, lowest: int) -> bool:
-    directory = None if is_hidden(name) else parse_directory(name)
-    return directory is not None and directory.span[1] < lowest
 
 
 def uncommitted_txn_ids(table: TableDefinition) -> frozenset[int]:

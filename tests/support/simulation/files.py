@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 
@@ -82,6 +84,21 @@ class MemoryFileSystem:
             del self.files[one]
         for one in [one for one in self._directories if one == path or one.startswith(below)]:
             del self._directories[one]
+
+    def delete_listed(self, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
+        """See :class:`hiveacid.ports.file_system.FileSystem`. A file without a time is told by its size."""
+        kept = []
+        for entry in sorted(entries, key=lambda entry: entry.path, reverse=True):
+            path = f"{root}/{entry.path}".rstrip("/")
+            if entry.is_dir and not any(
+                one.startswith(f"{path}/") for one in (*self.files, *self._directories)
+            ):
+                self._directories.pop(path, None)
+            elif not entry.is_dir and len(self.files.get(path, b"")) == entry.size:
+                self.files.pop(path, None)
+            elif self.exists(path):
+                kept.append(entry.path)
+        return tuple(sorted(kept))
 
     def _file(self, path: str) -> bytes:
         try:

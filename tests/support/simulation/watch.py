@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import (
     CommitStateUnknownError,
     HiveAcidError,
@@ -166,13 +167,17 @@ class WatchedFiles(_Watched):
     prefix = "fs"
 
     def _fail(self, verb: str) -> None:
-        if verb in ("write_bytes", "move_file", "delete_tree") and self._chance():
+        if verb in ("write_bytes", "move_file", "delete_tree", "delete_listed") and self._chance():
             self._world.scheduler.note("the disk says no")
             raise InjectedStorageError("no space left on device (simulated)")
 
     def _run(self, verb: str, run: Callable[[], Any], args: Sequence[Any]) -> Any:
         if verb == "delete_tree":
             self._world.check_needs(args[0])
+        if verb == "delete_listed":
+            root, entries = args
+            for top in dict.fromkeys(entry.path.partition("/")[0] for entry in entries):
+                self._world.check_needs(f"{root}/{top}".rstrip("/"))
         return run()
 
     def after_write_bytes(self, _: None, path: str, _data: bytes) -> None:
@@ -186,6 +191,11 @@ class WatchedFiles(_Watched):
     def after_delete_tree(self, _: None, path: str) -> None:
         """Look what its absence changed."""
         self._changed(path)
+
+    def after_delete_listed(self, _: object, root: str, entries: Sequence[FileEntry]) -> None:
+        """Look what their absence changed."""
+        for entry in entries:
+            self._changed(f"{root}/{entry.path}")
 
     def _changed(self, path: str) -> None:
         location = self._world.location_of(path)

@@ -247,12 +247,12 @@ def test_what_cannot_be_removed_is_said(scene: Scene, monkeypatch: pytest.Monkey
     scene.write()
     overwrite(scene)
 
-    def fail(_: LocalFileSystem, path: str) -> None:
+    def fail(_: LocalFileSystem, path: str, _entries: object) -> None:
         raise StorageError(f"{path} is on fire")
 
     clean_up = cleaner(scene)
     with monkeypatch.context() as patch:
-        patch.setattr(LocalFileSystem, "delete_tree", fail)
+        patch.setattr(LocalFileSystem, "delete_listed", fail)
         (error,) = clean_up.step().errors
     assert error.startswith("default.t: ")
     assert error.endswith("is on fire")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,16 @@ import pytest
 from scene import Scene, T
 
 from hiveacid.core.compaction.queue_records import CompactionRequest
-from hiveacid.core.model import TableName, WriteId
+from hiveacid.core.model import Partition, TableName, WriteId
+from hiveacid.core.snapshot.classify_entries import ItemState
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import BadDirectoryNameError, StorageError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean, clean_aborted
+from hiveacid.table.read.inventory import StandaloneAccess, inventory_of
 from support.samples import CLIENT
 
 
@@ -107,7 +112,7 @@ def test_what_fails_is_tried_again_later_and_later(scene: Scene, monkeypatch: py
         tries.append(path)
         raise StorageError("the disk is on fire")
 
-    monkeypatch.setattr(scene.context.fs.__class__, "delete_tree", lambda _, path: fail(path))
+    monkeypatch.setattr(scene.context.fs.__class__, "delete_listed", lambda _, path, __: fail(path))
     for attempt, wait in enumerate((300, 600, 1200, 2400), start=1):
         errors = clean.step().errors
         assert errors == ("compaction 1 of default.t: the disk is on fire",)
@@ -316,13 +321,13 @@ def test_a_table_is_not_dropped_while_it_is_cleaned(scene: Scene, monkeypatch: p
     (writer,) = scene.store.open_txns(CLIENT)
     exclusive = [LockComponent(LockType.EXCLUSIVE, T.database, T.name)]
     answers = []
-    deleting = LocalFileSystem.delete_tree
+    deleting = LocalFileSystem.delete_listed
 
-    def delete(fs: LocalFileSystem, path: str) -> None:
+    def delete(fs: LocalFileSystem, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
         answers.append(scene.store.lock(writer, exclusive, zero_wait=True).state)
-        deleting(fs, path)
+        return deleting(fs, root, entries)
 
-    monkeypatch.setattr(LocalFileSystem, "delete_tree", delete)
+    monkeypatch.setattr(LocalFileSystem, "delete_listed", delete)
     held = scene.store.lock(writer, exclusive)
     assert held.state is LockState.ACQUIRED
     assert clean_up.step().removed == ()
@@ -336,13 +341,60 @@ def test_two_cleaners_are_not_at_one_table(scene: Scene, monkeypatch: pytest.Mon
     """Two service processes: the second one passes over it, and both go on with others."""
     first, second = compacted(scene), cleaner(scene)
     found = []
-    deleting = LocalFileSystem.delete_tree
+    deleting = LocalFileSystem.delete_listed
 
-    def delete(fs: LocalFileSystem, path: str) -> None:
+    def delete(fs: LocalFileSystem, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
         found.append(second.step())
-        deleting(fs, path)
+        return deleting(fs, root, entries)
 
-    monkeypatch.setattr(LocalFileSystem, "delete_tree", delete)
+    monkeypatch.setattr(LocalFileSystem, "delete_listed", delete)
     assert len(first.step().removed) == 2
     assert [(one.removed, one.errors) for one in found] == [((), ())] * 2
     assert scene.states() == [(1, "succeeded")]
+
+
+def test_a_directory_below_the_first_write_id_of_its_partition_is_reported_and_removed(scene: Scene) -> None:
+    """Its writer had ended before the partition was recorded, and published late: no reader reads it."""
+    table = scene.table(partitions=("1",))
+    scene.write(T, "p=1")
+    scene.store.add_partitions(T, [Partition(("2",), str(scene.place(T, "p=2")))])
+    scene.put(scene.place(T, "p=2") / "delta_0000001_0000001_0000", 10)
+    scene.put(scene.place(T, "p=2") / "base_0000001", 10)
+    scene.write(T, "p=2")
+    access = StandaloneAccess(scene.context.fs, scene.store, scene.store)
+    found = inventory_of(access, table, scene.store.list_partitions(T)).locations[1]
+    why = "the partition was recorded later, when 2 was the lowest write id in use"
+    assert {item.path: (item.state, item.reason) for item in found.directories} == {
+        "base_0000001": (ItemState.OBSOLETE, f"write id 1 had ended before: {why}"),
+        "delta_0000001_0000001_0000": (ItemState.OBSOLETE, f"write id 1 had ended before: {why}"),
+        "delta_0000002_0000002_0000": (ItemState.USED, "write id 2 is committed"),
+    }
+    assert [Path(path).name for path in clean_aborted(scene.context, T)] == [
+        "base_0000001",
+        "delta_0000001_0000001_0000",
+    ]
+    assert scene.listing(T, "p=2") == ["delta_0000002_0000002_0000"]
+    assert scene.listing(T, "p=1") == ["delta_0000001_0000001_0000"]
+    assert clean_aborted(scene.context, T) == []
+
+
+def test_a_directory_that_a_newer_table_has_by_now_is_not_cleaned(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cleaner is paused between its last question to the store and the deletion; records of aborts stay, too."""
+    scene.table()
+    scene.write(end="stop")
+    deleting = LocalFileSystem.delete_listed
+
+    def delete(fs: LocalFileSystem, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
+        (scene.place(T, None) / "delta_0000001_0000001_0000" / "bucket_00000").write_bytes(b"newer rows")
+        os.utime(scene.place(T, None) / "delta_0000001_0000001_0000" / "bucket_00000", (9e8, 9e8))
+        return deleting(fs, root, entries)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFileSystem, "delete_listed", delete)
+        assert clean_aborted(scene.context, T) == []
+    assert scene.listing() == ["delta_0000001_0000001_0000"]
+    assert scene.store.aborted_write_ids(T) == (1,)
+    assert len(clean_aborted(scene.context, T)) == 1
+    assert scene.store.aborted_write_ids(T) == ()

@@ -75,10 +75,10 @@ def test_what_cannot_be_cleaned_is_counted(scene: Scene, monkeypatch: pytest.Mon
     scene.write()
     scene.compact()
 
-    def fail(_: LocalFileSystem, path: str) -> None:
+    def fail(_: LocalFileSystem, path: str, _entries: object) -> None:
         raise StorageError(f"{path} is on fire")
 
-    monkeypatch.setattr(LocalFileSystem, "delete_tree", fail)
+    monkeypatch.setattr(LocalFileSystem, "delete_listed", fail)
     with Runner(scene.services(initiator=False, housekeeper=False)) as runner:
         until(lambda: all(loop.failures == 1 for loop in runner.loops.values()))
         (loop,) = runner.loops.values()

@@ -247,6 +247,32 @@ def test_delete(tmp_path: Path) -> None:
     assert names(tmp_path) == ["outside"]
 
 
+def test_of_links_in_a_listing_only_the_links_are_deleted(tmp_path: Path) -> None:
+    """Also of those that a listing leaves out: broken ones, and one that leads to a directory above it."""
+    outside, table = tmp_path / "outside", tmp_path / "t"
+    (outside / "d").mkdir(parents=True)
+    (outside / "d" / "f").touch()
+    (table / "d").mkdir(parents=True)
+    (table / "d" / "link").symlink_to(outside)
+    (table / "file").symlink_to(outside / "d" / "f")
+    (table / "d" / "broken").symlink_to(tmp_path / "nowhere")
+    (table / "upwards").symlink_to(tmp_path)
+    assert FS.delete_listed(str(table), (FileEntry("", is_dir=True), *FS.list_tree(str(table)))) == ()
+    assert not table.exists()
+    assert (outside / "d" / "f").exists()
+
+
+def test_a_directory_in_the_place_of_a_listed_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    (tmp_path / "t").symlink_to(tmp_path / "target")
+    listed = [FileEntry("t", is_dir=True)]
+    (tmp_path / "t").unlink()
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "f").touch()
+    assert FS.delete_listed(str(tmp_path), listed) == ("t",)
+    assert names(tmp_path / "t") == ["f"]
+
+
 @pytest.mark.parametrize("verb", ["make_directory", "write_bytes", "read_bytes", "replace_tail", "move_file"])
 def test_what_the_system_refuses_is_a_storage_error_with_the_path(tmp_path: Path, verb: str) -> None:
     (tmp_path / "file").touch()

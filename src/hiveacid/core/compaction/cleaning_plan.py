@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hiveacid.core.format.names import NO_VISIBILITY, BaseName, DeltaName, parse_directory
+from hiveacid.core.format.names import NO_VISIBILITY, BaseName, DeltaName, ends_below, parse_directory
 from hiveacid.core.format.owned_entries import split_by_owner
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableKind, TxnId, WriteId
@@ -24,6 +24,7 @@ class DeletionReason(StrEnum):
 
     OBSOLETE = "compacted or overwritten"
     ABORTED = "written by an aborted transaction"
+    EARLIER = "published into a partition that was recorded after its writer had ended"
     UNPAIRED = "half of a compaction that was not finished"
 
 
@@ -48,6 +49,7 @@ class CleaningPlan:
     ``abort_records_removable_up_to``: after the deletions, no row here has an aborted or open write id up to this one. The
     store may then drop the records of these aborts.
     ``foreign``: entries of the location that do not belong to the layout; the cleaner leaves them alone.
+    ``listed``: the listing that the plan was made from; nothing else is deleted.
     """
 
     deletions: tuple[Deletion, ...]
@@ -55,6 +57,7 @@ class CleaningPlan:
     history_from: WriteId | None
     abort_records_removable_up_to: WriteId
     foreign: tuple[str, ...] = ()
+    listed: tuple[FileEntry, ...] = field(default=(), compare=False, repr=False)
 
 
 def plan_cleaning(
@@ -70,6 +73,7 @@ def plan_cleaning(
     aborted_only: bool = False,
     abandoned_unpaired_deltas: Iterable[str] = (),
     row_ids: bool = True,
+    min_write_id: int = 0,
 ) -> CleaningPlan:
     """Decide which entries in the location of a table or partition may be deleted.
 
@@ -82,11 +86,19 @@ def plan_cleaning(
     ``metadata``, ``adopted_txn_id``: as in ``select``.
     ``aborted_only``: leave obsolete entries alone (after an aborted dynamic-partition insert, HIVE-25502).
     ``abandoned_unpaired_deltas``: ``unpaired_deltas`` of the snapshot whose compactions have ended.
+    ``min_write_id``: that of the partition; readers pass over directories that end below it.
     ``row_ids``: False for an insert-only table, where merged deltas do not keep the write id of a row.
 
     Raises the errors of ``select``, except NotEnoughHistoryError.
     """
-    listed = [entry for entry in entries if not _is_base_above(entry.path, high_watermark)]
+    entries = tuple(entries)
+    tops = dict.fromkeys(entry.path.partition("/")[0] for entry in entries)
+    earlier = [top for top in tops if ends_below(top, min_write_id)]
+    listed = [
+        entry
+        for entry in entries
+        if entry.path.partition("/")[0] not in earlier and not _is_base_above(entry.path, high_watermark)
+    ]
     view = write_ids.cleaner(high_watermark)
     visible_to_all = seen_by_all(txns, min_open_txn_id, possibly_unseen_txns)
     state_seen_by_all = select(listed, view, visible_to_all, metadata, adopted_txn_id=adopted_txn_id)
@@ -108,7 +120,11 @@ def plan_cleaning(
             Deletion(path, DeletionReason.ABORTED)
             for path in sorted(state_seen_by_all.aborted, key=_deletion_order)
         ),
-        *(Deletion(path, DeletionReason.UNPAIRED) for path in sorted(abandoned_unpaired_deltas)),
+        *(Deletion(path, DeletionReason.EARLIER) for path in sorted(earlier, key=_deletion_order)),
+        *(
+            Deletion(path, DeletionReason.UNPAIRED)
+            for path in sorted(set(abandoned_unpaired_deltas).difference(earlier))
+        ),
     ]
     deleted = {deletion.path for deletion in deletions}
     return CleaningPlan(
@@ -121,6 +137,7 @@ def plan_cleaning(
             listed, write_ids, deleted, WriteId(min(high_watermark, write_ids.high_watermark))
         ),
         tuple(sorted({*state_seen_now.foreign, *with_foreign})),
+        entries,
     )
 
 

@@ -199,3 +199,9 @@ def is_hidden(name: str) -> bool:
 
 def _visibility(txn_id: TxnId, level: LayoutLevel) -> str:
     return f"_v{txn_id:07d}" if txn_id and level is LayoutLevel.HIVE4 else ""
+
+
+def ends_below(path: str, min_write_id: int) -> bool:
+    """Tell whether a directory of the layout has only write ids below `Partition.min_write_id`, so that no reader reads it."""
+    directory = None if min_write_id <= 1 or is_hidden(path) else parse_directory(path)
+    return directory is not None and directory.span[1] < min_write_id

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hiveacid.core.format.names import is_layout, parse_original_file
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.partitions import unescape
-from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry, ancestors
 
 OWN_PREFIX = ".hiveacid-"
 """Name prefix of everything that hiveacid stages in a location."""
@@ -52,11 +52,11 @@ def split_by_owner(
             directories.append(entry.path)
         else:
             others.append(entry.path)
-    with_own = {directory for path in own for directory in _ancestors(path)}
-    with_others = {directory for path in others for directory in _ancestors(path)}
+    with_own = {directory for path in own for directory in ancestors(path)}
+    with_others = {directory for path in others for directory in ancestors(path)}
     # a directory that is not owned is deleted with the owned files in it, and kept if it holds none
     foreign = {*others, *(path for path in directories if path not in with_own and path not in with_others)}
-    protected = {*foreign, *(directory for path in foreign for directory in _ancestors(path))}
+    protected = {*foreign, *(directory for path in foreign for directory in ancestors(path))}
     owned = {top for path in own if (top := _topmost(path, protected)) is not None}
     return OwnedEntries(tuple(sorted(owned)), tuple(sorted(foreign)))
 
@@ -110,16 +110,9 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(("_", "."))
 
 
-def _ancestors(path: str) -> Iterable[str]:
-    """Yield the directories that contain a path, the innermost first."""
-    while "/" in path:
-        path = path.rpartition("/")[0]
-        yield path
-
-
 def _topmost(path: str, protected: set[str]) -> str | None:
     """Return the topmost component of a path that contains nothing protected, None if the path itself is protected."""
     return next(
-        (component for component in (*reversed([*_ancestors(path)]), path) if component not in protected),
+        (component for component in (*reversed([*ancestors(path)]), path) if component not in protected),
         None,
     )

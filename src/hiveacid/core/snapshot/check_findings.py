@@ -170,7 +170,12 @@ class FindingKind(Enum):
         "flush-length", _N, "a _flush_length file ends in the middle of a number, or gives less than the length of the file",
         "nothing: readers ignore what a streaming client had not finished",
     )  # fmt: skip
-    OBSOLETE = ("obsolete", _N, "a directory that other directories have replaced", _CLEAN)
+    OBSOLETE = (
+        "obsolete",
+        _N,
+        "a directory that others have replaced, or whose writer had ended before its partition was recorded",
+        _CLEAN,
+    )
     ABORTED = ("aborted", _N, "files of an aborted transaction or compaction", _CLEAN)
     OPEN = (
         "open",

@@ -97,11 +97,12 @@ def take_inventory(
     metadata: Mapping[str, str],
     kind: TableKind,
     staging_txn_id: Callable[[str], TxnId | None],
+    min_write_id: int = 0,
 ) -> Inventory:
     """Return the state of each directory and file; errors of the layout are part of the result.
 
     ``metadata``: as for ``select``. ``staging_txn_id``: function that returns the transaction of a staging directory
-    by its name, None for other names.
+    by its name, None for other names. ``min_write_id``: that of the partition (`core.model.Partition`).
     """
     top_names = dict.fromkeys(entry.path.partition("/")[0] for entry in entries)
     folders = {e.path for e in entries if e.is_dir} | {
@@ -116,6 +117,7 @@ def take_inventory(
             for e in entries
             if e.path.partition("/")[0] not in bad
             and not _is_uncommitted(names, e.path, snapshot.uncommitted_at_adoption)
+            and not layout.ends_below(e.path.partition("/")[0], min_write_id)
         ]
         try:
             state = select(
@@ -124,7 +126,7 @@ def take_inventory(
         except FormatError as error:
             errors = [*errors, error]
     classifier = _Classifier(
-        snapshot, kind, state, names, {e.path or "": str(e) for e in errors}, staging_txn_id
+        snapshot, kind, state, names, {e.path or "": str(e) for e in errors}, staging_txn_id, min_write_id
     )
     classified = {top: classifier.directory(top) for top in top_names if top in folders}
     files = tuple(
@@ -171,6 +173,7 @@ class _Classifier:
     names: Mapping[str, layout.BaseName | layout.DeltaName]
     refused: Mapping[str, str]  # by path
     staging_txn_id: Callable[[str], TxnId | None]
+    min_write_id: int
 
     @cached_property
     def used(self) -> Mapping[str, AcidDirectory]:
@@ -255,6 +258,9 @@ class _Classifier:
     def _acid_directory(self, path: str, name: layout.BaseName | layout.DeltaName) -> _Classification:
         if int(name.visibility_txn_id) in self.snapshot.uncommitted_at_adoption:
             return ItemState.ABORTED, _not_committed(name) + " when the table was adopted"
+        if layout.ends_below(path, self.min_write_id):
+            why = f"the partition was recorded later, when {self.min_write_id} was the lowest write id in use"
+            return ItemState.OBSOLETE, f"{_ids(name, 'had', 'had')} ended before: {why}"
         if self.state is None:
             return self._unreadable()
         if path in self.used:

@@ -8,7 +8,7 @@ directory of the root they are original files.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -41,6 +41,20 @@ class FileEntry(NamedTuple):  # a plan makes 100,000 of them, a tuple in a third
     size: int = 0  # bytes; 0 for a directory
     modified: int = 0  # ms since the epoch; 0 if unknown
     is_special: bool = False
+
+
+def is_as_listed(entry: FileEntry, before: FileEntry | None) -> bool:
+    """Tell whether an entry was in an earlier listing and is the same file with the same content, as far as that tells."""
+    if before is None or entry.is_dir != before.is_dir:
+        return False
+    return entry.is_dir or (entry.size, entry.modified) == (before.size, before.modified)
+
+
+def ancestors(path: str) -> Iterator[str]:
+    """Yield the directories of a listing that contain a path, the innermost first."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 @dataclass(frozen=True)

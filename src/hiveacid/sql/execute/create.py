@@ -19,6 +19,7 @@ from hiveacid.config.property_definitions import (
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.storage_formats import ORC, storage_format
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import HiveAcidError, MissingDirectoryError, NoSuchColumnError, StatementError
@@ -234,11 +235,10 @@ def _remove_unowned(context: Context, made: TableDefinition) -> None:
     The files of a transactional table are deleted before. Others are those of a statement that creates another table at
     this location and has not committed yet.
     """
-    if not without_owner(context, [made.location]):
-        return
     if made.kind is TableKind.PLAIN:
         remove_table(context, made, ())
         return
     with suppress(MissingDirectoryError):
-        if all(entry.is_dir for entry in context.fs.list_tree(made.location)):
-            context.fs.delete_tree(made.location)
+        entries = context.fs.list_tree(made.location)
+        if all(entry.is_dir for entry in entries) and without_owner(context, [made.location]):
+            context.fs.delete_listed(made.location, (FileEntry("", is_dir=True), *entries))

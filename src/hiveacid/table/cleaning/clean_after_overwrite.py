@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import select
 from hiveacid.errors import FormatError, MissingDirectoryError
@@ -118,11 +118,13 @@ class OverwrittenCleaner:
         table, locations = listed
         try:
             for partition, written in partitions.items():
-                root, allowed = locations.get(partition, (None, True))
-                if root is None:
+                location = locations.get(partition)
+                if location is None:
                     continue
                 obsolete, retry = (
-                    _find_obsolete_files(self.context, table, root, written) if allowed else (None, True)
+                    _find_obsolete_files(self.context, table, location, written)
+                    if location.may_clean
+                    else (None, True)
                 )
                 if obsolete is not None:
                     self._obsolete_files[name, partition] = obsolete
@@ -156,12 +158,12 @@ class OverwrittenCleaner:
             removed_paths: list[str] = []
             retention, now = history_retention(table), self.context.store.now()
             for partition, obsolete in obsolete_files.items():
-                root, allowed = locations.get(partition, (None, True))
+                location = locations.get(partition)
                 if obsolete.is_kept(now, retention):  # longer than when the location was listed
                     self._obsolete_files[name, partition] = replace(obsolete, retention=retention)
-                elif root is not None and allowed:
+                elif location is not None and location.may_clean:
                     removed_paths += _clean(
-                        self.context, table, root, obsolete, min_open, possibly_unseen_txns, held
+                        self.context, table, location, obsolete, min_open, possibly_unseen_txns, held
                     )
             return removed_paths
 
@@ -173,36 +175,46 @@ def _by_table(places: Iterable[_Place]) -> Mapping[TableName, list[str | None]]:
     return partitions
 
 
+@dataclass(frozen=True)
+class _Location:
+    """Location of a partition, or of a table without partitions. ``may_clean``: False with the property ``no_cleanup``."""
+
+    root: str
+    may_clean: bool
+    partition: Partition | None = None
+
+
 def _locations(
     context: Context, name: TableName
-) -> tuple[TableDefinition, Mapping[str | None, tuple[str, bool]]] | None:
-    """Return a transactional table and its locations by partition, each with whether anything may be removed there."""
+) -> tuple[TableDefinition, Mapping[str | None, _Location]] | None:
+    """Return a transactional table and its locations by partition."""
     table = context.catalog.get_table(name)
     if table is None or table.kind is TableKind.PLAIN:
         return None
     partitions = partitions_of(context, table)
     if partitions is None:
-        return table, {None: (table.location, not is_cleanup_disabled(context, table, None))}
+        return table, {None: _Location(table.location, not is_cleanup_disabled(context, table, None))}
     disabled = is_cleanup_disabled(context, table, None)
     return table, {
-        partition_name(table, partition.values): (
+        partition_name(table, partition.values): _Location(
             partition.location,
             not disabled and not (partition.properties and is_cleanup_disabled(context, table, partition)),
+            partition,
         )
         for partition in partitions
     }
 
 
 def _find_obsolete_files(
-    context: Context, table: TableDefinition, root: str, written: int
+    context: Context, table: TableDefinition, location: _Location, written: int
 ) -> tuple[ObsoleteFiles | None, bool]:
     """Return the obsolete files of a location, if any, and whether to look again without a new write."""
-    store = context.store
+    store, root = context.store, location.root
     txns = store.valid_txns()  # before the listing: every later reader sees these commits, too
     write_ids = store.valid_write_ids(txns, [table.name])[table.name]
     settled = write_ids.compactor()
     try:
-        entries = list_adopted(context.fs, table, root)
+        entries = list_adopted(context.fs, table, root, location.partition)
         metadata = read_metadata(context.fs, root, entries)
         state = select(entries, settled, txns, metadata, adopted_txn_id=adopted_txn_id(table))
     except MissingDirectoryError:
@@ -231,17 +243,24 @@ def _files(entries: Iterable[FileEntry]) -> dict[str, _Files]:
 def _clean(
     context: Context,
     table: TableDefinition,
-    root: str,
+    location: _Location,
     seen: ObsoleteFiles,
     min_open: TxnId,
     possibly_unseen_txns: set[TxnId],
     held: Transaction,
 ) -> list[str]:
+    root = location.root
     try:
         # a table that was dropped and created again has directories of the same names, with other files
         files = _files(list_adopted(context.fs, table, root))
         plan = plan_location_cleaning(
-            context, table, root, seen.high_watermark, min_open, possibly_unseen_txns
+            context,
+            table,
+            root,
+            seen.high_watermark,
+            min_open,
+            possibly_unseen_txns,
+            partition=location.partition,
         )
     except MissingDirectoryError:
         return []

@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
 from hiveacid.core.compaction.cleaning_plan import seen_by_all
 from hiveacid.core.compaction.queue_records import Compaction
-from hiveacid.core.format.names import PAIR_FILE, BaseName, is_layout
+from hiveacid.core.format.names import PAIR_FILE, BaseName, ends_below, is_layout
 from hiveacid.core.format.write_id_lists import ValidTxnList
-from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.selection import select
 from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import CompactionError, HiveAcidError, MissingDirectoryError, TransactionStateError
@@ -116,12 +116,12 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId, held: T
     possibly_unseen_txns = clean_location.list_possibly_unseen_txns(ready, min_open)
     try:
         plan = clean_location.plan_location_cleaning(
-            context, table, root, job.high_watermark, min_open, possibly_unseen_txns
+            context, table, root, job.high_watermark, min_open, possibly_unseen_txns, partition=partition
         )
         removed_paths = clean_location.delete_planned(context, table, root, plan, held)
     except MissingDirectoryError:
         removed_paths, plan = [], None
-    if plan is None or not plan.postponed:
+    if plan is None or (not plan.postponed and len(removed_paths) == len(plan.deletions)):
         _succeed(context, job)
     return removed_paths
 
@@ -153,12 +153,13 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
     ended_up_to = context.store.ended_up_to(name)
     partitions = partitions_of(context, table)
     locations = [table.location] if partitions is None else [p.location for p in partitions]
-    removed_paths, compacted = _clean_staging(context, table, locations)
+    by_root = {partition.location: partition for partition in partitions or ()}
+    removed_paths, unread = _clean_staging(context, table, locations, by_root)
     if table.kind is TableKind.PLAIN:
         return removed_paths
     if not context.store.aborted_write_ids(name):
-        for root in compacted:
-            removed_paths += _clean_aborted_at(context, table, root, min_open, held)[0]
+        for root in unread:
+            removed_paths += _clean_aborted_at(context, table, root, min_open, held, by_root.get(root))[0]
         # where files have their final names at once, a compaction that was paused beyond its time-out may still write some
         if context.store.maintained_by_hiveacid() and all(map(context.fs.renames_directories, locations)):
             context.store.forget_aborted(name, None, ended_up_to, min_open)
@@ -172,12 +173,12 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
     reach, bases = [int(ended_up_to)], []
     for root in dict.fromkeys((*locations, *disk_locations)):
         try:
-            paths, forgettable = _clean_aborted_at(context, table, root, min_open, held)
+            paths, forgettable = _clean_aborted_at(context, table, root, min_open, held, by_root.get(root))
             removed_paths += paths
             reach.append(forgettable)
             if root in locations:
                 visible_txns = seen_by_all(context.store.valid_txns(), min_open, possibly_unseen_txns)
-                bases.append(_base_write_id(context, table, root, visible_txns))
+                bases.append(_base_write_id(context, table, root, visible_txns, by_root.get(root)))
         except MissingDirectoryError:
             continue
     if may_come is not None:
@@ -188,15 +189,27 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
 
 
 def _clean_aborted_at(
-    context: Context, table: TableDefinition, root: str, min_open: TxnId, held: Transaction
+    context: Context,
+    table: TableDefinition,
+    root: str,
+    min_open: TxnId,
+    held: Transaction,
+    partition: Partition | None,
 ) -> tuple[list[str], int]:
-    plan = clean_location.plan_location_cleaning(context, table, root, None, min_open, aborted_only=True)
+    plan = clean_location.plan_location_cleaning(
+        context, table, root, None, min_open, aborted_only=True, partition=partition
+    )
     removed_paths = clean_location.delete_planned(context, table, root, plan, held)
-    return removed_paths, int(plan.abort_records_removable_up_to)
+    complete = len(removed_paths) == len(
+        plan.deletions
+    )  # otherwise rows of aborted transactions are still there
+    return removed_paths, int(plan.abort_records_removable_up_to) if complete else 0
 
 
-def _base_write_id(context: Context, table: TableDefinition, root: str, txns: ValidTxnList) -> int:
-    entries = list_adopted(context.fs, table, root)
+def _base_write_id(
+    context: Context, table: TableDefinition, root: str, txns: ValidTxnList, partition: Partition | None
+) -> int:
+    entries = list_adopted(context.fs, table, root, partition)
     write_ids = context.store.valid_write_ids(txns, [table.name])[table.name]
     metadata = read_metadata(context.fs, root, entries)
     base = select(entries, write_ids, txns, metadata, adopted_txn_id=adopted_txn_id(table)).base
@@ -204,19 +217,19 @@ def _base_write_id(context: Context, table: TableDefinition, root: str, txns: Va
 
 
 def _clean_staging(
-    context: Context, table: TableDefinition, locations: Iterable[str]
+    context: Context, table: TableDefinition, locations: Iterable[str], partitions: Mapping[str, Partition]
 ) -> tuple[list[str], list[str]]:
     """Remove hidden staging directories of writers and compactions that have ended; return the removed paths.
 
     Searches below the table and in partitions outside it, but not behind symbolic links below these. Also returns
-    the locations with directories of aborted compactions, or with a marked directory of a compaction, whose other half
-    may be missing.
+    the locations with directories that no reader reads: those of aborted compactions, those that end below the first write
+    id of their partition (``partitions``, by location), and marked ones of a compaction, whose other half may be missing.
     """
     inside = real_path(table.location).rstrip("/") + "/"
     # the location of a partition may be a symbolic link to a directory outside the table's
     elsewhere = [root for root in locations if not f"{real_path(root)}/".startswith(inside)]
     removed_paths: list[str] = []
-    compacted: dict[str, None] = {}
+    unread: dict[str, None] = {}
     for root in (table.location, *elsewhere):
         try:
             entries = context.fs.list_tree(root)
@@ -226,16 +239,19 @@ def _clean_staging(
             entries, lambda txn_id: context.store.txn_state(txn_id) == TransactionState.OPEN
         )
         removed_paths += remove_entries(
-            context, root, (*over, *expired_staging(entries, context.store.now() - _FORGOTTEN))
+            context, root, (*over, *expired_staging(entries, context.store.now() - _FORGOTTEN)), entries
         )
         txns, adopted = context.store.valid_txns(), adopted_txn_id(table)
         for entry in entries:
             above, _, last = entry.path.rpartition("/")
             if entry.is_dir:
+                partition = partitions.get(f"{root}/{above}".rstrip("/"))
                 txn_id = path_visibility_txn_id(last) if is_layout(last) else 0
                 dead = txn_id > adopted and txns.is_aborted(txn_id)
+                if partition is not None and is_layout(last):
+                    dead = dead or ends_below(last, partition.min_write_id)
             else:
                 dead, above = last == PAIR_FILE, above.rpartition("/")[0]
             if dead:
-                compacted[f"{root}/{above}".rstrip("/")] = None
-    return removed_paths, [root for root in compacted if root in {*locations, table.location}]
+                unread[f"{root}/{above}".rstrip("/")] = None
+    return removed_paths, [root for root in unread if root in {*locations, table.location}]

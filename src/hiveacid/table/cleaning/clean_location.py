@@ -80,6 +80,7 @@ def plan_location_cleaning(
     possibly_unseen_txns: Iterable[TxnId] = (),
     *,
     aborted_only: bool = False,
+    partition: Partition | None = None,
 ) -> CleaningPlan:
     """List a location and plan its cleaning; arguments as in ``plan_cleaning``, ``high_watermark`` None: the present."""
     # listed before the snapshot is taken: the listing then has no files that were published after the snapshot
@@ -99,6 +100,7 @@ def plan_location_cleaning(
         aborted_only=aborted_only,
         abandoned_unpaired_deltas=_abandoned_unpaired_deltas(context, root, entries),
         row_ids=table.kind is TableKind.FULL_ACID,
+        min_write_id=0 if partition is None else partition.min_write_id,
     )
 
 
@@ -124,18 +126,23 @@ def _abandoned_unpaired_deltas(context: Context, root: str, entries: Sequence[Fi
 def delete_planned(
     context: Context, table: TableDefinition, root: str, plan: CleaningPlan, held: Transaction
 ) -> list[str]:
-    """Carry out a plan; return the deleted paths.
+    """Carry out a plan; return the deleted paths, without those that another writer has changed since (`delete_listed`).
 
     ``held``: the transaction of `cleaner_lock`. Raises TransactionAbortedError once it has timed out, as after a pause of
     the process: without the lock, the table may have been dropped and created again with the same directory names.
     """
     removed_paths = []
+    contents: dict[str, list[FileEntry]] = {deletion.path: [] for deletion in plan.deletions}
+    for entry in plan.listed:
+        contents.get(entry.path.partition("/")[0], []).append(entry)
     if plan.history_from is not None:
         record_history_start(context, table.name, plan.history_from, held)
     for deletion in plan.deletions:
         path = f"{root}/{deletion.path}"
         held.require_open_in_store()
-        context.fs.delete_tree(path)
+        if context.fs.delete_listed(root, contents[deletion.path]):
+            logger.warning("kept %s: it was changed after the cleaner had listed it", path)
+            continue
         logger.info("removed %s (%s)", path, deletion.reason)
         removed_paths.append(path)
     foreign = [path for path in plan.foreign if staging_txn_id(path) is None]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from hiveacid.core.format.owned_entries import is_own_staging, split_by_owner
+from hiveacid.core.format.owned_entries import OwnedEntries, is_own_staging, split_by_owner
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
-from hiveacid.core.schema.location_overlap import overlap
+from hiveacid.core.schema.location_overlap import lies_in, overlap
 from hiveacid.core.schema.partitions import format_partition
+from hiveacid.core.snapshot.directory_listing import FileEntry, ancestors
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import MissingDirectoryError, TransactionAbortedError
 from hiveacid.storage.paths import is_local, real_path, real_paths
@@ -18,6 +19,8 @@ from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
 _SHOWN = 5
+_ROOT = FileEntry("", is_dir=True)
+_ATTEMPTS = 3
 
 
 def first_foreign_entry(context: Context, location: str) -> str | None:
@@ -65,12 +68,19 @@ def remove_aborted(context: WriterContext, table: TableDefinition, directories: 
         elif held is None or not table.is_same_table(now):
             return
         for directory in directories:
-            if held is not None:
-                held.require_open_in_store()
-            context.fs.delete_tree(directory)
+            delete_directory(context, directory, held)
 
 
-def without_owner(context: WriterContext, paths: Iterable[str]) -> list[str]:
+def delete_directory(context: Context | WriterContext, directory: str, held: Transaction | None) -> None:
+    """Delete a directory as it is now, if ``held`` still holds its lock in the store. Raises TransactionAbortedError."""
+    with suppress(MissingDirectoryError):
+        entries = context.fs.list_tree(directory)  # before the store is asked
+        if held is not None:
+            held.require_open_in_store()
+        context.fs.delete_listed(directory, (_ROOT, *entries))
+
+
+def without_owner(context: Context | WriterContext, paths: Iterable[str]) -> list[str]:
     """Return the paths that overlap the location of no table or partition in the catalog."""
     resolve = real_paths()
     taken = [resolve(place.location) for place in context.catalog.places() if place.table is not None]
@@ -111,22 +121,28 @@ def remove_location(
 
     Deletes the directory, too, unless foreign entries remain, which are logged as a warning. If the location is a
     symbolic link, only the link is deleted. ``held``: the transaction that holds the lock of a DROP. Once it has timed
-    out, nothing is deleted: another client may have created the table or partition again. Raises StorageError.
+    out, nothing is deleted: another client may have created the table or partition again. Without one, nothing is deleted
+    if the location has an owner in the catalog. For the same reason only files that were listed under the lock are deleted (`ports.FileSystem.delete_listed`). Raises StorageError.
     """
     if _is_link(location):
-        if _is_locked(held, location):
-            context.fs.delete_tree(location)
+        if _may_delete(context, held, location):
+            folder, _, name = location.rstrip("/").rpartition("/")
+            context.fs.delete_listed(folder or "/", (FileEntry(name, is_dir=True),))
         return
-    try:
-        division = split_by_owner(context.fs.list_tree(location), kind, partition_columns)
-    except MissingDirectoryError:
-        return
-    if not _is_locked(held, location):
-        return
-    if not division.foreign:
-        context.fs.delete_tree(location)
-        return
-    remove_entries(context, location, division.owned)
+    division = OwnedEntries((), ())
+    for _ in range(_ATTEMPTS):  # a writer that the lock has thrown out may just have added a file
+        try:
+            entries = context.fs.list_tree(location)
+        except MissingDirectoryError:
+            return
+        division = split_by_owner(entries, kind, partition_columns)
+        if not _may_delete(context, held, location):
+            return
+        if division.foreign:
+            remove_entries(context, location, division.owned, entries)
+            break
+        if not context.fs.delete_listed(location, (_ROOT, *entries)):
+            return
     remainder = f" and {len(division.foreign) - _SHOWN} more" if len(division.foreign) > _SHOWN else ""
     logger.warning(
         "kept %s: it holds files that do not belong to the table (%s%s); remove them yourself if nobody needs them",
@@ -136,11 +152,12 @@ def remove_location(
     )
 
 
-def _is_locked(held: Transaction | None, location: str) -> bool:
-    """Tell whether the lock of a DROP, if there is one, still holds; otherwise log the location that is left."""
+def _may_delete(context: Context, held: Transaction | None, location: str) -> bool:
+    """Tell whether the lock of a DROP still holds, or else nobody owns the location; otherwise log that it is left."""
+    if held is None:
+        return bool(without_owner(context, [location]))
     try:
-        if held is not None:
-            held.require_open_in_store()
+        held.require_open_in_store()
     except TransactionAbortedError:
         logger.warning(
             "kept %s: the lock of the DROP expired after the catalog was changed (hive.txn.timeout, or ABORT "
@@ -151,24 +168,41 @@ def _is_locked(held: Transaction | None, location: str) -> bool:
     return True
 
 
-def delete_plain_files(context: Context, location: str) -> None:
-    """Delete the rows of a plain table or partition; hidden entries stay."""
-    try:
-        entries = context.fs.list_tree(location)
-    except MissingDirectoryError:
-        return
-    owned = split_by_owner(entries, TableKind.PLAIN).owned
-    remove_entries(context, location, [path for path in owned if not path.startswith((".", "_"))])
+def delete_plain_files(context: Context, locations: Iterable[str], check: Callable[[], object]) -> None:
+    """Delete the rows of plain tables or partitions; hidden entries stay.
+
+    ``check``: raises if the transaction is not open any more. It is called between the listing and the deletion of each.
+    """
+    for location in locations:
+        try:
+            entries = context.fs.list_tree(location)
+        except MissingDirectoryError:
+            continue
+        owned = split_by_owner(entries, TableKind.PLAIN).owned
+        check()
+        remove_entries(
+            context, location, [path for path in owned if not path.startswith((".", "_"))], entries
+        )
 
 
-def remove_entries(context: Context, location: str, paths: Iterable[str]) -> list[str]:
-    """Delete entries of a location, except those behind a symbolic link; return the absolute paths of the deleted."""
-    root, removed_paths = real_path(location), []
-    for path in paths:
-        if real_path(_parent(f"{location}/{path}")) == _parent(f"{root}/{path}"):
-            context.fs.delete_tree(f"{location}/{path}")
-            removed_paths.append(f"{location}/{path}")
-    return removed_paths
+def remove_entries(
+    context: Context, location: str, paths: Iterable[str], entries: Iterable[FileEntry]
+) -> list[str]:
+    """Delete entries of a location, except those behind a symbolic link; return the absolute paths of the deleted.
+
+    ``entries``: the listing by which ``paths`` were chosen; only what it holds is deleted.
+    """
+    root = real_path(location)
+    chosen = {path for path in paths if real_path(_parent(f"{location}/{path}")) == _parent(f"{root}/{path}")}
+    below: dict[str, list[FileEntry]] = {path: [] for path in sorted(chosen)}
+    for entry in entries:
+        top = next((path for path in (entry.path, *ancestors(entry.path)) if path in chosen), None)
+        if top is not None:
+            below[top].append(entry)
+    if not below:
+        return []
+    kept = context.fs.delete_listed(location, [entry for listed in below.values() for entry in listed])
+    return [f"{location}/{path}" for path in below if not any(lies_in(entry, path) for entry in kept)]
 
 
 def _parent(path: str) -> str:

@@ -112,7 +112,11 @@ def inventory_of(
         entries = tops.below(partition.location)
         if entries is None:
             entries = _list_tree_or_none(access.fs, partition.location)
-        places.append(_location_inventory(access, table, snapshot, name, partition.location, entries))
+        places.append(
+            _location_inventory(
+                access, table, snapshot, name, partition.location, entries, partition.min_write_id
+            )
+        )
     locations = {partition.location.rstrip("/") for partition in partitions}
     base = table.location.rstrip("/")
     directories = (entry.path for entry in listed or () if entry.is_dir)
@@ -143,6 +147,7 @@ def _location_inventory(
     name: str | None,
     root: str,
     entries: tuple[FileEntry, ...] | None,
+    min_write_id: int = 0,
 ) -> LocationInventory:
     if entries is None:
         return LocationInventory(name, root, None)
@@ -151,7 +156,10 @@ def _location_inventory(
         for path in metadata_paths(entries)
     }
     return LocationInventory(
-        name, root, take_inventory(entries, snapshot, metadata, table.kind, staging_txn_id), entries
+        name,
+        root,
+        take_inventory(entries, snapshot, metadata, table.kind, staging_txn_id, min_write_id),
+        entries,
     )
 
 

@@ -329,10 +329,9 @@ def _publish(
         targets = {file.values or fixed for file in files}
         if fixed or not table.partition_columns:
             targets.add(fixed)
-        require_listable(context, [outputs.location(values) for values in targets])
-        for values in targets:
-            check()
-            delete_plain_files(context, outputs.location(values))
+        replaced = [outputs.location(values) for values in targets]
+        require_listable(context, replaced)
+        delete_plain_files(context, replaced, check)
     return publish.publish_without_acid_columns(
         context.fs,
         table,

@@ -255,7 +255,7 @@ def _load_files(
         )
         if not transactional and options.overwrite:
             _require_outside(files, directory)
-            delete_plain_files(context, directory)
+            delete_plain_files(context, [directory], check)
         names = set() if transactional else existing_names(context, directory)
         placed = list(_targets(table, files, directory, names))
         for number, (file, target) in enumerate(placed):

@@ -101,7 +101,7 @@ def drop_half_of_a(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Non
         raise StorageError(f"{path}: enough")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(context.fs), "delete_tree", lambda _, path: delete_first(path))
+        patch.setattr(type(context.fs), "delete_listed", lambda _, path, __: delete_first(path))
         with pytest.raises(StorageError, match="enough"):
             drop_partitions(context, T, partition_a, if_exists=False)
     left = Path(context.warehouse, "t", "p=a")
