@@ -38,7 +38,7 @@
         CompactionRefusedError            10432
       StoreError
         StoreUnavailableError (retryable)   StoreVersionError   CommitStateUnknownError
-        MisplacedStoreError               an earlier version put the warehouse's store into another file
+        MisplacedStoreError               the store was copied or moved: hiveacid relocate
 
 Every class has a stable ``code`` (Hive's number where Hive has one) and ``retryable``;
 the message says what happened and what to do.
@@ -410,6 +410,6 @@ class CommitStateUnknownError(StoreError):
 
 
 class MisplacedStoreError(StoreError):
-    """The warehouse's SQLite store was copied or moved here, or an earlier version put it into another file; the message says which."""
+    """The store is a file that was copied or moved here; ``hiveacid relocate`` makes it independent of the original."""
 
     code = "STORE_MISPLACED"

@@ -83,27 +83,6 @@ def test_steps_go_forward_from_every_version(tmp_path: Path) -> None:
         SqlStore(url_in(tmp_path))
 
 
-def test_the_past_of_an_older_store_begins_when_it_is_brought_up_to_date(tmp_path: Path) -> None:
-    """Of what was committed before version 4 nobody knows when: the earliest row stands for all of it."""
-    database = Database(url_in(tmp_path), SystemClock())
-    migrate(database, MIGRATIONS[:3])
-    with database._engine.begin() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO hiveacid_next_write_ids (database_name, table_name, next_id) VALUES ('shop', 'orders', 8)"
-            )
-        )
-    database.close()
-    store = SqlStore(url_in(tmp_path))
-    (begun,) = store.commits(ORDERS)
-    assert (begun.write_id, begun.txn_id) == (0, None)
-    assert 0 <= store.now() - begun.committed < 60_000
-    start = store.begin_txn(CLIENT, Start((), (ORDERS,), (ORDERS,)))
-    store.commit_txn(start.txn_id, written=[wrote(ORDERS, Operation.INSERT)])
-    assert [one.write_id for one in store.commits(ORDERS)] == [0, 8]
-    store.close()
-
-
 def test_a_step_that_fails_leaves_nothing(tmp_path: Path) -> None:
     """Not half a schema."""
     SqlStore(url_in(tmp_path)).close()

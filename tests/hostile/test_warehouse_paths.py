@@ -10,9 +10,7 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.cli.doctor import transaction_store
 from hiveacid.config import Settings
 from hiveacid.core.model import DatabaseDefinition
-from hiveacid.errors import MisplacedStoreError
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.sql.store import SqlStore
 
 
 def databases(root: Path, *made: str) -> tuple[str, ...]:
@@ -23,15 +21,6 @@ def databases(root: Path, *made: str) -> tuple[str, ...]:
     found = store.list_databases()
     store.close()
     return found
-
-
-def opened_by_an_earlier_version(root: Path) -> None:
-    """Do what `open_store` did before 0.1.0."""
-    (root / ".hiveacid").mkdir(parents=True)
-    store = SqlStore(f"sqlite:///{root}/.hiveacid/store.db", clock=SystemClock())
-    if store.get_database("default") is None:
-        store.create_database(DatabaseDefinition("default", str(root)))
-    store.close()
 
 
 @pytest.mark.parametrize(
@@ -54,36 +43,8 @@ def test_paths_that_differ_behind_a_question_mark_share_nothing(tmp_path: Path) 
         assert databases(tmp_path / second) == ("default",)
 
 
-@pytest.mark.parametrize(("name", "misread"), [("a?x", "a"), ("w%41", "wA/.hiveacid/store.db")])
-def test_a_store_that_an_earlier_version_misplaced_is_reported(
-    tmp_path: Path, name: str, misread: str
-) -> None:
-    """No empty store is made beside it; once it is copied, its databases are there."""
-    if "/" in misread:
-        opened_by_an_earlier_version(tmp_path / "wA")
-    opened_by_an_earlier_version(tmp_path / name)
-    with pytest.raises(MisplacedStoreError) as caught:
-        databases(tmp_path / name)
-    place = tmp_path / name / ".hiveacid" / "store.db"
-    assert f"may be in {tmp_path / misread}:" in str(caught.value)
-    assert f"copy it to {place}" in str(caught.value)
-    assert not place.exists()
-    assert "STORE_MISPLACED" in transaction_store(str(tmp_path / name), None).found
-    place.write_bytes((tmp_path / misread).read_bytes())
-    assert databases(tmp_path / name) == ("default",)
-
-
-def test_two_warehouses_that_shared_a_misplaced_store_are_both_reported(tmp_path: Path) -> None:
-    """The second one has no location in it: its tables went to the first one's directory."""
-    for name in ("a?x", "a?y"):
-        opened_by_an_earlier_version(tmp_path / name)
-    for name in ("a?x", "a?y"):
-        with pytest.raises(MisplacedStoreError):
-            databases(tmp_path / name)
-
-
 def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
-    """Whatever lies where the earlier version would have looked."""
+    """Such as one whose name is the path up to the question mark."""
     (tmp_path / "a").write_text("notes")
     (tmp_path / "a?x" / ".hiveacid").mkdir(parents=True)
     assert databases(tmp_path / "a?x") == ("default",)

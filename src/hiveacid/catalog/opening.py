@@ -37,18 +37,13 @@ def open_store(
     if warehouse is None:
         raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
     from hiveacid.stores.limits import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
-    from hiveacid.stores.sql.sqlite_file import (  # noqa: PLC0415
-        protect_directory,
-        require_well_placed,
-        sqlite_url,
-    )
+    from hiveacid.stores.sql.sqlite_file import protect_directory, sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     root = absolute(warehouse)
     file = Path(root, STORE_DIRECTORY, "store.db")
     if store is None and is_local(root):
         _require_accessible(file.parent)
-        require_well_placed(file)
     if is_local(root):
         is_new = not file.parent.exists()
         LocalFileSystem().make_directory(str(file.parent))

@@ -184,7 +184,7 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
     from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415
-    from hiveacid.stores.sql.sqlite_file import require_well_placed, sqlite_url  # noqa: PLC0415
+    from hiveacid.stores.sql.sqlite_file import sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     if store is None and not is_local(warehouse):
@@ -194,10 +194,6 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
         return Check("store", ok=False, found="none was named", advice=advice)
     file = Path(warehouse).absolute() / ".hiveacid" / "store.db"
     if store is None and not file.exists():
-        try:
-            require_well_placed(file)
-        except HiveAcidError as error:
-            return _store_failed(error)
         return Check("store", ok=True, found="not there yet; the first statement creates it")
     try:
         timeout = Settings().get(setting_definitions.TXN_TIMEOUT)
@@ -208,9 +204,5 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
             opened = SqlStore(store or sqlite_url(file), clock=SystemClock(), txn_timeout=timeout)
         count = len(opened.show_transactions())
     except HiveAcidError as error:
-        return _store_failed(error)
+        return Check("store", ok=False, found=f"error {error.code}: {error}", advice="see docs/errors.md")
     return Check("store", ok=True, found=f"answers; {count} open or aborted transactions")
-
-
-def _store_failed(error: HiveAcidError) -> Check:
-    return Check("store", ok=False, found=f"error {error.code}: {error}", advice="see docs/errors.md")

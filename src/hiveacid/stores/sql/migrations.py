@@ -1,6 +1,6 @@
-"""Schema migrations: numbered steps that only go forward.
+"""Schema of the store and its migrations: numbered steps that only go forward.
 
-A released step is never changed, because existing stores have run it as it is. Words in braces are the dialect's
+The first step makes the schema of 0.1.0. A change of it after that release is a step of its own at the end. A released step is never changed, because existing stores have run it as it is. Words in braces are the dialect's
 (``Dialect.words``).
 """
 
@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from hiveacid.errors import StoreVersionError
 from hiveacid.stores.sql.database import Database
 
-_FIRST = (
+_SCHEMA = (
     """CREATE TABLE hiveacid_counters (
         name {key} NOT NULL PRIMARY KEY, value BIGINT NOT NULL){options}""",
     "INSERT INTO hiveacid_counters (name, value) VALUES ('commit sequence', 0), ('settled', 0){counters}",
@@ -20,9 +20,11 @@ _FIRST = (
         mark {key} NOT NULL PRIMARY KEY, at BIGINT NOT NULL){options}""",
     """CREATE TABLE hiveacid_txns (
         id {serial}, kind {key} NOT NULL, state {key} NOT NULL,
-        started BIGINT NOT NULL, heartbeat BIGINT NOT NULL, ended BIGINT,
+        started BIGINT NOT NULL, heartbeat BIGINT NOT NULL, timeout BIGINT NOT NULL, ended BIGINT,
         moment BIGINT NOT NULL, min_open BIGINT NOT NULL, reason {text}, code {key},
-        user_name {text} NOT NULL, host {text} NOT NULL, agent {text} NOT NULL){options}""",
+        user_name {text} NOT NULL, host {text} NOT NULL, agent {text} NOT NULL, mark {key}){options}""",
+    # by its mark a repeated call finds the transactions that it has opened; two attempts cannot both open them
+    "CREATE UNIQUE INDEX hiveacid_txns_mark ON hiveacid_txns (mark)",
     "CREATE INDEX hiveacid_txns_open ON hiveacid_txns ({state_then_id}){where_open}",
     "CREATE INDEX hiveacid_txns_aborted ON hiveacid_txns ({id_then_state}){where_aborted}",
     """CREATE TABLE hiveacid_written (
@@ -54,32 +56,10 @@ _FIRST = (
         id {serial}, database_name {name} NOT NULL, table_name {name} NOT NULL, partition_name {text},
         kind {key} NOT NULL, state {key} NOT NULL, pool {key} NOT NULL, initiator {text}, worker {text},
         enqueued BIGINT, started BIGINT, ended BIGINT, error {text}, txn_id BIGINT, high_watermark BIGINT,
-        next_txn_id BIGINT, commit_time BIGINT){options}""",
+        next_txn_id BIGINT, commit_time BIGINT, priority INTEGER NOT NULL DEFAULT 0, buckets INTEGER, order_by {text},
+        properties {text}, reason {text}, details {text}, claims INTEGER NOT NULL DEFAULT 0,
+        cleanings INTEGER NOT NULL DEFAULT 0, clean_from BIGINT){options}""",
     "CREATE INDEX hiveacid_compactions_state ON hiveacid_compactions (state, id)",
-    """CREATE TABLE hiveacid_databases (
-        name {name} NOT NULL PRIMARY KEY, definition {text} NOT NULL){options}""",
-    """CREATE TABLE hiveacid_tables (
-        database_name {name} NOT NULL, name {name} NOT NULL, definition {text} NOT NULL,
-        PRIMARY KEY (database_name, name),
-        FOREIGN KEY (database_name) REFERENCES hiveacid_databases (name)){options}""",
-    """CREATE TABLE hiveacid_partitions (
-        database_name {name} NOT NULL, table_name {name} NOT NULL, digest {key} NOT NULL,
-        definition {text} NOT NULL,
-        PRIMARY KEY (database_name, table_name, digest),
-        FOREIGN KEY (database_name, table_name) REFERENCES hiveacid_tables (database_name, name)
-            ON DELETE CASCADE ON UPDATE CASCADE){options}""",
-)
-
-_COMPACTION_SERVICES = (
-    "ALTER TABLE hiveacid_compactions ADD COLUMN priority INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE hiveacid_compactions ADD COLUMN buckets INTEGER",
-    "ALTER TABLE hiveacid_compactions ADD COLUMN order_by {text}",
-    "ALTER TABLE hiveacid_compactions ADD COLUMN properties {text}",
-    "ALTER TABLE hiveacid_compactions ADD COLUMN reason {text}",
-    "ALTER TABLE hiveacid_compactions ADD COLUMN details {text}",
-    "ALTER TABLE hiveacid_compactions ADD COLUMN claims INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE hiveacid_compactions ADD COLUMN cleanings INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE hiveacid_compactions ADD COLUMN clean_from BIGINT",
     """CREATE TABLE hiveacid_changed_places (
         database_name {name} NOT NULL, table_name {name} NOT NULL, partition_name {text},
         changed BIGINT NOT NULL){options}""",
@@ -88,68 +68,45 @@ _COMPACTION_SERVICES = (
     """CREATE TABLE hiveacid_services (
         name {name} NOT NULL PRIMARY KEY, kind {key} NOT NULL, pool {key}, version {key},
         started BIGINT NOT NULL, last_seen BIGINT NOT NULL){options}""",
-)
-
-_STREAMS = (
     """CREATE TABLE hiveacid_streams (
         database_name {name} NOT NULL, table_name {name} NOT NULL, digest {key} NOT NULL, query {text} NOT NULL,
         checkpoint {text} NOT NULL, epoch BIGINT NOT NULL, batch_id BIGINT NOT NULL, writers {text} NOT NULL,
         PRIMARY KEY (database_name, table_name, digest)){options}""",
-)
-
-_COMMITS = (
     """CREATE TABLE hiveacid_commits (
         database_name {name} NOT NULL, table_name {name} NOT NULL, write_id BIGINT NOT NULL, committed BIGINT NOT NULL,
-        txn_id BIGINT, user_name {text}, host {text}, agent {text}, deed {text},
+        txn_id BIGINT, user_name {text}, host {text}, agent {text}, operation_summary {text},
         PRIMARY KEY (database_name, table_name, write_id)){options}""",
     """CREATE INDEX hiveacid_commits_moment
         ON hiveacid_commits (database_name, table_name, committed)""",
-    """INSERT INTO hiveacid_commits (database_name, table_name, write_id, committed)
-        SELECT database_name, table_name, 0, {now} FROM hiveacid_next_write_ids""",
-)
-
-_VIEWS = (
-    """CREATE TABLE hiveacid_views (
-        database_name {name} NOT NULL, name {name} NOT NULL, definition {text} NOT NULL,
+    # locations beside the definitions, so that one query compares a new one with all of them
+    """CREATE TABLE hiveacid_databases (
+        name {name} NOT NULL PRIMARY KEY, definition {text} NOT NULL, location {text}){options}""",
+    """CREATE TABLE hiveacid_tables (
+        database_name {name} NOT NULL, name {name} NOT NULL, definition {text} NOT NULL, location {text},
         PRIMARY KEY (database_name, name),
         FOREIGN KEY (database_name) REFERENCES hiveacid_databases (name)){options}""",
-)
-
-# Hive's default, for transactions that are open during the upgrade and for clients of an earlier version.
-_TIMEOUTS = ("ALTER TABLE hiveacid_txns ADD COLUMN timeout BIGINT NOT NULL DEFAULT 300000",)
-
-# By its mark a repeated call finds the transactions that it has opened; two attempts cannot both open them.
-_MARKS = (
-    "ALTER TABLE hiveacid_txns ADD COLUMN mark {key}",
-    "CREATE UNIQUE INDEX hiveacid_txns_mark ON hiveacid_txns (mark)",
-)
-
-# Locations beside the definitions, so that one query compares a new one with all of them; only partitions outside their
-# tables' directories have rows. ``home``: the place of a store that is a file, by which a copy is told from the original.
-_LOCATIONS = (
-    "ALTER TABLE hiveacid_databases ADD COLUMN location {text}",
-    "ALTER TABLE hiveacid_tables ADD COLUMN location {text}",
-    "UPDATE hiveacid_databases SET location = {location}",
-    "UPDATE hiveacid_tables SET location = {location}",
+    """CREATE TABLE hiveacid_partitions (
+        database_name {name} NOT NULL, table_name {name} NOT NULL, digest {key} NOT NULL,
+        definition {text} NOT NULL,
+        PRIMARY KEY (database_name, table_name, digest),
+        FOREIGN KEY (database_name, table_name) REFERENCES hiveacid_tables (database_name, name)
+            ON DELETE CASCADE ON UPDATE CASCADE){options}""",
+    # only partitions outside their tables' directories have rows
     """CREATE TABLE hiveacid_placed_partitions (
         database_name {name} NOT NULL, table_name {name} NOT NULL, digest {key} NOT NULL, location {text} NOT NULL,
         PRIMARY KEY (database_name, table_name, digest),
         FOREIGN KEY (database_name, table_name, digest)
             REFERENCES hiveacid_partitions (database_name, table_name, digest)
             ON DELETE CASCADE ON UPDATE CASCADE){options}""",
+    """CREATE TABLE hiveacid_views (
+        database_name {name} NOT NULL, name {name} NOT NULL, definition {text} NOT NULL,
+        PRIMARY KEY (database_name, name),
+        FOREIGN KEY (database_name) REFERENCES hiveacid_databases (name)){options}""",
+    # the place of a store that is a file, by which a copy is told from the original
     "CREATE TABLE hiveacid_home (id {key} NOT NULL PRIMARY KEY, location {text} NOT NULL){options}",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    _FIRST,
-    _COMPACTION_SERVICES,
-    _STREAMS,
-    _COMMITS,
-    _VIEWS,
-    _TIMEOUTS,
-    _MARKS,
-    _LOCATIONS,
-)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_SCHEMA,)
 """Step n brings a store of version n - 1 to version n."""
 
 

@@ -122,7 +122,7 @@ commits = _table(
     _required(BigInteger, "committed"),
     _optional(BigInteger, "txn_id"),
     _optional(String, "user_name", "host", "agent"),
-    _optional(String, "deed"),  # the `OperationSummary`, as JSON
+    _optional(String, "operation_summary"),  # the `OperationSummary`, as JSON
 )
 
 # Progress and writers of streams, one row per stream. ``digest``: of the query's name, which may be longer than a key.

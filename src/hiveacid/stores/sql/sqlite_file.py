@@ -1,4 +1,4 @@
-"""SQLite file of a warehouse: its URL, its mode, and detection of stores that earlier versions put elsewhere.
+"""SQLite file of a warehouse: its URL, its mode, its copy.
 
 The files hold SQL texts, and with them values of tables. Only the owner may read them. An administrator may share the
 directory with a group by making it group-writable (``chmod 2770``); then the group's members may read them, too. Only
@@ -7,7 +7,6 @@ modes of files that belong to this process's user are changed, and bits are only
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import stat
@@ -17,8 +16,6 @@ from pathlib import Path
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
-
-from hiveacid.errors import MisplacedStoreError
 
 _FILES = ("", "-wal", "-shm", "-journal")
 _OTHERS, _GROUP_AND_OTHERS = 0o007, 0o077
@@ -85,47 +82,3 @@ def file_of(store: str) -> Path | None:
         return None
     has_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
     return Path(str(url.database)) if has_file else None
-
-
-def require_well_placed(file: Path) -> None:
-    """Refuse to create a new store if an earlier version keeps the warehouse's data in another file.
-
-    ``file``: ``WAREHOUSE/.hiveacid/store.db``. Versions before 0.1.0 pasted it into a URL: what follows a ``?`` was
-    cut off, and ``%41`` became ``A``. The file found that way is this warehouse's if ``.hiveacid``, which those
-    versions made first, exists without a store, or if a location in the file lies in the warehouse.
-    Raises MisplacedStoreError.
-    """
-    former_place = _former_place(file)
-    if former_place is None or file.exists() or not former_place.is_file():
-        return
-    locations = _locations(former_place)
-    warehouse = file.parent.parent
-    if locations is None or not (
-        file.parent.is_dir() or any(Path(location).is_relative_to(warehouse) for location in locations)
-    ):
-        return
-    raise MisplacedStoreError(
-        f"the store of the warehouse {warehouse} may be in {former_place}: earlier versions misread the characters ? and % of "
-        f"its path. If it is, stop all clients and copy it to {file} with sqlite3's .backup; other warehouses whose "
-        f"paths were misread as the same one need a copy of their own. If it is not, and no file in {file.parent} is "
-        "needed, remove that directory"
-    )
-
-
-def _former_place(file: Path) -> Path | None:
-    """Return the file that earlier versions opened instead; None if it is the same file, or if they failed to open one."""
-    with suppress(ArgumentError, ValueError):
-        database = make_url(f"sqlite:///{file}").database
-        if database and Path(database) != file:
-            return Path(database)
-    return None
-
-
-def _locations(file: Path) -> list[str] | None:
-    """Return the locations of databases and tables in a store; None if the file is not a store."""
-    query = "SELECT definition FROM hiveacid_databases UNION ALL SELECT definition FROM hiveacid_tables"
-    try:
-        with closing(sqlite3.connect(file)) as connection:
-            return [str(json.loads(text)["location"]) for (text,) in connection.execute(query)]
-    except (sqlite3.DatabaseError, ValueError, KeyError, TypeError):
-        return None

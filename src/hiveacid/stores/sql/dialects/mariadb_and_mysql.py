@@ -60,8 +60,6 @@ class MariadbDialect(Dialect):
         "name": f"VARCHAR(256) {_EXACT}",
         "text": f"LONGTEXT {_EXACT}",
         "options": " ENGINE=InnoDB",
-        "now": _NOW,
-        "location": "JSON_UNQUOTE(JSON_EXTRACT(definition, '$.location'))",
         "state_then_id": "state, id",
         "where_open": "",
         "id_then_state": "state, id, started",

@@ -49,8 +49,6 @@ class PostgresDialect(Dialect):
         "key": 'TEXT COLLATE "C"',
         "name": 'TEXT COLLATE "C"',
         "text": "TEXT",
-        "now": _NOW,
-        "location": "CAST(definition AS json) ->> 'location'",
     }
 
     def engine(self, url: URL) -> Engine:

@@ -35,8 +35,6 @@ class SqliteDialect(Dialect):
         "key": "TEXT",
         "name": "TEXT",
         "text": "TEXT",
-        "now": _NOW,
-        "location": "json_extract(definition, '$.location')",
     }
 
     def engine(self, url: URL) -> Engine:

@@ -204,7 +204,7 @@ _RELEASED = (
 _RETURNED = "RETURNING id, ended, user_name, host, agent"
 _NOTED = """noted AS (
     INSERT INTO hiveacid_commits
-        (database_name, table_name, write_id, committed, txn_id, user_name, host, agent, deed)
+        (database_name, table_name, write_id, committed, txn_id, user_name, host, agent, operation_summary)
     SELECT given.database_name, given.table_name, given.write_id, greatest(done.ended, (
         SELECT earlier.committed FROM hiveacid_commits earlier
         WHERE earlier.database_name = given.database_name AND earlier.table_name = given.table_name

@@ -88,7 +88,7 @@ _COLUMNS = (
     "user_name",
     "host",
     "agent",
-    "deed",
+    "operation_summary",
 )
 
 
@@ -105,7 +105,7 @@ _BEGIN = insert(commits).values(
     table_name=bindparam("for_table"),
     write_id=0,
     committed=NOW,
-    deed=bindparam("summary"),
+    operation_summary=bindparam("summary"),
 )
 
 
@@ -140,7 +140,7 @@ _LATER = _ALL.where(
 
 def _commit(row: Any) -> CommitRecord:
     txn_id = None if row.txn_id is None else TxnId(row.txn_id)
-    summary = OperationSummary.of_text(row.deed)
+    summary = OperationSummary.of_text(row.operation_summary)
     return CommitRecord(
         WriteId(row.write_id), row.committed, txn_id, row.user_name, row.host, row.agent, summary
     )
