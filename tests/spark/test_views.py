@@ -168,3 +168,25 @@ def test_a_view_means_the_same_in_every_session(native: NativeSession) -> None:
     # what was a column when the view was made is no variable later
     other.sql("DECLARE x INT DEFAULT 5")
     assert rows(other.sql("SELECT x FROM f1.scaled")) == [(10,)]
+
+
+def test_conditions_of_a_view_keep_their_meaning(native: NativeSession) -> None:
+    """What they skip is decided by the creator's settings and functions; TIMESTAMP columns have the reader's zone."""
+    sql, other = native.sql, native.newSession()
+    zone, escapes = "spark.sql.session.timeZone", "spark.sql.parser.escapedStringLiterals"
+    sql("USE default")
+    sql(f"CREATE TABLE t (at TIMESTAMP) PARTITIONED BY (p STRING) {ACID}")
+    sql("INSERT INTO t VALUES (TIMESTAMP'2024-01-01 06:00:00', 'A'), (TIMESTAMP'2024-01-01 12:00:00', 'b')")
+    native.conf.set(zone, "UTC")
+    sql("CREATE VIEW six AS SELECT p FROM t WHERE at < TIMESTAMP'2024-01-01 07:00:00' AND hour(at) = 6")
+    native.conf.unset(zone)
+    sql(r"CREATE VIEW escaped AS SELECT p FROM t WHERE p = '\u0041'")
+    sql("CREATE VIEW raised AS SELECT p FROM t WHERE upper(p) = 'B'")
+    sql("CREATE VIEW all_of_them AS SELECT e.p AS e, r.p AS r, six.p AS six FROM escaped e, raised r, six")
+    other.conf.set(zone, "Asia/Tokyo")
+    other.conf.set(escapes, "true")
+    other.udf.register("upper", lambda text: text + "!", "string")
+    assert rows(other.sql("SELECT * FROM six")) == [("A",)]
+    assert rows(other.sql("SELECT * FROM escaped")) == [("A",)]
+    assert rows(other.sql("SELECT * FROM raised")) == [("b",)]
+    assert rows(other.sql("SELECT * FROM all_of_them")) == [("A", "b", "A")]

@@ -18,6 +18,7 @@ from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
 from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import filter_rows
@@ -43,7 +44,7 @@ class Scan(Displayed):
     """A prepared read; `to_df` takes the snapshot.
 
     ``hint``: a condition that the caller applies to the frame itself, used here only to read less. It refers to the
-    table as ``hint_alias``. ``counted``: the caller counts the rows and needs no values.
+    table as ``hint_alias``, and means what it means in ``hint_session`` (default: the connection's). ``counted``: the caller counts the rows and needs no values.
     """
 
     context: Context
@@ -55,6 +56,7 @@ class Scan(Displayed):
     as_of: PointInTime | None = None
     hint: str | None = None
     hint_alias: str | None = None
+    hint_session: SparkFacts | None = None
     counted: bool = False
 
     def to_df(self, shared: Transaction | None = None) -> DataFrame:
@@ -68,7 +70,10 @@ class Scan(Displayed):
             table = context.require(self.name)
             with translate_errors():
                 txn = self.joined or reader
-                snapshot = list_snapshot(context, table, txn, where=where, alias=alias, as_of=self.as_of)
+                session = None if self.where else self.hint_session
+                snapshot = list_snapshot(
+                    context, table, txn, where=where, alias=alias, session=session, as_of=self.as_of
+                )
                 frame = snapshot.scan(counted=self.counted)
                 extend_lease(context, reader, frame)
                 rows = filter_rows(frame, self.where, self.name.name)

@@ -1,15 +1,17 @@
 """Analysis of a view's query apart from the reader's session (classic sessions only).
 
 Spark analyses the query of its own views with the functions of the view's database and the settings of its creator,
-and without temporary functions and variables. A session of its own does the same here.
+and without temporary functions and variables. A session of its own does the same here. The time zone is the reader's,
+unlike with Spark's views: a TIMESTAMP of Hive has no zone, so its rows are read in the reader's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.core.model import ViewDefinition
 from hiveacid.spark.parser.catalyst import active_session, java_class, java_value, parser_of, session_of
@@ -21,8 +23,8 @@ from hiveacid.spark.session.classic_session import (
     set_catalog_parser,
 )
 
-# Settings that change what a query means; those that Spark always keeps with its views come first.
-_ALWAYS = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
+# Settings that change what a query means.
+_ALWAYS = ("spark.sql.ansi.enabled",)  # kept even where it is the default
 _NAMES = frozenset(
     {"spark.sql.caseSensitive", "spark.sql.decimalOperations.allowPrecisionLoss", "spark.sql.groupByAliases"}
     | {"spark.sql.groupByOrdinal", "spark.sql.mapKeyDedupPolicy", "spark.sql.orderByOrdinal"}
@@ -41,31 +43,36 @@ def settings_of_meaning(facts: SparkFacts) -> Settings:
     return tuple(sorted((own | always).items()))
 
 
-def new_session(facts: SparkFacts) -> Any:
-    """Return a JVM session for the views of one statement; a later one must see functions that were replaced."""
+def session_of_views(facts: SparkFacts) -> SparkFacts:
+    """Return a session for the views of one statement; a later one must see functions that were replaced."""
     session = session_of(facts).newSession()
     if facts.parser is not None:  # a native session: bodies of functions refer to Spark's tables
         set_catalog_parser(session, facts.parser)
-    return session
+    return replace(facts, spark=SparkSession(facts.spark.sparkContext, session))
 
 
-def analyse_apart(
-    facts: SparkFacts, session: Any, text: str, bind: Callable[[Any], Any], view: ViewDefinition
-) -> DataFrame:
-    """Return the rows of a view's query; ``bind``: puts rows for tables into its parsed plan.
+def read_as_creator(reader: SparkFacts, apart: SparkFacts, view: ViewDefinition) -> None:
+    """Make a session of views read names, literals and functions as the view's creator did.
 
     Names of functions are looked for in the view's database. A view without settings has the reader's.
     """
-    state = session.sessionState()
-    reader = {key: value for key, value in _all_settings(facts).items() if not _changes_meaning(key)}
-    properties = java_class(facts, "java.util.Properties")()
-    properties.putAll(java_value(facts, reader | dict(view.settings or settings_of_meaning(facts))))
+    settings = view.settings or settings_of_meaning(reader)
+    own = {key: value for key, value in settings if _changes_meaning(key)}
+    others = {key: value for key, value in _all_settings(reader).items() if not _changes_meaning(key)}
+    properties = java_class(reader, "java.util.Properties")()
+    properties.putAll(java_value(reader, others | own))
+    state = session_of(apart).sessionState()
     state.conf().clear()
     state.conf().setConf(properties)
-    if has_database(facts, view.database):
+    if has_database(reader, view.database):
         state.catalog().setCurrentDatabase(view.database)
-    with active_session(facts, session):
-        plan = bind(parser_of(facts).parsePlan(text))
+
+
+def analyse_apart(facts: SparkFacts, apart: SparkFacts, text: str, bind: Callable[[Any], Any]) -> DataFrame:
+    """Return the rows of a view's query; ``bind``: puts rows for tables into its parsed plan."""
+    session = session_of(apart)
+    with active_session(apart):
+        plan = bind(parser_of(apart).parsePlan(text))
         analysed = dataset_class(facts).ofRows(session, plan).queryExecution().analyzed()
     return frame_of_plan(facts, analysed)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hiveacid.core.model import TableName
 from hiveacid.spark.parser.lexer import Token, TokenKind
 from hiveacid.spark.parser.relations import Relation
 from hiveacid.sql.statements.values import Slice
@@ -21,10 +22,14 @@ _COUNT = ["SELECT", "COUNT", "(", "*", ")"]
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition as the user wrote it, and the alias that may qualify its columns."""
+    """A condition as the user wrote it, and the alias that may qualify its columns.
+
+    ``view``: the view in whose text it stands, with the functions and settings of its creator.
+    """
 
     condition: str
     alias: str
+    view: TableName | None = None
 
 
 def where_predicate(piece: Slice, relations: Sequence[Relation]) -> Predicate | None:

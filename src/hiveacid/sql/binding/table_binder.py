@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from hiveacid.spark.session import temporary_views
 from hiveacid.spark.session.bound_plans import BoundTable, with_own_ids, with_tables
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import frame_of_plan
-from hiveacid.spark.session.view_analysis import analyse_apart, new_session
+from hiveacid.spark.session.view_analysis import analyse_apart, read_as_creator, session_of_views
 from hiveacid.sql.binding.change_feed_calls import ChangeCall, find_change_calls
 from hiveacid.sql.binding.change_feed_rows import change_frame
 from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table, metadata_frame
@@ -65,7 +65,8 @@ class Binder:
     tables: dict[str, BoundTable] = field(default_factory=dict)  # by the names that stand in bound texts
     views: dict[TableSource, str] = field(default_factory=dict)  # temporary views
     frames: dict[str, DataFrame] = field(default_factory=dict)  # of the temporary views
-    view_session: Any = None  # of the JVM, for the texts of views
+    apart: SparkFacts | None = None  # the session for the texts of views
+    view: ViewDefinition | None = None  # whose text is being bound, for that session
     within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
 
     def bind(self, piece: Slice, before: str = QUERY) -> EditedText:
@@ -81,8 +82,12 @@ class Binder:
             return EditedText(piece)
         by_plan = before != EXPRESSION
         virtual_columns = VirtualColumns(piece)
-        relations = relations_of(self.context.facts, piece, before)
+        facts = self._reading_session()
+        with nullcontext() if self.view is None else active_session(facts):
+            relations = relations_of(facts, piece, before)
         predicate = where_predicate(piece, relations) if before == QUERY else None
+        if predicate is not None and self.view is not None:
+            predicate = replace(predicate, view=self.view.name)
         counted = before == QUERY and is_count_of_rows(piece, relations)
         edits = [Edit(call.start, call.end, self._changes(piece, call, by_plan=by_plan)) for call in calls]
         for relation in relations:
@@ -208,10 +213,21 @@ class Binder:
 
     def run_view(self, view: ViewDefinition) -> DataFrame:
         """Return the rows of a view's query, apart from the session's own functions, variables and settings."""
-        facts, text = self.context.facts, self.bind(Slice(view.text)).text
-        if self.view_session is None:
-            self.view_session = new_session(facts)
-        return analyse_apart(facts, self.view_session, text, self.plan, view)
+        facts, outer = self.context.facts, self.view
+        if self.apart is None:
+            self.apart = session_of_views(facts)
+        read_as_creator(facts, self.apart, view)
+        self.view = view
+        try:
+            text = self.bind(Slice(view.text)).text
+        finally:
+            self.view = outer
+        read_as_creator(facts, self.apart, view)  # again, after the views in it
+        return analyse_apart(facts, self.apart, text, self.plan)
+
+    def _reading_session(self) -> SparkFacts:
+        """Return the session in which the texts that are being bound have their meaning."""
+        return self.context.facts if self.view is None or self.apart is None else self.apart
 
     def plan(self, plan: Any) -> Any:
         """Return the parsed plan of a bound text, in which the tables' rows stand for their names."""
@@ -243,7 +259,8 @@ class Binder:
             counted=source.counted,
         )
         if source.predicate is not None:
-            scan = replace(scan, hint=source.predicate.condition, hint_alias=source.predicate.alias)
+            predicate, facts = source.predicate, self._reading_session()
+            scan = replace(scan, hint=predicate.condition, hint_alias=predicate.alias, hint_session=facts)
         return scan.to_df(self.reader)
 
     def drop_views(self) -> None:

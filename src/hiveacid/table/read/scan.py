@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,11 +13,13 @@ from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
+from hiveacid.spark.parser.catalyst import active_session
 from hiveacid.spark.predicates.column_conditions import table_conjuncts, with_char_metadata
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.plan_lifetime import RelationWatch
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
 from hiveacid.table.context import Context
@@ -115,21 +117,23 @@ def list_snapshot(
     *,
     where: str | None = None,
     alias: str | None = None,
+    session: SparkFacts | None = None,
     as_of: PointInTime | None = None,
 ) -> TableSnapshot:
     """List the partitions of a table and select the directories that ``txn`` sees.
 
     ``where``: a condition, used only to skip partitions and row groups; the caller still filters the rows by it.
-    ``alias``: its name for the table. ``as_of``: a point in the past to read, instead of the present.
+    ``alias``: its name for the table. ``session``: the one in which it is analysed (default: the connection's). ``as_of``: a point in the past to read, instead of the present.
     """
     write_ids = write_ids_of(context, table, txn, as_of)
     partitions, argument = partitions_of(context, table, txn), None
     if where is not None:
         # An invalid condition raises its error, with the position, when the rows are filtered by it.
-        with suppress(CatalogError, StatementError):
-            conditions = table_conjuncts(context.facts, table, where, alias=alias)
+        facts = session or context.facts
+        with suppress(CatalogError, StatementError), active_session(facts) if session else nullcontext():
+            conditions = table_conjuncts(facts, table, where, alias=alias)
             if partitions is not None:
-                partitions = prune_partitions(context.facts, table, partitions, conditions, alias=alias)
+                partitions = prune_partitions(facts, table, partitions, conditions, alias=alias)
             argument = search_argument(context.facts, table, conditions)
     locations = list_as_of(context, table, partitions, write_ids, txn, as_of)
     warn_of_foreign_files(table, locations, txn)
