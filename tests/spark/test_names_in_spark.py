@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.errors import SchemaMismatchError
+from hiveacid.errors import SchemaMismatchError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -69,6 +69,11 @@ def test_names_that_are_computed(native: NativeSession) -> None:
     sql("DELETE FROM IDENTIFIER(:t) WHERE IDENTIFIER('i' || 'd') = 42", args={"t": "default.both"})
     assert rows(sql("SELECT * FROM both")) == [(43,)]
     assert rows(sql("SELECT * FROM IDENTIFIER(:t)", args={"t": "own"})) == [(7,)]
+    if native.acid.context.facts.version >= (4, 0):
+        script = "BEGIN DECLARE name STRING DEFAULT '{}'; SELECT * FROM IDENTIFIER({}); END"
+        with pytest.raises(UnsupportedFeatureError, match="name that a script computes"):
+            sql(script.format("both", "name"))
+        assert rows(sql(script.format("both", "'own'"))) == [(7,)]
     with pytest.raises(AnalysisException):  # a name, never a piece of SQL
         sql("SELECT * FROM IDENTIFIER(:t)", args={"t": "both; DROP TABLE both"})
     if native.acid.context.facts.version >= (4, 1):  # Spark hands the values to its parser with the text

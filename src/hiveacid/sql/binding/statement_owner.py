@@ -18,6 +18,7 @@ from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls
+from hiveacid.sql.binding.identifier_clauses import has_identifier_clause
 from hiveacid.sql.binding.metadata_tables import find_metadata_table
 from hiveacid.sql.binding.table_binder import QUERY, find_hiveacid_relation, relations_of
 from hiveacid.sql.grammar.admin import CACHE_ADVICE
@@ -78,8 +79,9 @@ class Ownership:
 def decide_owner(context: Context, source: Slice) -> Ownership:
     """Decide who carries out a statement: hiveacid, if it names one of its tables as target or source.
 
-    Raises the error of the grammar for a statement outside it that names one of these tables where Spark might
-    change it. Raises UnsupportedFeatureError for a view in Spark's catalog that would read such a table.
+    ``source``: with the names of IDENTIFIER clauses written out. Raises the error of the grammar for a statement outside
+    it that names one of these tables where Spark might change it. Raises UnsupportedFeatureError for a view in Spark's
+    catalog that would read such a table, and for a script that computes names.
     """
     try:
         tokens = source.tokens
@@ -89,6 +91,11 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
         _refuse_change_by_spark(context, source.text, [])
         return Ownership(Owner.SPARK)
     _refuse_database_change_by_spark(context, tokens)
+    if is_script(tokens) and has_identifier_clause(source):
+        raise UnsupportedFeatureError(
+            "IDENTIFIER with a name that a script computes is not supported in a native session, because it may be that of a "
+            "transactional table: write the name itself, or run the statements one by one"
+        )
     try:
         statement = parse(source.text, tokens=tokens)
     except HiveAcidError as error:
