@@ -84,7 +84,7 @@ def _markers(tokens: Sequence[Token], *, named: bool) -> list[tuple[Token, int]]
         return [(token, token.end) for token in tokens if token.keyword == "?"]
     markers, in_struct = [], 0
     for index, (token, name) in enumerate(pairwise(tokens)):
-        if token.keyword == "STRUCT" and name.keyword == "<":
+        if token.keyword == "<" and (in_struct or (index and tokens[index - 1].keyword == "STRUCT")):
             in_struct += 1
         elif token.keyword == ">":
             in_struct = max(0, in_struct - 1)

@@ -69,6 +69,7 @@ def test_what_is_missing_or_too_much_is_refused_with_its_place() -> None:
     ("text", "markers"),
     [
         ("CAST(x AS STRUCT<a:INT, `b` :INT, c : MAP<STRING, STRUCT<d:INT>>>) = :x", ["x"]),
+        ("CAST(x AS STRUCT<a: ARRAY<INT>, to:INT, b :INT>) < :x AND y > :y", ["x", "y"]),
         ("parse_json(t):k AND v:k.l AND a[0]:k AND `v`:k = :x", ["x"]),
         ("SELECT:x WHERE:y AND struct < :z LIMIT:n", ["x", "y", "z", "n"]),
         ("f(:x, :y) IN (:z)", ["x", "y", "z"]),
