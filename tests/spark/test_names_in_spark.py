@@ -48,6 +48,15 @@ def test_qualified_columns(native: NativeSession) -> None:
     assert rows(sql("SELECT d.k.id, x FROM e, (SELECT d.k.id AS x FROM d.k)")) == [(7, 42)]
 
 
+def test_inserts_of_spark_share_a_from(native: NativeSession) -> None:
+    """Spark's parser repeats the relation for each INSERT."""
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    native.sql("INSERT INTO t VALUES (1), (2)")
+    native.sql("CREATE TABLE own USING json AS SELECT 0 AS id")
+    native.sql("FROM t INSERT INTO own SELECT id WHERE id = 1 INSERT INTO own SELECT id + 10 WHERE id = 2")
+    assert rows(native.table("own")) == [(0,), (1,), (12,)]
+
+
 def test_names_that_are_computed(native: NativeSession) -> None:
     sql = native.sql
     for statement in (

@@ -90,7 +90,8 @@ class Binder:
             predicate = replace(predicate, view=self.view.name)
         counted = before == QUERY and is_count_of_rows(piece, relations)
         edits = [Edit(call.start, call.end, self._changes(piece, call, by_plan=by_plan)) for call in calls]
-        for relation in relations:
+        by_place = {relation.start: relation for relation in relations}  # several INSERTs may share a FROM
+        for relation in by_place.values():
             relation_source = self._ours(piece, relation)
             if relation_source is None:
                 continue
