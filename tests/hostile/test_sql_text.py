@@ -180,12 +180,20 @@ def test_statements_too_deep_for_spark_are_refused(acid: AcidSession) -> None:
         "SELECT " + "- " * (MAX_DEPTH + 1) + "1",
         "SELECT " + "~ NOT " * MAX_DEPTH + "1",
         "SELECT " + "x -> " * (MAX_DEPTH + 1) + "1",
+        # minutes for 18 of them in Spark's parser
+        "SELECT * FROM " + "IDENTIFIER (" * 4 + "'t'" + ")" * 4,
+        "DROP TABLE IDENTIFIER(concat(IDENTIFIER([identifier /**/ (IDENTIFIER('a'))])))",
         "SELECT CAST(NULL AS " + "ARRAY<" * 101 + "INT" + ">" * 101 + ")",
     ],
 )
 def test_nesting_that_occupies_or_overflows_sparks_parser_is_refused(text: str) -> None:
     with pytest.raises(StatementTooLargeError, match="nested more than"):
         tokenize(text)
+
+
+def test_identifier_clauses_beside_each_other_are_no_nesting() -> None:
+    clause = "IDENTIFIER(('a') || 'b')"
+    assert tokenize("SELECT " + f"{clause}, " * 20 + f"IDENTIFIER(IDENTIFIER({clause}))")
 
 
 def test_ordinary_comments_and_texts_with_their_signs_are_no_nesting() -> None:

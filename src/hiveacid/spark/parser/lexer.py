@@ -33,6 +33,8 @@ MAX_LENGTH, MAX_TOKENS, MAX_DEPTH = 10_000_000, 300_000, 500
 """Limits of a statement: characters, tokens, levels of parentheses and brackets."""
 MAX_TYPE_DEPTH = 100
 """Levels of ARRAY, MAP and STRUCT in a type; Spark's parser takes 7 seconds for 300 of them."""
+MAX_IDENTIFIER_DEPTH = 3
+"""Levels of IDENTIFIER in IDENTIFIER. Spark's parser takes 3 times as long for 3 levels more; 30 would take years."""
 MAX_COMMENT_DEPTH = 20
 """Levels of comments in comments. Spark's lexer takes 14 seconds for 500 of them, and all memory for 2,000."""
 
@@ -157,20 +159,26 @@ def moved_to_start(tokens: Sequence[Token]) -> Sequence[Token]:
 def _check_depth(tokens: Iterable[Token]) -> None:
     """Refuse nesting that would overflow the stack of Spark's parser, which recurses for each level."""
     open_parentheses = open_cases = open_types = prefixes = arrows = 0
+    identifiers: list[int] = []  # levels of parentheses in those of IDENTIFIER clauses
     before = two_before = ""
     for token in tokens:
         word = token.text if len(token.text) == 1 else token.text.upper()
         open_parentheses += (word in {"(", "["}) - (word in {")", "]"})
+        if word == "(" and before == "IDENTIFIER":
+            identifiers.append(open_parentheses)
+        while identifiers and open_parentheses < identifiers[-1]:
+            identifiers.pop()
         open_cases = max(0, open_cases + (word == "CASE") - (word == "END"))
         open_types = max(0, open_types + (word == "<" and before in _NESTING_TYPES) - (word == ">"))
         prefixes = prefixes + 1 if word in _PREFIXES else 0
         if word == "->":
             arrows = arrows + 1 if two_before == "->" else 1
         before, two_before = word, before
-        if max(open_parentheses, open_cases, prefixes, arrows) > MAX_DEPTH or open_types > MAX_TYPE_DEPTH:
+        too_deep = max(open_parentheses, open_cases, prefixes, arrows) > MAX_DEPTH
+        if too_deep or open_types > MAX_TYPE_DEPTH or len(identifiers) > MAX_IDENTIFIER_DEPTH:
             message = (
-                f"parentheses, CASE, ->, or signs and NOT, are nested more than {MAX_DEPTH} levels deep, or types more "
-                f"than {MAX_TYPE_DEPTH}"
+                f"parentheses, CASE, ->, or signs and NOT, are nested more than {MAX_DEPTH} levels deep, types more "
+                f"than {MAX_TYPE_DEPTH}, or IDENTIFIER more than {MAX_IDENTIFIER_DEPTH}"
             )
             raise StatementTooLargeError(message, line=token.line, column=token.column)
 
