@@ -97,6 +97,15 @@ def test_each_session_has_its_own_database_settings_and_transaction(
         ann.run("USE other")
         with pytest.raises(CallError, match="is the server's"):
             ann.run("SET hive.txn.timeout=17s")
+        for setting in (
+            "hive.txn.timeout=17s",
+            "hiveacid.auto_compact=true",
+            "spark.sql.variable.substitute=true",
+        ):
+            with pytest.raises(CallError, match="is the server's"):
+                ann.run(f"EXECUTE IMMEDIATE 'SET {setting}'")
+        ann.run("EXECUTE IMMEDIATE 'SET spark.sql.shuffle.partitions=3'")
+        assert ann.run("SET spark.sql.shuffle.partitions") == [("spark.sql.shuffle.partitions", "3")]
         assert bob.run("SELECT current_database()") == [("default",)]
         assert bob.run("SET hive.exec.orc.default.compress")[0][-1].endswith("=SNAPPY")
         assert not bob.run("SET hive.txn.timeout")[0][-1].endswith("=17s")

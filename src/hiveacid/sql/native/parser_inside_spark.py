@@ -138,6 +138,7 @@ class NativeParser:
             session = self._connection()
             source = _with_written_names(session.context.facts, Slice(text))
             ownership = shared_gateway.decide_ownership(session, source)
+            self._sql_gateway.require_allowed(self.session_number, ownership.statement)  # EXECUTE IMMEDIATE
             shared_gateway.update_both_catalogs(session, source, ownership)
             if isinstance(
                 ownership.statement,

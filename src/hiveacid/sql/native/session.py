@@ -115,7 +115,7 @@ class NativeSession(SparkSession):
             )
             args = None
         ownership = decide_ownership(self.acid, source)
-        self._require_allowed(ownership.statement)
+        self.require_allowed(ownership.statement)
         update_both_catalogs(self.acid, source, ownership)
         if ownership.owner is Owner.HIVEACID and ownership.statement is not None:
             bound = parse(self.acid.with_arguments(source, args)) if args else ownership.statement
@@ -137,7 +137,7 @@ class NativeSession(SparkSession):
             return add_hiveacid_tables(self.acid, ownership.statement, answer)
         return answer
 
-    def _require_allowed(self, statement: Statement | None) -> None:
+    def require_allowed(self, statement: Statement | None) -> None:
         """Refuse a statement that this kind of session may not run."""
 
     def _run_in_spark(self, text: str, args: Any) -> DataFrame:
@@ -266,6 +266,7 @@ class ClientSparkSession(NativeSession):
         context.transactions = replace(context.transactions, client=client)
         context.read_leases = context.read_leases.of_client(context.transactions)
         self._changed_settings: set[str] = set()
+        gateway.guard(self._jsparkSession, self)
 
     def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - Spark's name
         """Run a statement without Spark's variable substitution: drivers write the values of parameters into its text."""
@@ -284,7 +285,8 @@ class ClientSparkSession(NativeSession):
             self._changed_settings.discard(key)
             raise ConfigError(f"a session can change at most {MOST_SETTINGS} settings")
 
-    def _require_allowed(self, statement: Statement | None) -> None:
+    def require_allowed(self, statement: Statement | None) -> None:
+        """Raise ConfigError for SET of a setting that is the server's. The parser inside Spark calls this, too."""
         if isinstance(statement, administration.SetOption) and statement.value is not None:
             self.require_changeable(statement.key or "")
 

@@ -36,7 +36,7 @@ from hiveacid.sql.execute.small_results import small_frame
 from hiveacid.sql.native.mirrored_databases import create_mirror, drop_mirror, require_nothing_foreign
 from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import administration, definitions, queries
-from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, TableRef
+from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, Statement, TableRef
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.transactions.transaction import Transaction
 
@@ -98,6 +98,13 @@ class SessionParser(Protocol):
     session_number: int
 
 
+class Guard(Protocol):
+    """Session of a client, which may not run every statement."""
+
+    def require_allowed(self, statement: Statement | None) -> None:
+        """Raise ConfigError for a statement that the session may not run."""
+
+
 @dataclass
 class Gateway:
     """Shared connection, Spark's parsers, and texts whose owner is already decided.
@@ -110,6 +117,7 @@ class Gateway:
     _parsers: weakref.WeakValueDictionary[int, SessionParser] = field(
         default_factory=weakref.WeakValueDictionary
     )
+    _guards: weakref.WeakValueDictionary[int, Guard] = field(default_factory=weakref.WeakValueDictionary)
     _resolved_by_spark: Counter[tuple[int, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _connections: list[weakref.ref[NativeConnection]] = field(default_factory=list)
@@ -156,6 +164,16 @@ class Gateway:
         """Remember the parser inside a JVM session, as long as that session exists."""
         with self._lock:
             self._parsers[parser.session_number] = parser
+
+    def guard(self, session: Any, guard: Guard) -> None:
+        """Ask ``guard``, as long as it exists, about the statements that Spark runs inside others in a JVM session."""
+        self._guards[session.hashCode()] = guard
+
+    def require_allowed(self, session: int, statement: Statement | None) -> None:
+        """Raise ConfigError for a statement that a session (given by its ``hashCode``) may not run."""
+        guard = self._guards.get(session)
+        if guard is not None:
+            guard.require_allowed(statement)
 
     def without_parser(self, session: Any) -> Any:
         """Return a JVM session with Spark's own SQL: the given one, or a copy if its parser is hiveacid's."""
