@@ -79,20 +79,23 @@ def back_up(warehouse: str, target: str, clock: Clock) -> BackUp:
     An open transaction keeps the cleaner from deleting files. Its locks make DROP of the tables, and INSERT OVERWRITE of
     plain ones, wait. The store is copied first, then the files of the write ids that the copy knows. The copy's
     transactions that were open are aborted in it. It opens after `relocate`. Raises ConfigError for an impossible target,
-    StorageError if a file that the copy needs is missing.
+    StorageError if a file that the copy needs is missing or cannot be copied.
     """
     require_existing_warehouse(warehouse, None)
     place = Path(absolute(target))
     if not is_local(target) or lies_in(real_path(str(place)), real_path(absolute(warehouse))):
         raise ConfigError(f"the copy cannot be at {target}: give a new local directory outside the warehouse")
-    if place.exists() and any(place.iterdir()):
-        raise ConfigError(f"{place} is not empty: give a new directory for the copy")
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise ConfigError(f"{place} is not an empty directory: give a new directory for the copy")
     store, root = open_store(warehouse, None, Settings(), clock)
     with closing(store):
         settings, transactions = begin_session(store, {}, clock, "hiveacid backup")
         with closing(transactions.heartbeats), transactions.scope(settings) as txn:
             _lock_all(store, txn)
-            return _copy(store, root, place, clock, txn)
+            try:
+                return _copy(store, root, place, clock, txn)
+            except OSError as error:
+                raise StorageError(f"the copy to {place} could not be completed: {error}") from error
 
 
 def _lock_all(store: WarehouseStore, txn: Transaction) -> None:

@@ -153,10 +153,14 @@ def test_a_backup_replaces_its_original(warehouse: Path, tmp_path: Path) -> None
     assert ids(warehouse) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("target", [("wh", "inside"), ("full",), ("wh",)])
+@pytest.mark.parametrize(
+    "target", [("wh", "inside"), ("full",), ("wh",), ("full", "file"), ("full", "file", "below")]
+)
 def test_impossible_targets(warehouse: Path, tmp_path: Path, target: Sequence[str]) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("x")
     before = files(tmp_path)
-    assert run("backup", "-w", warehouse, tmp_path.joinpath(*target)).exit_code == 1
+    done = run("backup", "-w", warehouse, tmp_path.joinpath(*target))
+    assert done.exit_code == 1
+    assert done.output.startswith("error "), done.exception  # not a traceback
     assert files(tmp_path) == before

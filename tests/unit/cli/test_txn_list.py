@@ -32,3 +32,13 @@ def test_a_silent_transaction_is_not_listed_as_open(tmp_path: Path) -> None:
         assert {datetime.fromisoformat(one).utcoffset() for one in times} == {timedelta(0)}
         rows = [list(json.loads(line).values()) for line in listed.output.splitlines()]
         assert [str(begun.txn_id), state] in [[str(value) for value in row[:2]] for row in rows], rows
+
+
+def test_a_number_that_is_too_large_for_a_store_is_no_transaction(tmp_path: Path) -> None:
+    store, _ = open_store(str(tmp_path), None, Settings(), SystemClock())
+    store.close()
+    done = CliRunner().invoke(main, ["txn", "abort", "-w", str(tmp_path), str(1 << 63)])
+    assert (done.exit_code, done.output) == (
+        1,
+        f"error 10262: transaction {1 << 63} does not exist: see SHOW TRANSACTIONS\n",
+    )

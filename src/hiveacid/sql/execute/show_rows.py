@@ -27,6 +27,7 @@ LOCK_COLUMNS = (
 )  # fmt: skip
 TABLE_COLUMNS = ("tab_name",)
 _WILDCARD = re.compile(r"[*%]")
+_LARGEST_ID = (1 << 63) - 1  # that a store can be asked for
 _NO_BLOCKER = " " * 12  # ShowLocksOperation: "try to keep cols aligned"
 
 
@@ -98,7 +99,10 @@ def lock_rows(locks: Iterable[LockRow], time: Callable[[int], str] = str) -> lis
 
 def abort_transactions(store: TransactionPort, ids: Sequence[int]) -> None:
     """Abort all transactions, or none if one of the ids is unknown or committed."""
-    states = {txn_id: store.txn_state(TxnId(txn_id)) for txn_id in ids}
+    states = {
+        txn_id: store.txn_state(TxnId(txn_id)) if txn_id <= _LARGEST_ID else TransactionState.UNKNOWN
+        for txn_id in ids
+    }
     for txn_id, state in states.items():
         if state == TransactionState.UNKNOWN:
             raise NoSuchTransactionError(f"transaction {txn_id} does not exist: see SHOW TRANSACTIONS")
