@@ -276,11 +276,11 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a record as text; names in it, such as those of files, cannot control the terminal."""
+    """Formats a record as text; names in it, such as those of files, cannot control the terminal or begin a record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record, with its control characters escaped."""
-        return escape_controls_of_lines(super().format(record))
+        """Return the record, with its control characters escaped and all lines but the first indented."""
+        return escape_controls_of_lines(super().format(record)).replace("\n", "\n    ")
 
 
 def log_to(stream: TextIO, style: str, level: str) -> logging.Handler:

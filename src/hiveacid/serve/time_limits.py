@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+_RETRY = 1.0  # seconds
+
 
 @dataclass(eq=False)
 class TimeLimit:
@@ -31,9 +33,9 @@ class TimeLimits:
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _thread: threading.Thread | None = None
 
-    def after(self, seconds: float, action: Callable[[], None]) -> TimeLimit:
-        """Call ``action`` after some seconds."""
-        limit = TimeLimit(action)
+    def after(self, seconds: float, action: Callable[[], None] | TimeLimit) -> TimeLimit:
+        """Call ``action`` after some seconds; a RuntimeError makes it be called again a second later."""
+        limit = action if isinstance(action, TimeLimit) else TimeLimit(action)
         with self._changed:
             if sum(entry.cancelled for _, _, entry in self._waiting[:100]) > 50:  # noqa: PLR2004 - of the first hundred
                 self._waiting = [entry for entry in self._waiting if not entry[2].cancelled]
@@ -52,5 +54,9 @@ class TimeLimits:
                     left = self._waiting[0][0] - time.monotonic() if self._waiting else None
                     self._changed.wait(None if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX))
                 _, _, limit = heapq.heappop(self._waiting)
-            if not limit.cancelled:
+            if limit.cancelled:
+                continue
+            try:
                 limit.action()
+            except RuntimeError:  # the machine has no thread for it now: this one must go on
+                self.after(_RETRY, limit)

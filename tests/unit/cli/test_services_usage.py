@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from hiveacid.cli.main import main
+from hiveacid.cli.services import log_to
 
 
 @pytest.mark.parametrize(
@@ -44,3 +47,13 @@ def test_without_pyspark_a_command_that_needs_it_names_the_package(
         done.stderr.splitlines()[-1]
         == "error CONFIG: PySpark is not installed: pip install 'hiveacid[spark]'"
     )
+
+
+def test_a_text_of_a_client_cannot_begin_a_record_of_the_log() -> None:
+    stream = io.StringIO()
+    handler = log_to(stream, "text", "info")
+    try:
+        logging.getLogger("hiveacid.serve").warning("failed: %s", "no\n2026-01-01 INFO event=login\x1b")
+    finally:
+        logging.getLogger("hiveacid").removeHandler(handler)
+    assert stream.getvalue().split("WARNING", 1)[1] == " failed: no\n    2026-01-01 INFO event=login\\x1b\n"
