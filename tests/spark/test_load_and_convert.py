@@ -164,20 +164,23 @@ def test_files_are_moved_into_one_table_only(acid: AcidSession, tmp_path: Path, 
     assert sum(len(rows(acid, f"SELECT a FROM {table}")) for table in tables) == before + 2
 
 
+@pytest.mark.parametrize("properties", [ACID, ""], ids=["acid", "plain"])
 def test_files_that_a_committed_load_is_still_removing_are_not_loaded_again(
-    acid: AcidSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    acid: AcidSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: str
 ) -> None:
-    acid.sql(f"CREATE TABLE removing (a INT, b STRING) STORED AS ORC {ACID}")
+    acid.sql("DROP TABLE IF EXISTS removing")
+    acid.sql(f"CREATE TABLE removing (a INT, b STRING) STORED AS ORC {properties}")
     write(tmp_path / "feed", (1, "x"))
-    statement, remove, count = f"LOAD DATA INPATH '{tmp_path}' INTO TABLE removing", load._remove, load._count
+    statement, remove, take = f"LOAD DATA INPATH '{tmp_path}' INTO TABLE removing", load._remove, load._take
 
     def paused(context: Any, linked: Any) -> None:
-        def resumed(*arguments: Any) -> int:
+        def resumed(*arguments: Any) -> Any:
+            taken = take(*arguments)
             remove(context, linked)
-            return count(*arguments)
+            return taken
 
         monkeypatch.setattr(load, "_remove", remove)
-        monkeypatch.setattr(load, "_count", resumed)
+        monkeypatch.setattr(load, "_take", resumed)
         with pytest.raises(InvalidPathError, match="is gone"):
             acid.sql(statement)
 
@@ -185,7 +188,7 @@ def test_files_that_a_committed_load_is_still_removing_are_not_loaded_again(
     acid.sql(statement)
     assert rows(acid, "SELECT a FROM removing") == [(1,)]
     assert names(tmp_path) == []
-    assert [name for name in layout(acid, "removing") if not name.startswith("delta_0000001")] == []
+    assert len(layout(acid, "removing")) == 1
 
 
 def test_load_elsewhere(acid: AcidSession, tmp_path: Path) -> None:

@@ -250,6 +250,8 @@ def _load_files(
             linked[file.path] = _take(context, file.path, f"{staged}/{number}", options)
         check = outputs.begin_publishing(staged)
         check()
+        if not transactional:  # its files cannot be taken back
+            _require_present(context, linked, txn)
         directory = (
             outputs.directory(StagedKind.INSERTED, values) if transactional else outputs.location(values)
         )
@@ -264,7 +266,8 @@ def _load_files(
                 context.fs.move_file(f"{staged}/{number}", target)
             else:
                 linked[file.path] = _take(context, file.path, target, options)
-    txn.before_commit.append(lambda: _require_present(context, linked, txn))
+    if transactional:
+        txn.before_commit.append(lambda: _require_present(context, linked, txn))
     txn.on_commit(lambda: _remove(context, linked))
     rows = _count(context, table, summaries, [(target, file.size) for file, target in placed])
     published = PublishedFiles(
