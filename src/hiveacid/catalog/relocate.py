@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.core.format.names import parse_directory
+from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, Place, lies_in
@@ -159,11 +159,14 @@ class _Copying:
         """Copy a directory; ``ids``: of the table that it belongs to. Symbolic links become what they name."""
         table = self.tables.get(str(source))
         ids = self.lists.get(table) if table is not None else ids
+        try:
+            found = list(source.iterdir())
+        except FileNotFoundError:
+            self._note_missing(source, ids)
+            return
         target.mkdir(exist_ok=True)
         # the length of a growing file before the file, which may then be longer, but never shorter
-        for path in sorted(
-            source.iterdir(), key=lambda one: (not one.name.endswith(_FLUSH_LENGTH), one.name)
-        ):
+        for path in sorted(found, key=lambda one: (not one.name.endswith(_FLUSH_LENGTH), one.name)):
             if (
                 path.name == STORE_DIRECTORY
                 or path.name.startswith(_STAGED)
@@ -177,14 +180,11 @@ class _Copying:
 
     def _is_later(self, name: str, ids: ValidWriteIdList | None) -> bool:
         """Tell whether a directory was written after the store was copied: the copy will give out its ids again."""
-        if ids is None:
-            return False
-        try:
-            parsed = parse_directory(name)
-        except BadDirectoryNameError:
-            return False
-        return parsed is not None and (
-            parsed.span[0] > ids.high_watermark or parsed.visibility_txn_id > self.highest_txn
+        parsed = None if ids is None else _parsed(name)
+        return (
+            ids is not None
+            and parsed is not None
+            and (parsed.span[0] > ids.high_watermark or parsed.visibility_txn_id > self.highest_txn)
         )
 
     def _file(self, source: Path, target: Path, ids: ValidWriteIdList | None) -> None:
@@ -193,15 +193,22 @@ class _Copying:
             shutil.copy2(source, target)
             copied = target.stat().st_size
         except FileNotFoundError:
-            parsed = parse_directory(source.parent.name)
-            if (
-                ids is None
-                or parsed is None
-                or any(ids.is_valid(id_) for id_ in range(parsed.span[0], parsed.span[1] + 1))
-            ):
-                self.missing.append(str(source))
-            return  # of an aborted transaction
+            self._note_missing(source, ids)
+            return
         if copied < expected:
             self.missing.append(str(source))
         self.files += 1
         self.size += copied
+
+    def _note_missing(self, path: Path, ids: ValidWriteIdList | None) -> None:
+        """Note a file or directory that vanished, unless its write ids are not committed: aborts delete theirs at any time."""
+        parsed = _parsed(path.name) or _parsed(path.parent.name)
+        if ids is None or parsed is None or ids.count_valid(*parsed.span):
+            self.missing.append(str(path))
+
+
+def _parsed(name: str) -> BaseName | DeltaName | None:
+    try:
+        return parse_directory(name)
+    except BadDirectoryNameError:
+        return None

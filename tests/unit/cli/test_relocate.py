@@ -146,6 +146,31 @@ def test_a_backup_is_a_copy_as_of_one_moment(
     copied.close()
 
 
+@pytest.mark.parametrize("while_copying", ["delta_0000001_0000001_0000", "delta_0000003_0000003_0000"])
+def test_an_aborted_directory_that_vanishes_does_not_stop_a_backup(
+    warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, while_copying: str
+) -> None:
+    store, _ = open_store(str(warehouse), None, Settings(), SystemClock())
+    store.allocate_write_ids(store.open_txns(CLIENT, 1), T)
+    store.close()
+    written = warehouse / "t" / "p=1" / "delta_0000003_0000003_0000"
+    written.mkdir()
+    (written / "bucket_00000").write_bytes(b"x")
+    copy_tree = relocate._Copying.directory
+
+    def beside_an_abort(self: relocate._Copying, source: Path, target: Path, ids_: object) -> None:
+        if source.name == while_copying:
+            shutil.rmtree(written)
+        copy_tree(self, source, target, ids_)
+
+    monkeypatch.setattr(relocate._Copying, "directory", beside_an_abort)
+    done = run("backup", "-w", warehouse, tmp_path / "backup")
+    assert done.exit_code == 0, done.output
+    assert not written.exists()
+    assert run("relocate", "-w", tmp_path / "backup").exit_code == 0
+    assert ids(tmp_path / "backup") == [1, 2, 3]
+
+
 def test_a_backup_replaces_its_original(warehouse: Path, tmp_path: Path) -> None:
     assert run("backup", "-w", warehouse, tmp_path / "backup").exit_code == 0
     shutil.rmtree(warehouse)
