@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import CompactionRequest
-from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.model import Partition, TableName, TxnId
 from hiveacid.core.transactions.locks import LockState, LockType
 from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
 from hiveacid.errors import (
@@ -29,7 +29,7 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.clock import Clock
-from hiveacid.ports.transactions import Operation, Start, TxnKind
+from hiveacid.ports.transactions import Begun, Operation, Start, TxnKind
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
@@ -307,6 +307,36 @@ class ServerRules:
                 ]
             )
             assert sorted(map(bool, answers)) == [False, True, True, True]
+
+    def test_a_writer_that_begins_while_a_partition_is_added(self, store: SqlStore, place: Place) -> None:
+        """At whatever statement it begins, its write id is not below those that the partition shows."""
+        store.create_database(database())
+        store.create_table(table())
+        other = SqlStore(place.url)
+        start = Start((lock_on(LockType.SHARED_WRITE, "orders"),), (ORDERS,), (ORDERS,))
+        statements = begin_at = 0
+        begun: list[Begun] = []
+
+        def begin_between(*_: object) -> None:
+            nonlocal statements
+            statements += 1
+            if statements == begin_at:
+                begun.append(other.begin_txn(CLIENT, start))
+
+        event.listen(store._database._engine, "before_cursor_execute", begin_between)
+        try:
+            while statements >= begin_at:
+                statements, begin_at = 0, begin_at + 1
+                begun.clear()
+                partition = Partition(("2026-01-01", str(begin_at)), f"/warehouse/{begin_at}")
+                store.add_partitions(ORDERS, [partition])
+                for one in begun:  # `other` asks, whose statements do not count
+                    lowest = {p.values: p.min_write_id for p in other.list_partitions(ORDERS)}
+                    assert lowest[partition.values] <= one.allocated[ORDERS]
+                    other.abort_txns([one.txn_id], "test")
+            assert begin_at > 3
+        finally:
+            other.close()
 
     def test_jobs_are_claimed_once(self, store: SqlStore) -> None:
         """By several workers at the same moment."""

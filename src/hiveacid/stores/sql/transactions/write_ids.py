@@ -92,15 +92,19 @@ def lowest_open_write_id(
     ``exclusive``: wait until every database transaction that called this with False has committed.
     """
     database.dialect.serialise(connection, {"partitions": exclusive})
-    key = table_parameters(table)
-    lowest = connection.scalar(_LOWEST_OPEN, key)
-    return int(lowest or connection.scalar(_NEXT_ID, key) or 1)
+    return int(connection.scalar(_LOWEST_OPEN_OR_NEXT, table_parameters(table)))
 
 
-_LOWEST_OPEN = select(func.min(write_ids.c.write_id)).where(
-    is_of_table(write_ids), write_ids.c.txn_id == txns.c.id, txns.c.state == OPEN
+# One statement: a writer that began between two would be neither among the open ones nor below the next id.
+_LOWEST_OPEN_OR_NEXT = select(
+    func.coalesce(
+        select(func.min(write_ids.c.write_id))
+        .where(is_of_table(write_ids), write_ids.c.txn_id == txns.c.id, txns.c.state == OPEN)
+        .scalar_subquery(),
+        select(next_write_ids.c.next_id).where(is_of_table(next_write_ids)).scalar_subquery(),
+        1,
+    )
 )
-_NEXT_ID = select(next_write_ids.c.next_id).where(is_of_table(next_write_ids))
 
 
 def allocate(
