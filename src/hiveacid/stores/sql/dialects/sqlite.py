@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -55,6 +56,7 @@ class SqliteDialect(Dialect):
             url, isolation_level="AUTOCOMMIT", hide_parameters=True, connect_args={"timeout": self.silence}
         )
         event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "checkout", _require_same_file)
         return engine
 
     def prepare(self, connection: Connection, durability: Durability) -> None:
@@ -103,6 +105,20 @@ class SqliteDialect(Dialect):
         return ErrorKind.UNAVAILABLE if code in unavailable else ErrorKind.OTHER
 
 
-def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
+    path = Path(connection.execute("PRAGMA database_list").fetchone()[2])
+    record.info["file"] = path, path.stat()
+
+
+def _require_same_file(_connection: object, record: Any, _proxy: object) -> None:
+    """Refuse a connection whose file was replaced, as by a restored backup: commits would go into the deleted file."""
+    path, opened = record.info["file"]
+    try:
+        now = path.stat()
+    except OSError as error:
+        msg = f"the transaction store {path} was removed while it was open: {error}"
+        raise StoreUnavailableError(msg) from error
+    if not os.path.samestat(now, opened):
+        raise DisconnectionError(f"{path} was replaced")
