@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -77,6 +77,7 @@ class TransactionBatch:
     _partitions: KnownPartitions | None = None  # looked up once a transaction
     _written_locations: dict[Values, str] = field(default_factory=dict)  # of the current transaction
     _claimed: set[str] = field(default_factory=set)  # directories that this batch made
+    _check: Callable[[], None] = field(default=lambda: None)  # `Transaction.open_check` of the current commit
     _staging: str = ""
     _constraints: tuple[Constraint, ...] = ()
 
@@ -189,7 +190,8 @@ class TransactionBatch:
 
         Raises the errors of `Transaction.commit`, and WriteConflictError if a partition was overwritten meanwhile.
         """
-        self.txn.require_open_in_store()  # without the lock, the table may have been dropped and created again
+        self._check = self.txn.open_check()
+        self._check()  # without the lock, the table may have been dropped and created again
         self.txn.published = True
         if not self.shared:
             self.txn.on_abort(self._remove_published)
@@ -243,7 +245,8 @@ class TransactionBatch:
         wrote_in_vain = not self.bytes and any(txn.published for txn in self.transactions)
         remains = Remains.FILES if wrote_in_vain else Remains.NOTHING
         try:
-            work.store.abort_txns([txn.txn_id for txn in still_open], reason, remains)
+            if still_open:
+                work.store.abort_txns([txn.txn_id for txn in still_open], reason, remains)
         except StoreError as error:
             logger.warning("%d transactions are aborted later, or time out: %s", len(still_open), error)
             work.heartbeats.enqueue_abort([txn.txn_id for txn in still_open], reason)
@@ -328,7 +331,7 @@ class TransactionBatch:
         return self._files[key]
 
     def _require_open(self) -> None:
-        self.txn.require_open_in_store()
+        self._check()
 
     def _claim(self, location: str) -> None:
         """Make the directory of the transaction, or of the batch, at a location; nobody else may have made it."""
@@ -336,7 +339,7 @@ class TransactionBatch:
         if directory in self._claimed:
             return
         self.context.fs.make_directory(self._staging)
-        self.txn.require_open_in_store()
+        self._check()
         if not self.context.fs.claim_directory(directory, self._staging):
             raise StorageError(
                 f"cannot write {self.target.table.name}: another writer has made {directory}; write the rows again"

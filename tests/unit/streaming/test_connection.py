@@ -33,8 +33,10 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.transactions import Client
+from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection
 from hiveacid.streaming.transaction_batch import TransactionBatch
+from hiveacid.transactions import transaction
 
 B0 = 536870912
 T = TableName("default", "t")
@@ -255,6 +257,30 @@ def test_r7_closing_aborts_what_is_left_of_the_batch(wh: Warehouse) -> None:
             fail()
         assert stream.stats.aborted_transactions == 1
     assert wh.rows("t") == [(1, "n1")]
+
+
+def test_a_commit_asks_the_store_once_for_all_its_files(
+    wh: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a batch that is used up has no transactions left to abort: each call is a round trip."""
+    simple(wh, "PARTITIONED BY (p INT)")
+    asked: list[str] = []
+    for verb in ("txn_state", "abort_txns"):
+        method = getattr(SqlStore, verb)
+
+        def count(*arguments: Any, of: Any = method, name: str = verb) -> Any:
+            asked.append(name)
+            return of(*arguments)
+
+        monkeypatch.setattr(SqlStore, verb, count)
+    monkeypatch.setattr(transaction, "_ASK_AGAIN", 10**9)
+    with wh.connect("t", batch_size=1) as stream:
+        stream.begin_transaction()
+        stream.write([{"id": number, "name": "", "p": number} for number in range(5)])
+        stream.commit()
+        assert asked == ["txn_state"]
+    assert asked == ["txn_state"]
+    assert len(wh.rows("t")) == 5
 
 
 def test_r8_one_heartbeat_keeps_the_whole_batch_alive(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
