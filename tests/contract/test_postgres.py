@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from server_rules import Place, ServerContract, ServerRules
@@ -12,8 +12,10 @@ from sqlalchemy import text
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import TxnId
 from hiveacid.stores.sql.store import SqlStore
-from support.samples import CLIENT
+from support.samples import CLIENT, STOCK, database, table
 from support.servers.databases import Server
+
+END_IDLE = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE state = 'idle in transaction'"
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +93,27 @@ def test_the_last_id_waits_for_whoever_is_just_opening(store: SqlStore, place: P
         slow.commit()
     asker.join(300)
     assert found == [1]
+
+
+def test_slow_paths_make_no_create_table_impossible(store: SqlStore, place: Place) -> None:
+    """The server ends a session that idles in a transaction, here whenever a path is resolved; the next try knows the path."""
+    store.create_database(database())
+    store.create_table(table())
+
+    def slow_paths() -> Callable[[str], str]:
+        def resolve(path: str) -> str:
+            with place.engine.connect() as connection:
+                connection.execute(text(END_IDLE))
+            return path
+
+        return resolve
+
+    slow = SqlStore(place.url, real_paths=slow_paths)
+    try:
+        slow.create_table(table(STOCK, "file:/elsewhere"))
+    finally:
+        slow.close()
+    assert store.list_tables("shop") == ("orders", "stock")
 
 
 def test_snapshots_look_at_few_ids(store: SqlStore, place: Place) -> None:

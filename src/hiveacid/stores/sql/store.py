@@ -15,7 +15,7 @@ from hiveacid.core.schema.location_overlap import Place
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.catalog.places import StoredLocations
+from hiveacid.stores.sql.catalog.places import StoredLocations, remember_paths
 from hiveacid.stores.sql.catalog.tables import SqlCatalog
 from hiveacid.stores.sql.compaction.candidates import ChangedPartitions
 from hiveacid.stores.sql.compaction.queue import CompactionQueue
@@ -81,7 +81,9 @@ class SqlStore(
         super().__init__(Database(url, clock, server_time=server_time), limits, clock)
         self._database.dialect.silence = limits.silence
         file = self._database.file
-        self._database.locations = StoredLocations(file and warehouse_of(file), real_paths)
+        self._database.locations = StoredLocations(
+            file and warehouse_of(file), remember_paths(real_paths, clock)
+        )
         try:
             migrate(self._database)
             if file is not None and not relocated:

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from sqlalchemy import Connection, select
 
@@ -18,9 +19,11 @@ from hiveacid.core.schema.location_overlap import (
     place_of_partition,
     place_of_table,
 )
+from hiveacid.ports.clock import Clock
 from hiveacid.stores import refusal_errors
 from hiveacid.stores.sql.schema import databases, placed_partitions, tables
 
+_REMEMBERED = 60_000  # ms
 _ABSOLUTE = re.compile(r"/|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 
@@ -50,6 +53,25 @@ class StoredLocations:
         if self.root is None or not stored or _ABSOLUTE.match(stored):
             return stored
         return posixpath.normpath(f"{self.root}/{stored}")
+
+
+def remember_paths(
+    real_paths: Callable[[], Callable[[str], str]], clock: Clock
+) -> Callable[[], Callable[[str], str]]:
+    """Return a function like ``real_paths`` that hands out one resolver, with a memory, for a minute.
+
+    Locations are compared inside a transaction of the database, and on a slow file system a server ends it before all are
+    resolved. The repeated call then has their paths already.
+    """
+    resolver, made_at = cache(real_paths()), clock.now()
+
+    def current() -> Callable[[str], str]:
+        nonlocal resolver, made_at
+        if not 0 <= clock.now() - made_at < _REMEMBERED:
+            resolver, made_at = cache(real_paths()), clock.now()
+        return resolver
+
+    return current
 
 
 _DATABASES = select(databases.c.name, databases.c.location).where(databases.c.location.is_not(None))
