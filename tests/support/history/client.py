@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from hiveacid.config import Settings
-from hiveacid.core.model import TableName
+from hiveacid.core.model import DatabaseDefinition, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
+    AlreadyExistsError,
     HiveAcidError,
     StoreError,
     TransactionAbortedError,
     TransactionError,
     WriteConflictError,
 )
-from hiveacid.ports.store import TransactionStore
+from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.transactions import Client, Operation, Start, TxnKind, Written
 from hiveacid.stores.clock import SystemClock
 from hiveacid.transactions.heartbeats import Heartbeats
@@ -36,6 +37,7 @@ from support.history.records import (
     to_line,
 )
 from support.history.tables import Row, Tables
+from support.samples import table as sample
 
 DATABASE = "history"
 PARTITIONS = ("p=1", "p=2")
@@ -86,7 +88,7 @@ class HistoryClient:
     """One client of a store. ``log`` takes a line at a time; ``interrupt`` is called between operations."""
 
     name: str
-    store: TransactionStore
+    store: WarehouseStore
     tables: Tables
     log: Log
     random: Random
@@ -96,6 +98,7 @@ class HistoryClient:
 
     def __post_init__(self) -> None:
         """Make what begins transactions."""
+        self._known: set[str] = set()
         self._newest = max((one.txn_id for one in self.store.show_transactions()), default=1)
         self.heartbeats = Heartbeats(self.store, self.timeout / 2)
         self._transactions = Transactions(
@@ -124,9 +127,22 @@ class HistoryClient:
 
     def _choose(self, *, writes: bool) -> list[Key]:
         """Choose keys of the newest generation that this client knows of."""
-        keys = [key for table in self.workload.tables_of(self._newest) for key in all_keys(table)]
+        tables = self.workload.tables_of(self._newest)
+        self._make(tables)
+        keys = [key for table in tables for key in all_keys(table)]
         count = self.random.randint(1, self.workload.operations)
         return self.random.choices(keys, k=count) if writes else self.random.sample(keys, count)
+
+    def _make(self, tables: Sequence[str]) -> None:
+        """Create tables that are not there: the ids of a table that is not in the catalog are forgotten."""
+        for table in tables:
+            if table in self._known:
+                continue
+            with suppress(AlreadyExistsError):
+                self.store.create_database(DatabaseDefinition(DATABASE, f"file:/{DATABASE}"))
+            with suppress(AlreadyExistsError):
+                self.store.create_table(sample(TableName(DATABASE, table), f"file:/{DATABASE}/{table}"))
+            self._known.add(table)
 
     def _locks(self, keys: list[Key], *, writes: bool) -> tuple[LockComponent, ...]:
         kind = LockType.SHARED_WRITE if writes else LockType.SHARED_READ

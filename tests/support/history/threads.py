@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from hiveacid.ports.store import TransactionStore
+from hiveacid.ports.store import WarehouseStore
 from hiveacid.transactions.transaction import Transaction
 from support.crash.faults import SimulatedCrash
 from support.history.client import HistoryClient, Workload
@@ -22,7 +22,7 @@ from support.history.verdict import history_of
 class ThreadedRun:
     """Clients share a store; now and then one dies, or sleeps past the time-out of ``timeout`` seconds."""
 
-    store: TransactionStore
+    store: WarehouseStore
     directory: Path
     transactions: int
     clients: int = 4
