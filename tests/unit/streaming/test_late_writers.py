@@ -74,6 +74,29 @@ def test_files_of_a_forgotten_write_id_stay_invisible_in_a_later_partition(
         assert _ids(wh) == [1, 2, 3]
 
 
+def test_the_cleaner_goes_on_beside_a_reader_that_is_older_than_an_aborted_and_a_forgotten_write_id(
+    wh: Warehouse,
+) -> None:
+    """The unused ids of a stream are forgotten at once, and so an aborted id below them is not the highest one."""
+    wh.create(f"CREATE TABLE t (id INT) PARTITIONED BY (p STRING) {ACID}")
+    _put(wh, 1, "a")
+    with hiveacid.open(str(wh.root)) as warehouse:
+        context: Any = warehouse.context
+        reader = context.transactions.begin(context.settings)
+        late = wh.connect("t")
+        late.begin_transaction()
+        wh.store.abort_txns([TxnId(late.transactions[0][0])], "no heartbeat")
+        _put(wh, 2, "a", batch_size=3)
+        left = wh.root / "t" / "p=a" / DeltaName(False, WriteId(2), WriteId(2), 0).format()
+        left.mkdir()
+        (left / "bucket_00000").write_bytes(b"")
+        assert clean_aborted(context, T) == [str(left)]
+        assert wh.store.aborted_write_ids(T) == (2,)
+        reader.abort("it has read enough")
+        late.close()
+    assert _ids(wh) == [1, 2]
+
+
 def _copy(source: Path, target: Path) -> None:
     target.mkdir()
     for file in source.iterdir():

@@ -221,6 +221,7 @@ def write_id_list(
     open_ids = (
         WriteId(write_id)
         for write_id, txn_id in possibly_invalid
-        if write_id <= top and (txn_id in still_open or write_id in later)
+        # the cleaner knows aborted ones above its high watermark
+        if write_id <= top and (txn_id in still_open or write_id in later) and txn_id not in aborted
     )
     return ValidWriteIdList(table, WriteId(top), tuple(open_ids), tuple(aborted_ids))
