@@ -46,6 +46,10 @@ def test_qualified_columns(native: NativeSession) -> None:
     # the path of a struct is no qualifier, wherever else the statement names a table like it
     assert rows(sql("SELECT d.k.id FROM e WHERE EXISTS (SELECT 1 FROM d.k)")) == [(7,)]
     assert rows(sql("SELECT d.k.id, x FROM e, (SELECT d.k.id AS x FROM d.k)")) == [(7, 42)]
+    sql("DELETE FROM e WHERE d.k.id = 8 AND EXISTS (SELECT 1 FROM d.k)")
+    assert rows(sql("SELECT d.k.id FROM e")) == [(7,)]
+    sql("DELETE FROM e WHERE d.k.id = 7 AND EXISTS (SELECT 1 FROM d.k WHERE d.k.id = 42)")
+    assert rows(sql("SELECT d.k.id FROM e")) == []
 
 
 def test_inserts_of_spark_share_a_from(native: NativeSession) -> None:

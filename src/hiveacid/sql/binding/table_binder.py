@@ -36,7 +36,12 @@ from hiveacid.sql.binding.predicates import is_count_of_rows, where_predicate
 from hiveacid.sql.binding.source_positions import Edit, EditedText
 from hiveacid.sql.binding.time_travel import resolve_as_of
 from hiveacid.sql.binding.view_text import errors_of_view, find_hiveacid_view, with_view_columns
-from hiveacid.sql.binding.virtual_columns_in_queries import VIRTUAL_COLUMNS, VirtualColumns
+from hiveacid.sql.binding.virtual_columns_in_queries import (
+    VIRTUAL_COLUMNS,
+    Block,
+    VirtualColumns,
+    query_block,
+)
 from hiveacid.sql.statements.values import Slice, TableRef, table_ref
 from hiveacid.table.acid_table import Scan
 from hiveacid.table.context import Context
@@ -359,7 +364,8 @@ def _edits(
     if relation.alias_at is not None:
         edits.append(Edit(relation.alias_at, relation.alias_at, f" AS {quote_name(relation.name)}"))
         if len(relation.parts) > 1:
-            edits += _removed_qualifiers(database, piece, relation.parts, others)
+            block = query_block(piece.tokens, relation.start)  # outside it the name is the path of a struct
+            edits += _removed_qualifiers(database, piece, relation.parts, others, block)
     return edits
 
 
@@ -377,10 +383,14 @@ def unqualified(context: Context, bound: EditedText, table: TableName) -> Edited
 
 
 def _removed_qualifiers(
-    database: str, piece: Slice, parts: Sequence[str], others: Sequence[Relation]
+    database: str,
+    piece: Slice,
+    parts: Sequence[str],
+    others: Sequence[Relation],
+    block: Block | None = None,
 ) -> list[Edit]:
-    """Return the edits of `_qualifiers`; refuse them where ``table.column`` might then mean another table's column."""
-    edits = _qualifiers(piece.tokens, parts)
+    """Return the edits of `_qualifiers` in a query block; refuse them where ``table.column`` might mean another table's."""
+    edits = [edit for edit in _qualifiers(piece.tokens, parts) if block is None or block.holds(edit.start)]
     if edits and (_has_namesake(database, parts, others) or _is_alias(piece.tokens, parts[-1], others)):
         line, column = piece.position(edits[0].start)
         raise UnsupportedFeatureError(

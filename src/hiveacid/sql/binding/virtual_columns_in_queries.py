@@ -49,11 +49,8 @@ class VirtualColumns:
 
     def needed_at(self, offset: int) -> bool:
         """Tell whether the table whose name begins at ``offset`` needs them."""
-        inside = [block for block in self._blocks if block.holds(offset)]
-        if not inside:
-            return False
-        innermost = min(inside, key=lambda block: block.end - block.start)
-        return any(innermost.holds(mention) for mention in self._places)
+        innermost = _innermost(self._blocks, offset)
+        return innermost is not None and any(innermost.holds(mention) for mention in self._places)
 
     def require_named_columns(self) -> None:
         """Raise UnsupportedFeatureError if a text of which Spark gets views may use columns without naming them.
@@ -81,6 +78,16 @@ class VirtualColumns:
             if depth < 0 or (depth == 0 and token.keyword == "SELECT"):
                 return depth < 0
         return True
+
+
+def query_block(tokens: Sequence[Token], offset: int) -> Block | None:
+    """Return the innermost query block around an offset."""
+    return _innermost(list(_blocks(tokens)), offset)
+
+
+def _innermost(blocks: Sequence[Block], offset: int) -> Block | None:
+    inside = [block for block in blocks if block.holds(offset)]
+    return min(inside, key=lambda block: block.end - block.start, default=None)
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
