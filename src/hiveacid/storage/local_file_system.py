@@ -430,6 +430,8 @@ def local_path(path: str) -> str:
     plain = path[uri.end() :] if uri else path
     if not plain.startswith("/") or (uri and plain.startswith("//") and not plain.startswith("///")):
         raise StorageError(f"not an absolute local path or file: URI: {path}")
+    if "\0" in plain:  # Python raises ValueError for it
+        raise StorageError(f"not an absolute local path or file: URI, because it has a NUL: {path!r}")
     return os.path.normpath("/" + plain.lstrip("/"))
 
 

@@ -48,7 +48,8 @@ def test_paths_and_uris_name_the_same_file_undecoded(given: str, plain: str) -> 
 
 
 @pytest.mark.parametrize(
-    "path", ["relative/t", "", "s3a://bucket/t", "hdfs://n/t", "file://host/t", "file:t"]
+    "path",
+    ["relative/t", "", "s3a://bucket/t", "hdfs://n/t", "file://host/t", "file:t", "/a\0b", "file:/a\0b"],
 )
 def test_other_paths_are_refused(path: str) -> None:
     with pytest.raises(StorageError, match="not an absolute local path"):

@@ -46,8 +46,14 @@ def format_datetime(moment: datetime) -> str:
 
 
 def format_millis(millis: int) -> str:
-    """Return a moment, given in milliseconds since the epoch, as such a text in UTC."""
-    return format_datetime(utc_datetime(millis))
+    """Return a moment, given in milliseconds since the epoch, as such a text in UTC.
+
+    Spark's years, which a statement may name, are more than Python's.
+    """
+    try:
+        return format_datetime(utc_datetime(millis))
+    except (ValueError, OverflowError):
+        return f"{millis / 1000} seconds since 1970"
 
 
 def write_ids_at(

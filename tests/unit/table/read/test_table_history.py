@@ -20,6 +20,7 @@ from hiveacid.ports.transactions import Operation
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.read.inventory import StandaloneAccess
 from hiveacid.table.read.table_history import HISTORY, format_times, history_rows, snapshot_rows
+from hiveacid.table.read.time_travel import Instant
 from support.clock import ManualClock
 from support.memory_store.store import MemoryStore
 from support.samples import CLIENT, ORC, ORDERS, database, wrote
@@ -119,3 +120,8 @@ def test_statements_of_one_transaction_are_one_deed() -> None:
     assert OperationSummary.of_text(one.to_text()) == one
     assert OperationSummary.of_text('{"operation": "X", "later": 1}') == OperationSummary("X")
     assert OperationSummary.of_text(None) == OperationSummary()
+
+
+def test_a_moment_beyond_pythons_years_has_a_text() -> None:
+    assert str(Instant(0)) == "1970-01-01 00:00:00.000+00:00"
+    assert str(Instant(-2_537_839_000_000_000)) == "-2537839000000.0 seconds since 1970"
