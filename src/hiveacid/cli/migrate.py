@@ -173,20 +173,18 @@ def _find_obstacle(migration: Migration, view: TableName, reachable: Collection[
 
 
 def _named_tables(query: Slice, database: str, catalog: Catalog) -> Iterator[TableName]:
-    """Yield the tables and views of a catalog whose names stand in a query; a column of such a name counts, too."""
+    """Yield the names in a query that have a database, and those of tables and views; a column of such a name counts, too."""
     tokens = [token for token in query.tokens if token.is_name or token.text == "."]
     for index, token in enumerate(tokens):
         if not token.is_name:
             continue
         behind = tokens[index + 1 : index + 3]
-        names = [TableName(database, token.name.lower())]
-        if len(behind) == 2 and behind[0].text == ".":  # noqa: PLR2004 - a dot and a name
-            names.append(TableName(token.name.lower(), behind[1].name.lower()))
-        yield from (
-            name
-            for name in names
-            if catalog.get_table(name) is not None or catalog.get_view(name) is not None
-        )
+        own, qualifier = TableName(database, token.name.lower()), token.name.lower()
+        is_qualifier = len(behind) == 2 and behind[0].text == "."  # noqa: PLR2004 - a dot and a name
+        if is_qualifier and catalog.get_database(qualifier) is not None:
+            yield TableName(qualifier, behind[1].name.lower())
+        elif catalog.get_table(own) is not None or catalog.get_view(own) is not None:
+            yield own
 
 
 def _display_name(connection: ConnectionOptions) -> str:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NoReturn
 
-from pyspark.sql import DataFrame
-
 from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.core.schema.types import quote_name, unquoted_name
@@ -18,7 +16,7 @@ from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
 from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts, is_method_of_frames
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import filter_rows
@@ -37,6 +35,9 @@ from hiveacid.table.write.update_delete import delete, update
 from hiveacid.transactions.transaction import Transaction
 
 Spec = Mapping[str, object]
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,8 +120,7 @@ class AcidTable(Displayed):
 
         def __getattr__(self, name: str) -> NoReturn:
             """Raise AttributeError; one that says how for a method of DataFrames."""
-            is_of_frame = not name.startswith("_") and hasattr(DataFrame, name)
-            advice = f": use t.to_df().{name}" if is_of_frame else ""
+            advice = f": use t.to_df().{name}" if is_method_of_frames(name) else ""
             raise AttributeError(f"a table has no {name}{advice}", name=name, obj=self)
 
     # reading

@@ -12,7 +12,7 @@ from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.commit_records import TableOperation
 from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
-from hiveacid.ports.store import TransactionStore
+from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Operation, Start, TxnKind, Written
 from support.verbs import begin_by_verbs
 
@@ -20,7 +20,7 @@ from support.verbs import begin_by_verbs
 class Wrapper:
     """Passes every verb on."""
 
-    def __init__(self, store: TransactionStore) -> None:
+    def __init__(self, store: WarehouseStore) -> None:
         self._store: Any = store
 
     def __getattr__(self, verb: str) -> Any:
@@ -31,7 +31,7 @@ class Wrapper:
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
     ) -> Begun:
         """Go through the single verbs, in each of which the bug may be."""
-        return begin_by_verbs(cast("TransactionStore", self), client, start, kind)
+        return begin_by_verbs(cast("WarehouseStore", self), client, start, kind)
 
     def commit_txn(
         self,
@@ -43,7 +43,7 @@ class Wrapper:
     ) -> None:
         """Do the same for what was written."""
         if written:
-            cast("TransactionStore", self).add_written(txn_id, written)
+            cast("WarehouseStore", self).add_written(txn_id, written)
         self._store.commit_txn(txn_id, changes, batch=batch, operations=operations)
 
 
@@ -95,7 +95,7 @@ class GapCommitted(Wrapper):
         return replace(seen, open=tuple(one for one in seen.open if one != newest))
 
 
-BUGS: Mapping[str, Callable[[TransactionStore], object]] = MappingProxyType(
+BUGS: Mapping[str, Callable[[WarehouseStore], object]] = MappingProxyType(
     {
         "conflict check off": ConflictCheckOff,
         "snapshot taken late": SnapshotLate,
@@ -105,6 +105,6 @@ BUGS: Mapping[str, Callable[[TransactionStore], object]] = MappingProxyType(
 )
 
 
-def with_bug(bug: str, store: TransactionStore) -> TransactionStore:
+def with_bug(bug: str, store: WarehouseStore) -> WarehouseStore:
     """Return a store with a bug of :data:`BUGS` (the empty text: as it is)."""
-    return cast("TransactionStore", BUGS[bug](store)) if bug else store
+    return cast("WarehouseStore", BUGS[bug](store)) if bug else store

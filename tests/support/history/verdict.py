@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from hiveacid.ports.store import TransactionStore
+from hiveacid.ports.store import WarehouseStore
 from support.history.anomalies import Anomaly
 from support.history.check import anomalies
 from support.history.client import HistoryClient, Workload
@@ -21,7 +21,7 @@ _ASKED = 2000
 
 
 def history_of(
-    store: TransactionStore,
+    store: WarehouseStore,
     tables: Tables,
     records: Sequence[Record],
     workload: Workload,
@@ -41,7 +41,7 @@ def history_of(
     )
 
 
-def _states(store: TransactionStore, records: Sequence[Record]) -> dict[int, str]:
+def _states(store: WarehouseStore, records: Sequence[Record]) -> dict[int, str]:
     states = {int(one.txn_id): one.state.lower() for one in store.show_transactions()}
     doubtful = [one for one in records if one.outcome is Outcome.UNKNOWN]
     others = Random(0).sample(records, min(_ASKED, len(records)))

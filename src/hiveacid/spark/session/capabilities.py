@@ -43,6 +43,13 @@ def configure(builder: Any) -> Any:
     return builder
 
 
+def is_method_of_frames(name: str) -> bool:
+    """Tell whether a DataFrame has a public attribute of this name."""
+    from pyspark.sql import DataFrame  # noqa: PLC0415 - the command line works without it
+
+    return not name.startswith("_") and hasattr(DataFrame, name)
+
+
 def is_classic(spark: SparkSession) -> bool:
     """Tell whether this process can call the session's JVM; False for a client of Spark Connect."""
     return hasattr(spark, "_jsparkSession")
