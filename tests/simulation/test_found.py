@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hiveacid.catalog.tables import create_table, drop_table
 from hiveacid.config import Settings
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue_records import CompactionRequest
@@ -24,10 +25,11 @@ from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.insert import insert_lock
 from hiveacid.transactions.transaction import Transaction
 from support.simulation.planted import BUGS
+from support.simulation.profiles import OTHER, PARTED, PROFILES, WHOLE
 from support.simulation.scheduler import Chances, Scheduler
 from support.simulation.services import Compactor, compact_here
 from support.simulation.session import Session
-from support.simulation.world import PARTED, TIMEOUT, WAREHOUSE, WHOLE, World
+from support.simulation.world import TIMEOUT, WAREHOUSE, World, definition
 from support.simulation.writer import Writer
 
 
@@ -36,7 +38,7 @@ def world() -> World:
     """Return a world where nothing happens by chance."""
     scheduler = Scheduler(0, 0, TIMEOUT, Chances())
     scheduler.quiet = True
-    return World(scheduler, exclusive_writes=False)
+    return World(scheduler, replace(PROFILES["everything"], local=False))
 
 
 def session(world: World, name: str) -> Session:
@@ -184,7 +186,7 @@ def test_a_compaction_that_commits_beside_the_cleaner_is_not_settled(world: Worl
     calls: list[int] = []
     store.__dict__["show_compactions"] = show_late
     clean(cleaner.context)
-    world.check_held([f"{WAREHOUSE}/shop.db/whole"])
+    world.check_held()
 
 
 def test_a_worker_whose_job_was_given_up_is_told_so(world: World) -> None:
@@ -255,7 +257,7 @@ def test_a_worker_that_was_reaped_says_so_and_leaves_the_job_alone(world: World)
         return writing.rows(job, output)  # type: ignore[arg-type]
 
     late = replace(writing, rows=slow)
-    with pytest.raises(TransactionAbortedError, match="no heartbeat"):
+    with pytest.raises(TransactionAbortedError, match="timed out"):
         compact_here(one.context, one.context.require(WHOLE), None, CompactionKind.MAJOR, late)
     assert [job.state for job in world.store.show_compactions()] == ["initiated"]
     assert not [path for path in world.files.files if "base" in path]
@@ -288,7 +290,7 @@ def test_rows_are_never_written_below_a_base_that_came_meanwhile(world: World) -
     with pytest.raises(WriteConflictError, match=r"another transaction overwrote .*day=0"):
         writer._write(table, ("0",), txn, Operation.INSERT)
     txn.abort("lost")
-    world.check_now(world.all_locations())
+    world.check_now()
 
 
 @pytest.mark.parametrize("metastore", [True, False])
@@ -311,7 +313,7 @@ def test_rows_are_not_lost_where_no_lock_has_held_an_overwrite_back(
         with pytest.raises(WriteConflictError, match=r"transaction \d+ overwrote .*day=0"):
             txn.commit()
     txn.abort("lost")
-    world.check_now(world.all_locations())
+    world.check_now()
 
 
 @pytest.mark.parametrize(
@@ -333,3 +335,26 @@ def test_the_settings_only_make_the_lock_of_an_overwrite_stronger(
     assert inserts is LockType.SHARED_WRITE
     assert inserts in WAITS_FOR[overwrites]
     assert insert_lock(context, table, {}, overwrite=True).type is overwrites
+
+
+def test_create_table_waits_until_a_drop_has_deleted_the_files_at_its_location(world: World) -> None:
+    """The name is another one, and the catalog has forgotten the old table; its directory was deleted with the new one in it."""
+    one, other = session(world, "a"), session(world, "b")
+    table = definition(OTHER, f"{WAREHOUSE}/shop.db/whole")
+    one.context.fs.make_directory(table.location)
+    delete = one.context.fs.delete_tree
+
+    def wait(_: float) -> None:
+        raise InterruptedError
+
+    other.context.clock.sleep = wait  # type: ignore[method-assign]
+
+    def delete_late(path: str) -> None:
+        with pytest.raises(InterruptedError):
+            create_table(other.context, table)
+        delete(path)
+
+    one.context.fs.__dict__["delete_tree"] = delete_late
+    drop_table(one.context, WHOLE)
+    create_table(other.context, table)
+    assert world.files.exists(table.location)

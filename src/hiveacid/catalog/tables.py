@@ -52,7 +52,13 @@ from hiveacid.table.cleaning.remove_dropped_files import (
 )
 from hiveacid.table.codec_and_writer_options import orc_codec
 from hiveacid.table.context import Context
-from hiveacid.table.definition import alter, check_definition, exclusive_name, exclusive_table
+from hiveacid.table.definition import (
+    alter,
+    check_definition,
+    exclusive_name,
+    exclusive_table,
+    lock_of_location,
+)
 from hiveacid.table.partitions import (
     PartitionValues,
     partition_name,
@@ -150,14 +156,16 @@ def create_table(context: Context, table: TableDefinition, *, if_not_exists: boo
     """Create a table and its directory.
 
     The lock waits for a CREATE TABLE AS SELECT of the same name. The second of the two then finds the table, and does
-    not write into the directory of the first.
+    not write into the directory of the first. The lock on the location waits for a DROP TABLE, or it would delete the new
+    table's directory with the files of an earlier table there.
     """
     if if_not_exists and is_taken(context, table.name):
         return
-    with exclusive_name(context, table.name):
+    with exclusive_name(context, table.name) as txn:
         if if_not_exists and is_taken(context, table.name):
             return
         definition = prepare_table(context, table)
+        txn.lock([lock_of_location(definition.location)])
         context.fs.make_directory(definition.location)
         context.catalog.create_table(definition)
 
@@ -178,6 +186,7 @@ def drop_table(context: Context, name: TableName, *, if_exists: bool = False) ->
     with exclusive_table(context, name) as (table, txn):
         partitions = partitions_of(context, table) or ()
         require_removable(context, table, partitions)
+        txn.lock([lock_of_location(table.location)])
         txn.require_open_in_store()  # without the lock, another client may have created the table again meanwhile
         context.catalog.drop_table(name)
         if not table.external:

@@ -338,7 +338,8 @@ class TransactionBatch:
         directory = f"{location}/{self._directory}"
         if directory in self._claimed:
             return
-        self.context.fs.make_directory(self._staging)
+        version = f"{self._staging}/version"  # moved below: written later, it could lie in a table made again
+        self.context.fs.write_bytes(version, b"2")
         self._check()
         if not self.context.fs.claim_directory(directory, self._staging):
             raise StorageError(
@@ -346,7 +347,7 @@ class TransactionBatch:
             )
         self._claimed.add(directory)
         if self.target.table.kind is TableKind.FULL_ACID:
-            self.context.fs.write_bytes(f"{directory}/{ACID_VERSION_FILE}", b"2")
+            self.context.fs.move_file(version, f"{directory}/{ACID_VERSION_FILE}")
 
     def _record_writes(self, rows: Mapping[Values, int]) -> None:
         """Record the written and the new partitions in the transaction; ``rows``: new rows of each."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 
 from support.simulation.planted import BUGS
@@ -57,6 +58,10 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         f"{sum(one.reads for one in outcomes)} reads",
         f"{sum(one.compactions for one in outcomes)} compactions",
         f"{sum(one.deaths for one in outcomes)} deaths",
+        *(
+            f"{count} {what}"
+            for what, count in sum((Counter(one.definitions) for one in outcomes), Counter()).items()
+        ),
     )
     return f"{len(outcomes)} runs, " + ", ".join(counts)
 

@@ -1,18 +1,26 @@
-"""A file system of dictionaries, as the ports want it."""
+"""A file system of dictionaries, as the ports want it: a local disk, or an object store."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 from hiveacid.core.snapshot.directory_listing import FileEntry
-from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
+from hiveacid.errors import MissingDirectoryError, StorageError
+from hiveacid.ports.file_system import FileVersion
 
 
 class MemoryFileSystem:
-    """Implements :class:`hiveacid.ports.file_system.FileSystem`. Paths are absolute and plain."""
+    """Implements :class:`hiveacid.ports.file_system.FileSystem`. Paths are absolute and plain.
 
-    def __init__(self) -> None:
+    ``local``: files are moved and grow, and directories are renamed in one step.
+    """
+
+    def __init__(self, *, local: bool = False) -> None:
+        self.local = local
         self.files: dict[str, bytes] = {}
+        self._versions: dict[str, FileVersion] = {}
+        self._numbers = count(1)
         self._directories: dict[str, None] = {"": None}
 
     def list_tree(self, root: str) -> tuple[FileEntry, ...]:
@@ -53,29 +61,63 @@ class MemoryFileSystem:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
         self.make_directory(path.rpartition("/")[0])
         self.files[path] = data
+        self._versions[path] = (next(self._numbers), 0)
 
-    def replace_tail(self, path: str, start: int, tail: bytes, version: object = None) -> None:  # noqa: ARG002
+    def file_version(self, path: str) -> FileVersion | None:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
-        self.files[path] = self._file(path)[:start] + tail
+        return self._versions[path] if path in self.files else None
+
+    def replace_tail(
+        self, path: str, start: int, tail: bytes, version: FileVersion | None = None
+    ) -> FileVersion:
+        """See :class:`hiveacid.ports.file_system.FileSystem`."""
+        data = self._file(path)
+        if version is not None and version != self._versions[path]:
+            raise StorageError(f"cannot change {path}: it is another file by now")
+        self.files[path] = data[:start] + tail
+        self._versions[path] = (self._versions[path][0], next(self._numbers))
+        return self._versions[path]
 
     def move_file(self, source: str, target: str) -> None:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
+        data, version = self._file(source), self._versions[source]
         if target in self.files:
             raise StorageError(f"cannot move {source} to {target}: there is a file of that name")
-        self.write_bytes(target, self._file(source))
+        self.write_bytes(target, data)
+        self._versions[target] = version
         del self.files[source]
+
+    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
+        """See :class:`hiveacid.ports.file_system.FileSystem`."""
+        self.write_bytes(target, self._file(source)[:start] + tail)
+
+    def claim_directory(self, path: str, staging: str | None = None) -> bool:
+        """See :class:`hiveacid.ports.file_system.FileSystem`."""
+        if staging is not None and staging not in self._directories:
+            raise StorageError(f"cannot create the directory {path}: {staging} is gone")
+        if path in self._directories:
+            return False
+        if self.local:
+            self.make_directory(path)
+        return True
 
     def replaces_tail_in_place(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
-        return True
+        return self.local
 
     def renames_directories(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
-        """As in an object store: a compaction moves its files one by one."""
-        return False
+        """See :class:`hiveacid.ports.file_system.FileSystem`."""
+        return self.local
 
     def move_directory(self, source: str, target: str) -> None:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
-        raise UnsupportedFeatureError(f"cannot move {source} to {target}: there are no directories here")
+        if source not in self._directories or self.exists(target):
+            raise StorageError(f"cannot move {source} to {target}: one is missing, or the other one there")
+        for one in [one for one in self._directories if one == source or one.startswith(f"{source}/")]:
+            del self._directories[one]
+            self.make_directory(target + one.removeprefix(source))
+        for one in [one for one in self.files if one.startswith(f"{source}/")]:
+            self.move_file(one, target + one.removeprefix(source))
 
     def delete_tree(self, path: str) -> None:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""

@@ -11,7 +11,8 @@ from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.ports.transactions import Remains
 from support.history.planted import ConflictCheckOff, GapCommitted, MomentLate, SnapshotLate, Wrapper
-from support.simulation.world import PARTED, WHOLE
+from support.simulation.profiles import PARTED, WHOLE
+from support.simulation.removed_fixes import FIXES
 
 
 class BlindCleaner(Wrapper):
@@ -58,11 +59,17 @@ class ForgetfulStore(Wrapper):
 
 @dataclass(frozen=True)
 class Bug:
-    """A bug: which roles have it, and how their store is wrapped; ``hasty``: writers commit before their files."""
+    """A bug: which roles have it, and how their store is wrapped.
+
+    ``hasty``: writers commit before their files.
+    ``patches``: what is put in the place of functions of the product; ``profile``: of runs that are about it.
+    """
 
     roles: frozenset[str] = frozenset({"writer", "reader", "compactor", "cleaner", "reaper"})
     wrapper: Callable[[Any], Any] | None = None
     hasty: bool = False
+    patches: tuple[tuple[str, object], ...] = ()
+    profile: str = ""
 
     def wrap(self, role: str, store: Any) -> Any:
         """Return the store as a process of a role gets it."""
@@ -76,9 +83,10 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "compactor goes above the lowest open write id": Bug(frozenset({"compactor"}), GreedyCompactor),
         "abort forgotten too early": Bug(wrapper=ForgetfulStore),
         "commit before files": Bug(hasty=True),
-        "conflict check off": Bug(frozenset({"writer"}), ConflictCheckOff),
+        "conflict check off": Bug(frozenset({"writer"}), ConflictCheckOff, profile="changes"),
         "snapshot taken late": Bug(frozenset({"writer", "reader"}), SnapshotLate),
-        "conflicts counted late": Bug(frozenset({"writer"}), MomentLate),
+        "conflicts counted late": Bug(frozenset({"writer"}), MomentLate, profile="changes"),
         "gap treated as committed": Bug(frozenset({"writer", "reader"}), GapCommitted),
+        **{name: Bug(patches=tuple(patches), profile=about) for name, (about, patches) in FIXES.items()},
     }
 )

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
-from hiveacid.core.snapshot.directory_listing import DataFile
+from hiveacid.core.snapshot.directory_listing import DataFile, last_flush_length
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
+from hiveacid.errors import StorageError
+from hiveacid.orc.splice_stripes import HEADER
 
 
 class RowId(NamedTuple):
@@ -39,23 +42,22 @@ class Event(NamedTuple):
 
 
 def to_bytes(events: Iterable[Event]) -> bytes:
-    """Return the content of a file."""
-    return json.dumps(
-        [
-            [one.write_id, *one.id, *((one.row.key, one.row.updates) if one.row is not None else ())]
-            for one in events
-        ],
-        separators=(",", ":"),
-    ).encode()
+    """Return a line of a file; files of streams have several."""
+    values = [
+        [one.write_id, *one.id, *((one.row.key, one.row.updates) if one.row is not None else ())]
+        for one in events
+    ]
+    return json.dumps(values, separators=(",", ":")).encode() + b"\n"
 
 
 @lru_cache(maxsize=4096)
 def from_bytes(data: bytes) -> tuple[Event, ...]:
     """Return the events of a file."""
     events = []
-    for write_id, first, statement, number, *values in json.loads(data):
-        row_id = RowId(first, statement, number)
-        events.append(Event(write_id, row_id, Row(row_id, *values) if values else None))
+    for line in data.removeprefix(HEADER).splitlines():
+        for write_id, first, statement, number, *values in json.loads(line):
+            row_id = RowId(first, statement, number)
+            events.append(Event(write_id, row_id, Row(row_id, *values) if values else None))
     return tuple(events)
 
 
@@ -76,7 +78,11 @@ class Reading:
         """Yield the events of directories that the snapshot believes."""
         for directory in directories:
             for file in directory.acid_files:
-                for event in from_bytes(self.read(file.path)):
+                data = self.read(file.path)
+                if file.flush_length_path is not None:
+                    with suppress(StorageError):  # the stream has ended meanwhile, and cut its file
+                        data = data[: last_flush_length(self.read(file.flush_length_path))]
+                for event in from_bytes(data):
                     if directory.validity is RangeShare.ALL or self.write_ids.is_valid(event.write_id):
                         yield event
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from random import Random
 
 from hiveacid.storage.staging import staging_txn_id
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
+from support.simulation.definer import Definer
 from support.simulation.planted import BUGS, Bug
+from support.simulation.profiles import PROFILES
 from support.simulation.reader import Reader
-from support.simulation.scheduler import Chances, Over, Process, Scheduler
+from support.simulation.scheduler import Over, Process, Scheduler
 from support.simulation.services import Cleaner, Compactor, Reaper
 from support.simulation.session import Session
+from support.simulation.stand_ins import replaced
+from support.simulation.streamer import Streamer
 from support.simulation.world import TIMEOUT, WAREHOUSE, World, quiet_logs
 from support.simulation.writer import Writer
-
-CREW = (
-    *["writer"] * 3,
-    *["reader"] * 2,
-    *["compactor"] * 2,
-    *["cleaner"] * 2,
-    "reaper",
-)
 
 
 @dataclass(frozen=True)
@@ -34,20 +31,27 @@ class Outcome:
     reads: int
     compactions: int
     deaths: int
+    definitions: Mapping[str, int]  # DROP and CREATE and the others, and commits of streams
     trace: tuple[str, ...]
 
 
-def simulate(seed: int, steps: int, bug: str = "", chances: Chances | None = None) -> Outcome:
-    """Run so many steps and the end. Raises BrokenInvariantError; the same arguments do the same every time."""
-    scheduler = Scheduler(seed, steps, TIMEOUT, chances or Chances())
-    world = World(scheduler, exclusive_writes=scheduler.random.random() < 0.5)
-    with quiet_logs():
-        for number, role in enumerate(CREW, 1):
-            scheduler.add(_maker(world, BUGS[bug], role, number))
+def simulate(seed: int, steps: int, bug: str = "", profile: str = "") -> Outcome:
+    """Run so many steps and the end. Raises BrokenInvariantError; the same arguments do the same every time.
+
+    Without a ``profile`` the seed draws one, or the bug brings one along.
+    """
+    of_seed = Random(seed).choice([*["everything"] * len(PROFILES), *PROFILES])
+    about = PROFILES[profile or BUGS[bug].profile or of_seed]
+    scheduler = Scheduler(seed, steps, TIMEOUT, about.chances)
+    world = World(scheduler, about)
+    with quiet_logs(), replaced(*BUGS[bug].patches):
+        for number, role in enumerate(about.crew, 1):
+            if world.files.local or role != "streamer":  # files of an object store do not grow
+                scheduler.add(_maker(world, BUGS[bug], role, number))
         scheduler.run()
         _settle(world, BUGS[bug])
     return Outcome(
-        seed, scheduler.steps, world.ledger.commits, world.reads, world.compactions, scheduler.deaths,
+        seed, scheduler.steps, world.ledger.commits, world.reads, world.compactions, scheduler.deaths, world.done,
         tuple(scheduler.trace),
     )  # fmt: skip
 
@@ -62,6 +66,8 @@ def _maker(world: World, bug: Bug, role: str, number: int) -> Callable[[], Proce
         works: dict[str, Callable[[], None]] = {
             "writer": Writer(session, bug.hasty).work,
             "reader": Reader(session).work,
+            "definer": Definer(session).work,
+            "streamer": Streamer(session).work,
             "compactor": Compactor(session).work,
             "cleaner": Cleaner(session).work,
             "reaper": Reaper(session).work,
@@ -83,7 +89,7 @@ def _settle(world: World, bug: Bug) -> None:
         Compactor(janitor).compact_everything()
         for _ in range(2):
             clean(janitor.context)
-        world.check_now(world.all_locations())
+        world.check_now()
         _require(world, not world.store.valid_txns().open, "transactions of dead clients are open")
         _require(world, not world.store.show_locks(), "locks of dead clients are held")
         waiting = [one for one in world.store.show_compactions() if one.state == "ready for cleaning"]
@@ -101,11 +107,15 @@ def _require(world: World, condition: bool, otherwise: str) -> None:  # noqa: FB
 
 def _leftovers(world: World) -> Iterable[str]:
     txns = world.store.valid_txns()
-    for location in world.all_locations():
-        table = world.ledger.tables[location]
-        state = world.state(location, txns, world.store.valid_write_ids(txns, [table])[table])
+    for root, spot in sorted(world.spots().items()):
+        name = spot.table.name
+        state = world.state(spot, txns, world.store.valid_write_ids(txns, [name])[name])
         for path in (*state.obsolete, *state.aborted, *state.pending):
-            yield f"{location}/{path}"
+            yield f"{root}/{path}"
+    tables = {spot.table.location for spot in world.spots().values()}
     for entry in world.files.list_tree(WAREHOUSE):
-        if staging_txn_id(entry.path.rpartition("/")[2]) is not None:
-            yield f"{WAREHOUSE}/{entry.path}"
+        above, _, last = f"{WAREHOUSE}/{entry.path}".rpartition("/")
+        if (
+            staging_txn_id(last) is not None and above in tables
+        ):  # none below a table that is just being dropped
+            yield f"{above}/{last}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.errors import CompactionError, NoSuchPartitionError
-from hiveacid.spark.write.publish import PublishedFiles
+from hiveacid.spark.write.publish import FinalNames, PublishedFiles
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
@@ -16,11 +16,12 @@ from hiveacid.table.compaction.report import CompactionReport
 from hiveacid.table.compaction.request_compaction import CompactionOptions, _enqueue, _report_of, _request
 from hiveacid.table.compaction.run_compaction import run_job
 from hiveacid.table.compaction.write_compacted_files import CompactionWriter, RewriteTask
-from hiveacid.table.context import Context
+from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import partitions_of
-from support.simulation.rows import Event, Row, files_of
+from hiveacid.table.write.output_directories import staging
+from support.simulation.ledger import Place
+from support.simulation.rows import Event, Row, files_of, to_bytes
 from support.simulation.session import Session
-from support.simulation.world import PARTED, WHOLE
 
 
 def compact_here(
@@ -49,7 +50,7 @@ class Compactor:
         while True:
             kind = random.choice((CompactionKind.MINOR, CompactionKind.MAJOR))
             with self.session.forgiving():
-                table = context.require(random.choice((WHOLE, PARTED)))
+                table = context.require(self.session.world.name())
                 places: Sequence[Partition | None] = partitions_of(context, table) or (None,)
                 try:
                     compact_here(context, table, random.choice(places), kind, self.writing)
@@ -65,7 +66,7 @@ class Compactor:
     def compact_everything(self) -> None:
         """Run a major compaction of every place."""
         context = self.session.context
-        for name in (WHOLE, PARTED):
+        for name in table_names(context.catalog):
             table = context.require(name)
             for place in partitions_of(context, table) or (None,):
                 compact_here(context, table, place, CompactionKind.MAJOR, self.writing)
@@ -87,14 +88,19 @@ class Compactor:
         return self._publish(job, output, sorted(reading.events(job.plan.delete_deltas), key=_order))
 
     def _publish(self, job: RewriteTask, output: str, events: Sequence[Event]) -> PublishedFiles:
-        with self.session.staging(job.table, job.txn) as staging:
-            self.session.publish(staging, output, events)
+        check = job.txn.open_check()
+        with staging(self.session.context, job.table, job.txn) as directory:
+            data, fs = to_bytes(events), self.session.context.fs
+            fs.write_bytes(f"{directory}/0", data)
+            check()
+            FinalNames(fs).finish(f"{directory}/0", f"{output}/bucket_00000", len(data), b"")
         return PublishedFiles({}, (output,))
 
     def _need(self, job: RewriteTask, location: Location) -> None:
         holding = self.session.world.ledger.holdings.get(job.txn.txn_id)
-        if holding is not None:
-            holding.needs.update(f"{location.root}/{file.path}" for file in files_of(location.state))
+        place = Place(job.table.incarnation, location.root)
+        if holding is not None and place.table in self.session.world.ledger.tables:
+            holding.needs.update({f"{location.root}/{file.path}": place for file in files_of(location.state)})
 
 
 def _order(event: Event) -> tuple[tuple[int, int, int], int, Row | None]:

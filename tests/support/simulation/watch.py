@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
-from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import (
     CommitStateUnknownError,
@@ -15,14 +15,26 @@ from hiveacid.errors import (
     StoreUnavailableError,
     TransactionAbortedError,
 )
+from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.store import TransactionStore
-from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Start, TxnKind
+from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Remains, Start, TxnKind
+from support.simulation.ledger import Place
 from support.simulation.scheduler import Process
 from support.simulation.world import World, brief
 from support.verbs import begin_by_verbs
 
 FAULT = 0.003
 """Probability that a call fails: the store does not answer, the disk is full."""
+_FAILING = (
+    "write_bytes",
+    "move_file",
+    "delete_tree",
+    "replace_tail",
+    "claim_directory",
+    "move_directory",
+    "finish_file",
+    "delete_listed",
+)
 
 
 class InjectedStorageError(StorageError):
@@ -33,6 +45,7 @@ class _Watched:
     """Passes verbs on; each call is a step of the process."""
 
     prefix = ""
+    at_once: tuple[str, ...] = ()  # verbs that follow the step before them without a gap
 
     def __init__(self, world: World, process: Process, port: object) -> None:
         self._world = world
@@ -44,9 +57,8 @@ class _Watched:
         after: Callable[..., None] | None = getattr(type(self), f"after_{verb}", None)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._world.scheduler.step(
-                self._process, f"{self.prefix}.{verb}({brief((*args, *kwargs.values()))})"
-            )
+            what = f"{self.prefix}.{verb}({brief((*args, *kwargs.values()))})"
+            self._world.scheduler.step(self._process, what, at_once=verb in self.at_once)
             self._fail(verb)
             result = self._run(verb, lambda: real(*args, **kwargs), args)
             if after is not None:
@@ -123,17 +135,30 @@ class WatchedStore(_Watched):
         """Check that nobody else has them."""
         for txn_id, write_id in zip(txn_ids, write_ids, strict=True):
             self._world.scheduler.note(f"write id {write_id}")
-            other = self._world.ledger.gave_write_id(table, write_id, txn_id)
+            of = self._world.store.get_table(table)
+            other = of and self._world.ledger.gave_write_id(of.incarnation, write_id, txn_id)
             if other is not None:
                 raise self._world.scheduler.broken(f"write id {write_id} of {table} belongs to {other}, too")
 
-    def after_commit_txn(self, _: None, txn_id: TxnId, *_changes: object) -> None:
+    def after_commit_txn(
+        self, _: None, txn_id: TxnId, changes: CatalogChanges = NO_CHANGES, *_rest: object
+    ) -> None:
         """Write it down and look."""
-        self._world.after_commit(txn_id)
+        self._world.after_commit(txn_id, changes)
 
-    def after_abort_txns(self, txn_ids: Sequence[TxnId], *_: object) -> None:
-        """Look whether anything of them shows."""
+    def after_abort_txns(
+        self,
+        txn_ids: Sequence[TxnId],
+        wanted: Sequence[TxnId],
+        _reason: str,
+        remains: Remains = Remains.UNKNOWN,
+    ) -> None:
+        """Look whether anything of them shows, and whether those that leave nothing are forgotten."""
+        work = self._world.ledger.work
+        idle = self._process.name.startswith("writer") and not any(work[one].places() for one in wanted)
         self._aborted(txn_ids)
+        if remains is Remains.NOTHING or idle:
+            self._world.check_forgotten(wanted)
 
     def after_abort_timed_out(self, txn_ids: Sequence[TxnId]) -> None:
         """Look whether anything of them shows."""
@@ -147,27 +172,64 @@ class WatchedStore(_Watched):
             if txn_id in world.ledger.committed:
                 raise world.scheduler.broken(f"transaction {txn_id} was committed and is aborted")
         world.ledger.ended(txn_ids)
-        world.check_now({where for one in txn_ids for where in world.ledger.work[one].locations()})
+        world.check_now({where for one in txn_ids for where in world.ledger.work[one].places()})
 
-    def after_forget_aborted(self, _: None, table: TableName, *_rest: object) -> None:
+    def after_create_table(self, _: None, table: TableDefinition) -> None:
+        """Note a new incarnation. That of an adopted table is not at work before it has its write ids: one step here."""
+        self._world.after_create(table.name)
+        if table.location in self._world.ledger.adopting:
+            self._world.hold_still()
+        else:
+            self._world.check_now()
+
+    def after_drop_table(self, _: None, name: TableName) -> None:
+        """Note that it is gone."""
+        self._world.go_on()
+        self._world.ledger.dropped(name)
+
+    def after_alter_table(self, _: None, name: TableName, table: TableDefinition) -> None:
+        """Note a new name."""
+        if table.name != name:
+            self._world.ledger.renamed(name, table.name)
+        self._world.check_now()
+
+    def after_add_partitions(self, _: None, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Look whether they are empty, and nobody else's; those of an adopted table are not checked before it is seeded."""
+        table = self._world.store.get_table(name)
+        if table is not None and table.location not in self._world.ledger.adopting:
+            self._world.check_owners()
+            self._world.check_now(Place(table.incarnation, one.location) for one in partitions)
+
+    def after_seed_write_ids(self, _: None, name: TableName, *_rest: object) -> None:
+        """Note that an adopted table has its rows."""
+        self._world.go_on()
+        table = self._world.store.get_table(name)
+        if table is not None:
+            self._world.ledger.seeded(table)
+            self._world.check_now()
+
+    def after_forget_aborted(self, *_: object) -> None:
         """Look whether their rows came back."""
-        self._world.check_now(self._world.ledger.locations_of(table))
-        self._world.check_held(self._world.ledger.locations_of(table))
+        self._world.check_now()
+        self._world.check_held()
 
     def after_housekeep(self, _: None) -> None:
         """Look whether anything changed."""
         self._world.ledger.forget_the_past()
-        self._world.check_now(self._world.all_locations())
-        self._world.check_held(self._world.all_locations())
+        self._world.check_now()
+        self._world.check_held()
 
 
 class WatchedFiles(_Watched):
     """A file system."""
 
     prefix = "fs"
+    # The question whether a lock still holds and the deletion after it are one step here. A gap remains between them, as no
+    # file system takes a condition with a deletion.
+    at_once = ("delete_tree", "delete_listed")
 
     def _fail(self, verb: str) -> None:
-        if verb in ("write_bytes", "move_file", "delete_tree", "delete_listed") and self._chance():
+        if verb in _FAILING and self._chance():
             self._world.scheduler.note("the disk says no")
             raise InjectedStorageError("no space left on device (simulated)")
 
@@ -180,12 +242,36 @@ class WatchedFiles(_Watched):
                 self._world.check_needs(f"{root}/{top}".rstrip("/"))
         return run()
 
+    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
+        """Finish a file inside the store: nobody is paused for long between the reading and the writing of a copy."""
+        self.__getattr__("finish_file")(source, target, start, tail)
+
+    def after_finish_file(self, _: None, _source: str, target: str, *_rest: object) -> None:
+        """Look what the new file changed."""
+        self._changed(target)
+
     def after_write_bytes(self, _: None, path: str, _data: bytes) -> None:
         """Look what the new file changed."""
         self._changed(path)
 
+    def after_replace_tail(self, _: object, path: str, *_rest: object) -> None:
+        """Look what the new end of the file changed."""
+        self._changed(path)
+
+    def after_claim_directory(self, _: bool, path: str, *_rest: object) -> None:  # noqa: FBT001 - a hook
+        """Look what the new directory changed."""
+        self._changed(path)
+
+    def after_make_directory(self, _: None, path: str) -> None:
+        """Look what the new directory changed."""
+        self._changed(path)
+
     def after_move_file(self, _: None, _source: str, target: str) -> None:
         """Look what the new file changed."""
+        self._changed(target)
+
+    def after_move_directory(self, _: None, _source: str, target: str) -> None:
+        """Look what the new directory changed."""
         self._changed(target)
 
     def after_delete_tree(self, _: None, path: str) -> None:
@@ -198,7 +284,6 @@ class WatchedFiles(_Watched):
             self._changed(f"{root}/{entry.path}")
 
     def _changed(self, path: str) -> None:
-        location = self._world.location_of(path)
-        if location is not None:
-            self._world.check_now([location])
-            self._world.check_held([location])
+        for place in self._world.places_at(path):
+            self._world.check_now([place])
+            self._world.check_held([place])

@@ -4,102 +4,148 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from hiveacid.config import Settings
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition, TableName, TxnId
-from hiveacid.core.snapshot.directory_listing import FileEntry, metadata_paths
-from hiveacid.core.snapshot.selection import AcidState, select
+from hiveacid.core.schema.location_overlap import overlap
+from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.errors import HiveAcidError
+from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.transactions import TxnKind
+from hiveacid.storage.snapshot_locations import select_location
 from hiveacid.stores.limits import Limits
 from support.memory_store.store import MemoryStore
 from support.samples import ORC
 from support.simulation.files import MemoryFileSystem
-from support.simulation.ledger import Holding, Ledger, difference, strange
+from support.simulation.ledger import Holding, Ledger, Place, difference, strange
+from support.simulation.profiles import PARTED, WHOLE, Profile
 from support.simulation.rows import Reading, Row
 from support.simulation.scheduler import Scheduler
 
 WAREHOUSE = "/wh"
-WHOLE, PARTED = TableName("shop", "whole"), TableName("shop", "parted")
 TIMEOUT = 30.0  # seconds
+
+
+class Spot(NamedTuple):
+    """A place that is in the catalog."""
+
+    place: Place
+    table: TableDefinition
+    partition: Partition | None
 
 
 class World:
     """What all processes of a run share. The store is the real one in memory, unwrapped."""
 
-    def __init__(self, scheduler: Scheduler, *, exclusive_writes: bool) -> None:
+    def __init__(self, scheduler: Scheduler, profile: Profile) -> None:
         self.scheduler = scheduler
-        self.settings = Settings.of(
-            {"hive.txn.timeout": f"{TIMEOUT:g}s", "hive.txn.xlock.write": str(exclusive_writes).lower()}
-        )
+        self.profile = profile
+        local = scheduler.random.random() < 0.6 if profile.local is None else profile.local
+        self.settings = Settings.of({"hive.txn.timeout": f"{TIMEOUT:g}s"})
         limits = replace(Limits.of(self.settings), worker_timeout=8 * TIMEOUT)
         self.store = MemoryStore(limits=limits, clock=scheduler.clock)
-        self.files = MemoryFileSystem()
+        self.files = MemoryFileSystem(local=local)
         self.ledger = Ledger()
         self.reads = 0
         self.compactions = 0
+        self._still = False
+        self.done: Counter[str] = Counter()
         self._keys = itertools.count()
         self.store.create_database(DatabaseDefinition("shop", f"{WAREHOUSE}/shop.db"))
         for name in (WHOLE, PARTED):
-            self._make_table(name)
+            table = definition(name, f"{WAREHOUSE}/shop.db/{name.name}")
+            self.files.make_directory(table.location)
+            self.store.create_table(table)
+            self.after_create(name)
+        first = Partition(("0",), f"{WAREHOUSE}/shop.db/parted/day=0")
+        self.files.make_directory(first.location)
+        self.store.add_partitions(PARTED, [first])
 
-    def _make_table(self, name: TableName) -> None:
-        location = f"{WAREHOUSE}/shop.db/{name.name}"
-        parted = (Column("day", "int"),) if name == PARTED else ()
-        columns = (Column("key", "int"), Column("updates", "int"))
-        table = TableDefinition(name, columns, ORC, location, parted, properties=(("transactional", "true"),))
-        self.files.make_directory(location)
-        self.store.create_table(table)
-        if parted:
-            first = Partition(("0",), f"{location}/day=0")
-            self.files.make_directory(first.location)
-            self.store.add_partitions(name, [first])
-        self.ledger.tables[f"{location}/day=0" if parted else location] = name
+    def hold_still(self) -> None:
+        """Let nobody else act until `go_on`."""
+        self._still = self.scheduler.quiet = True
+
+    def go_on(self) -> None:
+        """Let the others act again."""
+        if self._still:
+            self._still = self.scheduler.quiet = False
+
+    def name(self) -> TableName:
+        """Return a table at random."""
+        return self.scheduler.random.choice(self.profile.names)
 
     def new_keys(self, count: int) -> list[int]:
         """Return keys that no row has."""
         return list(itertools.islice(self._keys, count))
 
+    def spots(self) -> dict[str, Spot]:
+        """Return all places in the catalog by their roots."""
+        found: dict[str, Spot] = {}
+        for name in map(partial(TableName, "shop"), self.store.list_tables("shop")):
+            table = self.store.get_table(name)
+            assert table is not None
+            partitions = self.store.list_partitions(name) if table.partition_columns else (None,)
+            for one in partitions:
+                root = table.location if one is None else one.location
+                found[root] = Spot(Place(table.incarnation, root), table, one)
+        return found
+
     # --- what has to be true ----------------------------------------------------------------------
 
-    def check_now(self, locations: Iterable[str]) -> None:
-        """Check what a snapshot taken this instant reads: what is committed, and nothing else."""
-        txns = self.store.valid_txns()
-        for location in sorted(locations):
-            table = self.ledger.tables[location]
-            write_ids = self.store.valid_write_ids(txns, [table])[table]
-            found = self._read(location, txns, write_ids, "a new snapshot")
-            self._compare(location, "a new snapshot", self.ledger.rows(location), found)
+    def check_now(self, places: Iterable[Place] | None = None) -> None:
+        """Check what a snapshot taken this instant reads of places (None: all): what is committed, and nothing else."""
+        txns, spots = self.store.valid_txns(), self.spots()
+        wanted = None if places is None else set(places)
+        for root, spot in sorted(spots.items()):
+            if wanted is not None and spot.place not in wanted:
+                continue
+            name = spot.table.name
+            write_ids = self.store.valid_write_ids(txns, [name])[name]
+            found = self._read(spot, txns, write_ids, "a new snapshot")
+            self._compare(root, "a new snapshot", self.ledger.rows(spot.place), found)
             wrong = strange(found)
             if wrong:
-                raise self.scheduler.broken(f"{location}: {wrong}")
+                raise self.scheduler.broken(f"{root}: {wrong}")
+        if wanted is None:
+            there = {spot.place for spot in spots.values()}
+            for table in self.ledger.tables:
+                for place in self.ledger.places_of(table) - there:
+                    raise self.scheduler.broken(f"{place.root} has rows and is not in the catalog")
 
-    def check_held(self, locations: Iterable[str]) -> None:
+    def check_held(self, places: Iterable[Place] | None = None) -> None:
         """Check what the snapshots in use read: what they read when they were taken."""
-        for location in sorted(locations):
+        wanted = None if places is None else set(places)
+        for _, spot in sorted(self.spots().items()):
             for holding in list(self.ledger.holdings.values()):
-                if self.store.txn_state(holding.txn_id) == "open":
-                    self._check_holding(location, holding)
+                if (
+                    (wanted is None or spot.place in wanted)
+                    and self.ledger.is_exact(spot.place, holding.moment)
+                    and self.store.txn_state(holding.txn_id) == "open"
+                ):
+                    self._check_holding(spot, holding)
 
-    def _check_holding(self, location: str, holding: Holding) -> None:
-        table = self.ledger.tables[location]
-        write_ids = holding.lists.get(table)
+    def _check_holding(self, spot: Spot, holding: Holding) -> None:
+        name = spot.table.name
+        write_ids = holding.lists.get(name)
         if write_ids is None:
-            write_ids = self.store.valid_write_ids(holding.snapshot, [table])[table]
+            write_ids = self.store.valid_write_ids(holding.snapshot, [name])[name]
         who = f"the snapshot of transaction {holding.txn_id}"
-        found = self._read(location, holding.snapshot, write_ids, who)
-        self._compare(location, who, self.ledger.rows(location, holding.moment), found)
+        found = self._read(spot, holding.snapshot, write_ids, who)
+        self._compare(spot.place.root, who, self.ledger.rows(spot.place, holding.moment), found)
 
-    def check_read(self, txn_id: TxnId, location: str, expected: Counter[Row], found: Counter[Row]) -> None:
+    def check_read(self, txn_id: TxnId, root: str, expected: Counter[Row], found: Counter[Row]) -> None:
         """Check what a client read in steps of its own."""
         self.reads += 1
-        self._compare(location, f"transaction {txn_id}", expected, found)
+        self._compare(root, f"transaction {txn_id}", expected, found)
 
     def check_needs(self, path: str) -> None:
         """Check that nothing is being deleted that an open transaction is about to read."""
@@ -108,45 +154,79 @@ class World:
             if needed is not None and self.store.txn_state(holding.txn_id) == "open":
                 raise self.scheduler.broken(f"transaction {holding.txn_id} still needs {needed}")
 
-    def location_of(self, path: str) -> str | None:
-        """Return the location whose directories a path changes; None for staging and other places."""
-        owner = max((one for one in self.ledger.tables if path.startswith(one + "/")), key=len, default=None)
-        if owner is None or path[len(owner) + 1 :].startswith("."):
-            return None
-        return owner
+    def check_owners(self) -> None:
+        """Check that no directory has two owners."""
+        owners = [place for place in self.store.places() if not place.holds_others]
+        for one, other in itertools.combinations(owners, 2):
+            if one.location == other.location or (
+                one.table != other.table and overlap(one.location, other.location)
+            ):
+                raise self.scheduler.broken(f"{one.location} belongs to {one.owner} and to {other.owner}")
 
-    def state(self, location: str, txns: ValidTxnList, write_ids: ValidWriteIdList) -> AcidState:
-        """Select what a snapshot reads of a location."""
-        entries: Sequence[FileEntry] = ()
-        if self.files.exists(location):
-            entries = self.files.list_tree(location)
-        metadata = {
-            path.rpartition("/")[0]: self.files.read_bytes(f"{location}/{path}").decode()
-            for path in metadata_paths(entries)
-        }
-        return select(entries, write_ids, txns, metadata)
+    def check_forgotten(self, txn_ids: Iterable[TxnId]) -> None:
+        """Check that transactions that leave nothing burden no later snapshot."""
+        for spot in self.spots().values():
+            aborted = set(self.store.aborted_write_ids(spot.table.name))
+            for txn_id in txn_ids:
+                own = self.ledger.write_id_of(spot.place.table, txn_id)
+                if own in aborted and self.store.txn_state(txn_id) == "aborted":
+                    raise self.scheduler.broken(
+                        f"write id {own} of {spot.table.name} left nothing and stays aborted"
+                    )
 
-    def _read(self, location: str, txns: ValidTxnList, write_ids: ValidWriteIdList, who: str) -> Counter[Row]:
+    def places_at(self, path: str) -> list[Place]:
+        """Return the places that a change of a path concerns; none for staging and directories of nobody."""
+        found = []
+        for root, spot in self.spots().items():
+            inside = path.startswith(f"{root}/") and path[len(root) + 1] != "."
+            if inside or root == path or root.startswith(f"{path}/"):
+                found.append(spot.place)
+        return sorted(found, key=lambda place: place.root)
+
+    def state(self, spot: Spot, txns: ValidTxnList, write_ids: ValidWriteIdList) -> AcidState:
+        """Select what a snapshot reads of a place."""
+        root = spot.place.root
+        entries: Sequence[FileEntry] = self.files.list_tree(root) if self.files.exists(root) else ()
+        return select_location(self.files, spot.table, root, spot.partition, entries, write_ids, txns).state  # type: ignore[arg-type]
+
+    def _read(self, spot: Spot, txns: ValidTxnList, write_ids: ValidWriteIdList, who: str) -> Counter[Row]:
         try:
-            state = self.state(location, txns, write_ids)
+            state = self.state(spot, txns, write_ids)
         except HiveAcidError as error:
-            raise self.scheduler.broken(f"{who} cannot read {location}: {error}") from error
-        return Reading(write_ids, lambda path: self.files.files[f"{location}/{path}"]).rows(state)
+            raise self.scheduler.broken(f"{who} cannot read {spot.place.root}: {error}") from error
+        return Reading(write_ids, lambda path: self.files.files[f"{spot.place.root}/{path}"]).rows(state)
 
-    def _compare(self, location: str, who: str, expected: Counter[Row], found: Counter[Row]) -> None:
+    def _compare(self, root: str, who: str, expected: Counter[Row], found: Counter[Row]) -> None:
         if expected != found:
-            raise self.scheduler.broken(f"{who} reads {location} wrong: {difference(expected, found)}")
+            raise self.scheduler.broken(f"{who} reads {root} wrong: {difference(expected, found)}")
 
-    def all_locations(self) -> list[str]:
-        """Return every location there ever was."""
-        return sorted(self.ledger.tables)
+    # --- what happened ------------------------------------------------------------------------------
 
-    def after_commit(self, txn_id: TxnId) -> None:
+    def after_commit(self, txn_id: TxnId, changes: CatalogChanges) -> None:
         """Write a commit down; check what it shows, or, for a compaction, that it shows nothing new."""
-        changed = self.ledger.commit(txn_id)
+        dropped = []
+        for name, partition in changes.dropped:
+            table = self.store.get_table(name)
+            assert table is not None
+            dropped.append((name, Place(table.incarnation, partition.location)))
+        changed = self.ledger.commit(txn_id, dropped)
         compaction = any(job.txn_id == txn_id for job in self.store.show_compactions())
         self.compactions += compaction
-        self.check_now(self.all_locations() if compaction else changed)
+        self.check_now(None if compaction else changed)
+
+    def after_create(self, name: TableName) -> None:
+        """Write a new table down."""
+        table = self.store.get_table(name)
+        assert table is not None
+        self.ledger.created(table)
+        self.check_owners()
+
+
+def definition(name: TableName, location: str) -> TableDefinition:
+    """Return the definition of a table of the run."""
+    parted = (Column("day", "int"),) if name == PARTED else ()
+    columns = (Column("key", "int"), Column("updates", "int"))
+    return TableDefinition(name, columns, ORC, location, parted, properties=(("transactional", "true"),))
 
 
 @contextmanager
@@ -173,8 +253,9 @@ def _brief(value: Any) -> str:
         return f"{len(value)} bytes"
     if isinstance(value, TxnKind):
         return value.value
-    text = str(value).removeprefix(f"{WAREHOUSE}/shop.db/")
+    text = _RANDOM.sub(r"\1", str(value)).removeprefix(f"{WAREHOUSE}/shop.db/")
     return text if len(text) <= _LONG else f"{text[:_LONG]}..."
 
 
 _LONG = 70
+_RANDOM = re.compile(r"(staging-\d+)-[0-9a-f]+")

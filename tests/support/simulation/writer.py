@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from hiveacid.core.format.names import BaseName, DeltaName
-from hiveacid.core.model import Partition, TableDefinition, TableName, WriteId
-from hiveacid.ports.catalog import NewPartition
-from hiveacid.ports.transactions import Operation, Written
+from hiveacid.core.model import TableDefinition, TableName, WriteId
+from hiveacid.errors import WriteConflictError
+from hiveacid.ports.transactions import Operation, Start, Written
+from hiveacid.spark.write.publish import FinalNames
+from hiveacid.spark.write.sort_and_stage import StagedKind
 from hiveacid.table.partitions import partition_name, partitions_of
-from hiveacid.table.write.conflict_checks import require_not_overtaken
+from hiveacid.table.write import insert, output_directories
 from hiveacid.table.write.conflict_retry import run_with_retry
-from hiveacid.table.write.insert import insert_lock
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
-from support.simulation.rows import Event, Row, RowId
+from support.simulation.ledger import Place
+from support.simulation.profiles import PARTED
+from support.simulation.rows import Event, Row, RowId, to_bytes
 from support.simulation.session import Session
-from support.simulation.world import PARTED, WHOLE
-
-_DAYS = ("0", "0", "0", "1", "1", "2", "3", "4")
 
 
 @dataclass
@@ -33,9 +33,9 @@ class Writer:
     def work(self) -> None:
         """Write until the process dies."""
         while True:
-            statement = self.session.random.choices(
-                (self.insert, self.update, self.delete, self.overwrite, self.several), (6, 5, 3, 1, 2)
-            )[0]
+            weights = self.session.world.profile.statements
+            (name,) = self.session.random.choices([*weights], [*weights.values()])
+            statement: Callable[[], None] = getattr(self, name)
             with self.session.forgiving():
                 statement()
             self.session.context.clock.sleep(self.session.random.random() * 2)
@@ -44,50 +44,75 @@ class Writer:
 
     def insert(self, joined: Transaction | None = None) -> None:
         """INSERT INTO a table or a partition, perhaps a new one."""
-        name = self._table()
-        table = self.session.context.require(name)
-        static = {"day": self.session.random.choice(_DAYS)} if table.partition_columns else {}
-        with self.session.context.transactions.scope(self.session.context.settings, joined) as txn:
-            txn.lock([insert_lock(self.session.context, table, static, overwrite=False)])
-            txn.require_not_overwritten(name)
-            self._write(table, tuple(static.values()), txn, Operation.INSERT)
+        name, static = self._target()
+        try:
+            with self._inserting(name, static, joined, overwrite=False) as (table, txn):
+                txn.require_not_overwritten(name)
+                self._write(table, tuple(static.values()), txn, Operation.INSERT)
+        except WriteConflictError as error:
+            if joined is None:
+                raise self.session.world.scheduler.broken(f"an INSERT lost a conflict: {error}") from error
+            raise
         self._after_commit()
 
     def overwrite(self) -> None:
         """INSERT OVERWRITE a table or a partition."""
-        name = self._table()
-        table = self.session.context.require(name)
-        static = {"day": self.session.random.choice(_DAYS)} if table.partition_columns else {}
-        with self.session.context.transactions.scope(self.session.context.settings) as txn:
-            txn.lock([insert_lock(self.session.context, table, static, overwrite=True)])
+        name, static = self._target()
+        with self._inserting(name, static, None, overwrite=True) as (table, txn):
             self._write(table, tuple(static.values()), txn, Operation.UPDATE, overwrite=True)
+        self._after_commit()
+
+    def truncate(self) -> None:
+        """TRUNCATE a table or a partition; the rows of each place are replaced by none."""
+        name, static = self._target()
+        if self.session.random.random() < 0.5:
+            static = {}
+        with self._inserting(name, static, None, overwrite=True) as (table, txn):
+            partitions = partitions_of(self.session.context, table, txn)
+            known = [()] if partitions is None else [one.values for one in partitions]
+            for values in known:
+                if not static or values == tuple(static.values()):
+                    self._write(table, values, txn, Operation.UPDATE, overwrite=True, count=0)
         self._after_commit()
 
     def update(self, joined: Transaction | None = None) -> None:
         """UPDATE some rows."""
-        run_with_retry(self.session.context, self._table(), "UPDATE", joined, self._update)
+        run_with_retry(self.session.context, self._name(), "UPDATE", joined, self._update)
         self._after_commit()
 
     def delete(self, joined: Transaction | None = None) -> None:
         """DELETE some rows."""
-        run_with_retry(self.session.context, self._table(), "DELETE", joined, self._delete)
+        run_with_retry(self.session.context, self._name(), "DELETE", joined, self._delete)
         self._after_commit()
 
     def several(self) -> None:
         """Run a transaction of several statements on several tables."""
         context = self.session.context
-        txn = context.transactions.begin(context.settings, explicit=True)
+        txn = context.read_leases.begin_explicit(context.settings)
         try:
-            txn.snapshot()
             for _ in range(self.session.random.randint(1, 3)):
                 self.session.random.choice((self.insert, self.update, self.delete))(txn)
             txn.commit()
         except BaseException as error:
             txn.abort(str(error)[:50])
             raise
+        finally:
+            context.read_leases.sweep()
         self._after_commit()
 
     # --- their work ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def _inserting(
+        self, name: TableName, static: dict[str, str | None], joined: Transaction | None, *, overwrite: bool
+    ) -> Iterator[tuple[TableDefinition, Transaction]]:
+        """Lock and begin as ``table.write.insert`` does; the table is read again under the lock."""
+        context = self.session.context
+        lock = insert.insert_lock(context, context.require(name), static, overwrite=overwrite)
+        with context.transactions.scope(context.settings, joined, Start((lock,), (name,), (name,))) as txn:
+            table = context.require(name)
+            insert.require_writable(context, table, insert.InsertOptions(overwrite=overwrite), txn)
+            yield table, txn
 
     def _update(self, table: TableDefinition, txn: Transaction) -> WriteReport:
         return self._change(table, txn, keeps=True)
@@ -97,24 +122,30 @@ class Writer:
 
     def _change(self, table: TableDefinition, txn: Transaction, *, keeps: bool) -> WriteReport:
         """Find rows in the snapshot, write delete events and new versions."""
+        context = self.session.context
         found = [
             (one.location, sorted(self.session.read(txn, one)))
             for one in self.session.list_visible(table.name, txn)
         ]
-        write_id = txn.write_id(table.name)
-        first, second = txn.next_statements(2)
+        write_id = txn.write_id(table.name, publishing=False)
+        deletes, inserts = txn.next_statements(2)
+        known = output_directories.known_partitions(context, table, txn)
+        statements = {StagedKind.DELETE: deletes, StagedKind.INSERTED: inserts}
+        outputs = output_directories.OutputDirectories(context, table, txn, known, write_id, statements)
+        txn.on_abort(outputs.remove)
+        files: list[_File] = []
         for location, rows in found:
             chosen = [row for row in rows if self.session.random.random() < 0.4]
             if not chosen:
                 continue
             values = () if location.partition is None else location.partition.values
-            events = [Event(write_id, row.id, None) for row in chosen]
-            name = DeltaName(True, write_id, write_id, first).format()
-            self._place(table, txn, location.root, name, events)
+            files.append(_File(StagedKind.DELETE, values, [Event(write_id, row.id, None) for row in chosen]))
             if keeps:
-                self._place(table, txn, location.root, *_versions(write_id, second, chosen))
+                files.append(_File(StagedKind.INSERTED, values, _versions(write_id, inserts, chosen)))
             operation = Operation.UPDATE if keeps else Operation.DELETE
             txn.add_written([Written(table.name, partition_name(table, values), operation)])
+        self._place(outputs, files)
+        outputs.require_not_overtaken()
         return WriteReport(write_id=write_id)
 
     def _write(
@@ -125,47 +156,52 @@ class Writer:
         operation: Operation,
         *,
         overwrite: bool = False,
+        count: int | None = None,
     ) -> None:
-        write_id = txn.write_id(table.name)
-        (statement,) = txn.next_statements(1)
-        partition = partition_name(table, values)
-        root = f"{table.location}/{partition}" if partition else table.location
-        known = partitions_of(self.session.context, table, txn) or ()
-        self.session.world.ledger.tables.setdefault(root, table.name)
+        context, world = self.session.context, self.session.world
+        known = output_directories.known_partitions(context, table, txn)
+        outputs = insert.new_output_directories(context, table, txn, known, overwrite=overwrite)
+        write_id, statement = outputs.write_id, outputs.statement_ids[StagedKind.INSERTED]
         if overwrite:
-            self.session.world.ledger.work[txn.txn_id].emptied.add(root)
-        keys = self.session.world.new_keys(self.session.random.randint(1, 3))
+            world.ledger.work[txn.txn_id].emptied.add(Place(table.incarnation, outputs.location(values)))
+        keys = world.new_keys(self.session.random.randint(1, 3) if count is None else count)
         rows = [Row(RowId(write_id, statement, number), key, 0) for number, key in enumerate(keys)]
-        name = BaseName(write_id) if overwrite else DeltaName(False, write_id, write_id, statement)
-        events = [Event(write_id, row.id, row) for row in rows]
-        self._place(table, txn, root, name.format(), events)
-        require_not_overtaken(self.session.context, table, txn, write_id, [root])
-        is_new = partition is not None and values not in {one.values for one in known}
-        new = [NewPartition(table.name, Partition(values, root))] if is_new else []
-        txn.add_written([Written(table.name, partition, operation, replaced=overwrite)], new)
+        self._place(
+            outputs, [_File(StagedKind.INSERTED, values, [Event(write_id, row.id, row) for row in rows])]
+        )
+        outputs.require_not_overtaken()
+        txn.add_written(
+            [Written(table.name, partition_name(table, values), operation, replaced=overwrite)],
+            outputs.new_partitions(),
+        )
+        if overwrite:
+            txn.add_overwritten(table.name, [values])
 
-    def _place(
-        self,
-        table: TableDefinition,
-        txn: Transaction,
-        root: str,
-        name: str,
-        events: Sequence[Event],
-    ) -> None:
-        """Note what is decided, then publish a directory; a hasty writer does that after the commit."""
-        work = self.session.world.ledger.work[txn.txn_id]
-        for event in events:
-            if event.row is None:
-                work.deleted[root].append(event.id)
-            else:
-                work.inserted[root].append(event.row)
-        directory = f"{root}/{name}"
+    def _place(self, outputs: output_directories.OutputDirectories, files: Sequence[_File]) -> None:
+        """Note what is decided, then stage and publish it as ``spark.write.publish`` does; a hasty writer after the commit."""
+        table, txn, ledger = outputs.table, outputs.txn, self.session.world.ledger
+        for file in files:
+            place = Place(table.incarnation, outputs.location(file.values))
+            for event in file.events:
+                if event.row is None:
+                    ledger.work[txn.txn_id].deleted[place].append(event.id)
+                else:
+                    ledger.work[txn.txn_id].inserted[place].append(event.row)
 
         def publish() -> None:
-            with self.session.staging(table, txn) as staging:
-                self.session.publish(staging, directory, events)
+            fs = self.session.context.fs
+            with output_directories.staging(self.session.context, table, txn) as staging:
+                for number, file in enumerate(files):
+                    fs.write_bytes(f"{staging}/{number}", to_bytes(file.events))
+                check = outputs.begin_publishing(staging)
+                check()
+                final = FinalNames(fs)
+                for number, file in enumerate(files):
+                    check()
+                    directory = outputs.directory(file.kind, file.values)
+                    size = len(to_bytes(file.events))
+                    final.finish(f"{staging}/{number}", f"{directory}/bucket_00000", size, b"")
 
-        txn.on_abort(lambda: self.session.context.fs.delete_tree(directory))
         if self.hasty:
             self._late.append(publish)
         else:
@@ -175,14 +211,29 @@ class Writer:
         while self._late:
             self._late.pop(0)()
 
-    def _table(self) -> TableName:
-        return self.session.random.choice((WHOLE, PARTED))
+    def _name(self) -> TableName:
+        return self.session.world.name()
+
+    def _target(self) -> tuple[TableName, dict[str, str | None]]:
+        """Return a table, and a partition of it if it has any."""
+        name = self._name()
+        return name, {
+            "day": self.session.random.choice(self.session.world.profile.days)
+        } if name == PARTED else {}
 
 
-def _versions(write_id: WriteId, statement: int, rows: Sequence[Row]) -> tuple[str, list[Event]]:
-    """Return the directory and the events of updated rows."""
-    name = DeltaName(False, write_id, write_id, statement).format()
+@dataclass(frozen=True)
+class _File:
+    """A file to be written."""
+
+    kind: StagedKind
+    values: tuple[str | None, ...]
+    events: list[Event]
+
+
+def _versions(write_id: WriteId, statement: int, rows: Sequence[Row]) -> list[Event]:
+    """Return the events of updated rows."""
     changed = [
         Row(RowId(write_id, statement, number), row.key, row.updates + 1) for number, row in enumerate(rows)
     ]
-    return name, [Event(write_id, row.id, row) for row in changed]
+    return [Event(write_id, row.id, row) for row in changed]

@@ -184,10 +184,11 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
     with context.transactions.scope(context.settings, execution.joined) as txn:
         operation = None if table.kind is TableKind.PLAIN else Operation.INSERT
         lock = replace(lock_of_new(context, table.name), operation=operation)
+        txn.lock([lock], zero_wait=lock.type is LockType.EXCLUSIVE)
         if table.location:
             txn.lock([lock_of_location(table.location)])
-        txn.lock([lock], zero_wait=lock.type is LockType.EXCLUSIVE)
         created = tables.prepare_table(context, table)
+        txn.lock([lock_of_location(created.location)])
         is_new = not context.fs.exists(created.location)
         txn.add_written([], tables=[created])
         try:

@@ -1,0 +1,65 @@
+"""What stands in for Spark, ORC and threads while a simulation runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import WriteId
+from hiveacid.core.snapshot.directory_listing import last_flush_length
+from hiveacid.orc.splice_stripes import HEADER
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.streaming.growing_file import GrowingFile
+from support.simulation.rows import Event, Row, RowId, from_bytes, to_bytes
+
+
+class JsonGrowingFile(GrowingFile):
+    """A stream's file of JSON lines: the lines of a transaction are its stripe, and there is no footer."""
+
+    def _encode(self, write_id: WriteId) -> tuple[bytes, list[Any]]:
+        keys = [values for batch in self._rows for values in zip(*batch.to_pydict().values(), strict=True)]
+        ids = (RowId(write_id, 0, self._next_row_id + number) for number in range(len(keys)))
+        events = [Event(write_id, one, Row(one, *values)) for one, values in zip(ids, keys, strict=True)]
+        self._next_row_id += len(events)
+        self._rows, self.buffered = [], 0
+        if not events:
+            return b"", []
+        return to_bytes(events), [SimpleNamespace(tail=SimpleNamespace(number_of_rows=len(events)))]
+
+    def _tail(self, pieces: list[Any], end: int) -> bytes:  # noqa: ARG002 - no footer
+        return b""
+
+
+def _has_valid_line(fs: FileSystem, path: str, size: int, committed: ValidWriteIdList, *, side: bool) -> bool:
+    length = last_flush_length(fs.read_bytes(f"{path}_flush_length")) if side else size
+    events = from_bytes(fs.read_bytes(path)[: max(length, len(HEADER))])
+    return any(committed.is_valid(event.write_id) for event in events)
+
+
+def _one_by_one(work: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:  # noqa: ARG001
+    return [work(item) for item in items]
+
+
+def _as_texts(facts: object, columns: object, static: Mapping[str, object]) -> dict[str, str]:  # noqa: ARG001
+    return {name: str(value) for name, value in static.items()}
+
+
+_STAND_INS: Iterable[tuple[str, object]] = (
+    ("hiveacid.storage.snapshot_locations._map_in_pool", _one_by_one),
+    ("hiveacid.table.partitions.partition_values_as_text", _as_texts),
+    ("hiveacid.table.write.conflict_checks._has_valid_stripe", _has_valid_line),
+    ("hiveacid.streaming.transaction_batch.GrowingFile", JsonGrowingFile),
+)
+
+
+@contextmanager
+def replaced(*others: tuple[str, object]) -> Iterator[None]:
+    """Put the stand-ins in their places, and ``others``: planted bugs."""
+    with ExitStack() as stack:
+        for target, stand_in in (*_STAND_INS, *others):
+            stack.enter_context(patch(target, stand_in))
+        yield
