@@ -127,6 +127,8 @@ def test_a_failed_statement_fails_its_transaction_and_carries_hives_code(server:
         with pytest.raises(CallError) as caught:
             client.run("UPDATE nope SET id = 1")
         assert (caught.value.status.errorCode, caught.value.status.sqlState) == (10001, "42S02")
+        with pytest.raises(CallError, match=r"UNBOUND_SQL_PARAMETER.*parameter: a"):
+            client.run("SELECT :a")
         client.run("START TRANSACTION")
         client.run("INSERT INTO t VALUES (1, 'a')")
         with pytest.raises(CallError):

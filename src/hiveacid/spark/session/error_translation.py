@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors.exceptions.captured import convert_exception
 
 from hiveacid import errors
 
@@ -147,6 +148,18 @@ def stack_overflow(error: BaseException) -> errors.StatementTooLargeError | None
     return errors.StatementTooLargeError(
         "the statement is nested too deeply for Spark: divide it, or give the driver's threads more stack (-Xss)"
     )
+
+
+def undeclared(error: Py4JError) -> Exception | None:
+    """Return PySpark's error for a checked exception that Java wrapped, because the parser's methods do not declare it.
+
+    Spark's parser raises AnalysisException for a parameter without a value, and ours passes it on.
+    """
+    thrown = getattr(error, "java_exception", None)
+    if thrown is None or thrown.getClass().getName() != "java.lang.reflect.UndeclaredThrowableException":
+        return None
+    meant: Exception = convert_exception(thrown.getUndeclaredThrowable())
+    return meant
 
 
 def translate(error: Exception) -> errors.HiveAcidError | None:

@@ -23,7 +23,7 @@ from hiveacid.spark.parser.lexer import Token, is_script
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.bound_plans import BoundTable, named_frame
 from hiveacid.spark.session.classic_session import inject_parser
-from hiveacid.spark.session.error_translation import spark_errors_logged, stack_overflow
+from hiveacid.spark.session.error_translation import spark_errors_logged, stack_overflow, undeclared
 from hiveacid.spark.session.temporary_views import filled_in, is_temporary_view
 from hiveacid.sql.binding.identifier_clauses import has_identifier_clause, with_written_names
 from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table, metadata_frame
@@ -146,10 +146,10 @@ class NativeSession(SparkSession):
             try:
                 return super().sql(text, args)
             except Py4JError as error:
-                too_deep = stack_overflow(error)
-                if too_deep is None:
+                meant = stack_overflow(error) or undeclared(error)
+                if meant is None:
                     raise
-                raise too_deep from error
+                raise meant from error
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
         """Return a table; a hiveacid table at the current snapshot."""
