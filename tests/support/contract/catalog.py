@@ -253,7 +253,8 @@ class CatalogRules:
         deeds: list[Callable[[], None]] = [
             *(partial(store.add_partitions, name, [there]) for name in (ORDERS, STOCK)),
             *(partial(store.create_table, table(TableName("shop", f"t{n}"), "file:/ext")) for n in range(3)),
-            partial(store.create_database, replace(database("other"), location="file:/ext")),
+            # at the partition's place: a database may hold tables and partitions of others, if it is there first
+            partial(store.create_database, replace(database("other"), location="file:/ext/p")),
         ]
 
         def succeeds(deed: Callable[[], None]) -> bool:
