@@ -94,7 +94,9 @@ def lock_of_location(location: str) -> LockComponent:
     move the same files, the second finds no files.
     """
     digest = hashlib.sha256(real_path(absolute(location)).encode()).hexdigest()[:16]
-    return LockComponent(LockType.EXCLUSIVE, "default", f"location {digest}")
+    return LockComponent(
+        LockType.EXCLUSIVE, "default", f"location_{digest}"
+    )  # a name that a metastore accepts
 
 
 @contextmanager
