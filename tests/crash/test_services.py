@@ -81,7 +81,8 @@ class Process:
         return self.said()
 
     def owns(self, job: Compaction) -> bool:
-        return f"-{self.child.pid}.worker" in (job.worker or "")
+        worker = job.worker or ""
+        return f"-{self.child.pid}-" in worker and ".worker" in worker
 
 
 @dataclass
@@ -116,7 +117,7 @@ class Scene:
         ]
 
     def is_there(self, process: Process) -> bool:
-        return any(f"-{process.child.pid}." in one.name for one in self.acid.context.store.show_services(60))
+        return any(f"-{process.child.pid}-" in one.name for one in self.acid.context.store.show_services(60))
 
     def table(self, name: str, partitions: int = 0, inserts: int = 3) -> None:
         parts = "PARTITIONED BY (p INT) " if partitions else ""
