@@ -63,8 +63,8 @@ def test_ids_given_and_not_yet_seen_count_as_open(store: SqlStore, place: Place)
 
 
 INSERT = """INSERT INTO hiveacid_txns
-    (kind, state, started, heartbeat, moment, min_open, user_name, host, agent)
-    VALUES ('default', 'open', 0, 9999999999999, 0, 1, '', '', '')"""
+    (kind, state, started, heartbeat, timeout, moment, min_open, user_name, host, agent)
+    VALUES ('default', 'open', 0, 9999999999999, 300000, 0, 1, '', '', '')"""
 
 
 def test_housekeeping_waits_for_whoever_is_just_opening(store: SqlStore, place: Place) -> None:

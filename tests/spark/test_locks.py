@@ -85,7 +85,8 @@ def test_a_statement_takes_the_lock_that_explain_says(
         lines = [row[0] for row in acid.sql(f"EXPLAIN {statement}").collect()]
         taken.clear()
         acid.sql(statement)
-        assert taken == [expected]
+        # CREATE TABLE AS SELECT also takes its directory, under a name that is no table's
+        assert [lock for lock in taken if ".location_" not in lock] == [expected]
         assert f"Lock: {expected}" in lines
     finally:
         acid.sql("RESET")

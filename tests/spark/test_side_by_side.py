@@ -14,7 +14,6 @@ from pyarrow import parquet
 from hiveacid.cli.running_statement import StatementRunner
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import CommitStateUnknownError, CompactionError, StatementCancelledError
-from hiveacid.spark.formats import flat_files as flat
 from hiveacid.table import parallel as beside
 from hiveacid.table.compaction import request_compaction
 from hiveacid.table.parallel import run_in_parallel
@@ -214,7 +213,7 @@ def test_ctrl_c_in_the_shell_reaches_all_of_them(acid: AcidSession, monkeypatch:
 
 
 def test_parquet_is_written_as_hive_reads_it_by_all_of_them(acid: AcidSession) -> None:
-    """What makes Spark write decimals as Hive 3.1 reads them are settings of the session, made for a moment."""
+    """What makes Spark write decimals as Hive 3.1 reads them are settings of a session; the user's stays as it is."""
     acid.sql(
         "CREATE TABLE money (amount DECIMAL(9,2), tags ARRAY<STRING>) PARTITIONED BY (day INT) STORED AS PARQUET "
         "TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
@@ -232,41 +231,14 @@ def test_parquet_is_written_as_hive_reads_it_by_all_of_them(acid: AcidSession) -
         assert "fixed_len_byte_array" in shown
         assert "int32" not in shown
         assert "bag" in shown  # how the older lists are laid out
-
-
-def test_settings_of_a_session_are_one_writers_at_a_time(acid: AcidSession) -> None:
-    spark, key = acid.context.facts.spark, "spark.sql.parquet.writeLegacyFormat"
-    before = spark.conf.get(key)
-    first, second, last = threading.Event(), threading.Event(), threading.Event()
-    seen: list[str | None] = []
-
-    def one() -> None:
-        with flat._session_settings(spark, {key: "true"}):
-            first.set()
-            second.wait(0.5)  # in vain
-        last.set()
-
-    def other() -> None:
-        first.wait(PATIENCE)
-        with flat._session_settings(spark, {key: "true"}):
-            second.set()
-            last.wait(PATIENCE)
-            seen.append(spark.conf.get(key))
-
-    threads = [threading.Thread(target=each) for each in (one, other)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert seen == ["true"]
-    assert spark.conf.get(key) == before
+    assert acid.context.facts.spark.conf.get("spark.sql.parquet.writeLegacyFormat") == "false"
 
 
 def test_threads_that_cannot_begin_leave_their_work_to_the_one_that_waits(
     acid: AcidSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stillborn(facts: object, run: object, name: str) -> threading.Thread:
-        del facts, run
+    def stillborn(run: object, name: str) -> threading.Thread:
+        del run
         return threading.Thread(target=lambda: None, name=name)
 
     monkeypatch.setattr(beside, "thread_with_job_properties", stillborn)

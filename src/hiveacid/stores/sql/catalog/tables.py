@@ -81,9 +81,10 @@ class SqlCatalog(SqlBase):
         argument_validation.database(database)
 
         def work(connection: Connection) -> None:
+            # first, or of two that create one database the second would be told that its location is taken
+            self._database.dialect.serialise(connection, _LOCATIONS)
             if connection.scalar(_DATABASE, {"name": database.name}) is not None:
                 raise refusal_errors.database_exists(database.name)
-            self._database.dialect.serialise(connection, _LOCATIONS)
             locations = self._database.locations
             require_free(connection, locations, [place_of_database(database.name, database.location)])
             stored = locations.to_stored(database.location)
