@@ -1,4 +1,4 @@
-"""What the tests of dying sessions share."""
+"""What the tests of sessions that die at a chosen call share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from support.crash.late_sessions import heartbeats_end_nothing
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _heartbeats_end_nothing() -> Iterator[None]:
+@pytest.fixture(scope="module")
+def without_heartbeats() -> Iterator[None]:
+    """Keep the heartbeats of the living session from ending transactions of a late one (support.crash.late_sessions)."""
     with heartbeats_end_nothing():
         yield

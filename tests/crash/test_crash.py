@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
+pytestmark = pytest.mark.usefixtures("without_heartbeats")
+
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
 FIRST, LAST = 1, -1
 

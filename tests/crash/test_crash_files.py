@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
+pytestmark = pytest.mark.usefixtures("without_heartbeats")
+
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
 SCHEMA = "struct<a:int,b:string>"
 FULL = "('transactional'='true')"

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
     from hiveacid.table.write.foreach_batch_writer import StreamWriter
 
+pytestmark = pytest.mark.usefixtures("without_heartbeats")
+
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
 ROOT = Path(__file__).resolve().parents[2]
 
