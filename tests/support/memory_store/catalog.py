@@ -27,6 +27,7 @@ from hiveacid.core.schema.location_overlap import (
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
 from hiveacid.core.transactions.locks import LockState
+from hiveacid.errors import HiveAcidError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import argument_validation, refusal_errors
 from support.memory_store.state import MemoryBase, synchronized
@@ -171,9 +172,14 @@ class MemoryCatalog(MemoryBase):
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
         argument_validation.partitions(partitions)
         self._require_table(name)
-        for partition in partitions:
-            self._require_place(name, partition)
-            self._put_partition(name, partition)
+        before = dict(self._state.partitions[name])
+        try:
+            for partition in partitions:
+                self._require_place(name, partition)
+                self._put_partition(name, partition)
+        except HiveAcidError:  # all or none
+            self._state.partitions[name] = before
+            raise
 
     @synchronized
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
