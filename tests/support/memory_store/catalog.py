@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hiveacid.core.model import (
@@ -27,7 +27,6 @@ from hiveacid.core.schema.location_overlap import (
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
 from hiveacid.core.transactions.locks import LockState
-from hiveacid.errors import HiveAcidError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import argument_validation, refusal_errors
 from support.memory_store.state import MemoryBase, synchronized
@@ -42,7 +41,7 @@ class MemoryCatalog(MemoryBase):
         argument_validation.database(database)
         if database.name in self._state.databases:
             raise refusal_errors.database_exists(database.name)
-        self._require_free(place_of_database(database.name, database.location))
+        self._require_free([place_of_database(database.name, database.location)])
         self._state.databases[database.name] = database
 
     @synchronized
@@ -105,7 +104,7 @@ class MemoryCatalog(MemoryBase):
                 place_of_partition(name, partition.location)
                 for name, partitions in state.partitions.items()
                 for partition in partitions.values()
-                if not lies_in(partition.location, state.tables[name].location)
+                if partition.location in state.outside
             ),
         )
 
@@ -157,6 +156,9 @@ class MemoryCatalog(MemoryBase):
             if replacing and table.name in self._state.tables:
                 self.drop_table(table.name)
             self._require_room(table.name)
+        if not is_same_location(old.location, table.location):
+            self._require_free([place_of_table(name, table.location)])
+        if table.name != name:
             self._purge(table.name)
             self._rename(name, table.name)
         self._replace(table.name, table)
@@ -171,15 +173,9 @@ class MemoryCatalog(MemoryBase):
     ) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
         argument_validation.partitions(partitions)
-        self._require_table(name)
-        before = dict(self._state.partitions[name])
-        try:
-            for partition in partitions:
-                self._require_place(name, partition)
-                self._put_partition(name, partition)
-        except HiveAcidError:  # all or none
-            self._state.partitions[name] = before
-            raise
+        self._require_free(self._outside(self._require_table(name), partitions))
+        for partition in partitions:
+            self._put_partition(name, partition)
 
     @synchronized
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
@@ -217,21 +213,35 @@ class MemoryCatalog(MemoryBase):
 
     def _require_new(self, table: TableDefinition) -> None:
         self._require_room(table.name)
-        self._require_free(place_of_table(table.name, table.location))
+        self._require_free([place_of_table(table.name, table.location)])
 
-    def _require_free(self, new: Place) -> None:
-        other = first_conflict(new, self.places(), str)
-        if other is not None:
-            raise refusal_errors.location_taken(new.location, other)
+    def _require_free(self, new: Iterable[Place]) -> None:
+        others = list(self.places())
+        for place in new:
+            other = first_conflict(place, others, str)
+            if other is not None:
+                raise refusal_errors.location_taken(place.location, other)
+            others.append(place)
 
-    def _require_place(self, name: TableName, partition: Partition) -> None:
-        is_outside = not lies_in(partition.location, self._state.tables[name].location)
-        if is_outside and partition.key not in self._state.partitions[name]:
-            self._require_free(place_of_partition(name, partition.location))
+    def _outside(self, table: TableDefinition, partitions: Iterable[Partition]) -> list[Place]:
+        """Return the places outside the table's directory of those partitions that are new."""
+        known = self._state.partitions.get(table.name, {})
+        new = {
+            one.key: one for one in reversed(tuple(partitions)) if one.key not in known
+        }  # the first counts
+        return [
+            place_of_partition(table.name, one.location)
+            for one in reversed(new.values())
+            if not lies_in(one.location, table.location)
+        ]
 
     def _put_partition(self, name: TableName, partition: Partition) -> None:
+        if partition.key in self._state.partitions[name]:
+            return
+        is_inside = lies_in(partition.location, self._state.tables[name].location)
+        (self._state.outside.discard if is_inside else self._state.outside.add)(partition.location)
         lowest = max(partition.min_write_id, self._state.lowest_open_write_id(name))
-        self._state.partitions[name].setdefault(partition.key, replace(partition, min_write_id=lowest))
+        self._state.partitions[name][partition.key] = replace(partition, min_write_id=lowest)
 
     def _put_table(self, table: TableDefinition) -> None:
         self._replace(table.name, replace(table, incarnation=secrets.token_hex(8)))
@@ -254,9 +264,14 @@ class MemoryCatalog(MemoryBase):
             self._require_new(table)
         for table in changes.altered:
             self._require_table(table.name)
-        for new in changes.partitions:
-            if new.table in self._state.tables:
-                self._require_place(new.table, new.partition)
+        tables = self._state.tables | {table.name: table for table in changes.tables}
+        self._require_free(
+            place
+            for name, table in tables.items()
+            for place in self._outside(
+                table, [new.partition for new in changes.partitions if new.table == name]
+            )
+        )
 
     def _misplaced_partition(self, changes: CatalogChanges) -> str | None:
         """Return the reason why a new partition conflicts with an existing one at another location, None if there is none."""

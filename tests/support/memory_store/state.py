@@ -123,6 +123,9 @@ class State:
     databases: dict[str, DatabaseDefinition] = field(default_factory=dict)
     tables: dict[TableName, TableDefinition] = field(default_factory=dict)
     partitions: dict[TableName, dict[tuple[str, ...], Partition]] = field(default_factory=dict)
+    outside: set[str] = field(
+        default_factory=set
+    )  # of partitions: locations outside their table's when they were added
     views: dict[TableName, ViewDefinition] = field(default_factory=dict)
 
     def open_txns(self) -> list[TransactionRecord]:
