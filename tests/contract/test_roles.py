@@ -236,7 +236,6 @@ def serve(cast: Cast) -> None:
 SCENES: Mapping[str, Callable[[Cast], None]] = MappingProxyType(
     {"reader": read, "writer": change, "definer": define, "services": serve}
 )
-_CATALOG = ("databases", "tables", "views", "partitions")
 GRANTS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "reader": {"INSERT, UPDATE": ("txns",), "UPDATE": ("counters",)},

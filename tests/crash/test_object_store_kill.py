@@ -3,7 +3,7 @@
 A child runs INSERT, UPDATE, MERGE, INSERT OVERWRITE and compactions on two tables or three. This process holds the bucket
 (moto's server), reads what the child writes, and kills it after a random number of its changes to one table's
 directory. The store's commits say which state a snapshot must be, and every state is known beforehand
-(`s3_kill_statements.Story`).
+(`object_store_statements.Story`).
 
     HIVEACID_TEST_KILLS   how often (2); more than that in ``make stress``, on the store that HIVEACID_STORE names
     HIVEACID_TEST_SEED    which statements and moments (on CI 1, elsewhere others each time)

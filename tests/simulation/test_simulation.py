@@ -14,6 +14,7 @@ from support.simulation.profiles import PROFILES
 from support.simulation.removed_fixes import FIXES
 from support.simulation.run import Outcome, simulate
 from support.simulation.scheduler import BrokenInvariantError
+from support.simulation.stand_ins import replaced
 
 STEPS = 2000
 
@@ -106,3 +107,9 @@ def test_a_seed_replays_a_run_in_another_process() -> None:
     }
     assert len(traces) == 1
     assert "1501" in traces.pop()
+
+
+@pytest.mark.parametrize("fix", FIXES)
+def test_what_a_planted_bug_replaces_exists(fix: str) -> None:
+    with replaced(*BUGS[fix].patches):
+        pass

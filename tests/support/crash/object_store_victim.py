@@ -1,4 +1,4 @@
-"""A driver to be killed: python s3_kill_victim.py WAREHOUSE SEED SETTINGS, the store's URL in HIVEACID_STORE.
+"""A driver to be killed: python object_store_victim.py WAREHOUSE SEED SETTINGS, the store's URL in HIVEACID_STORE.
 
 It says ``ready`` and waits for one line, {table: number of its next statement}; from then on a thread a table runs
 statement after statement, each announced and then reported, one line of JSON each, until somebody kills it.

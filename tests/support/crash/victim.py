@@ -1,4 +1,4 @@
-"""A process that kills itself in several statements at once: python crash_victim.py WAREHOUSE DEATHS.
+"""A process that kills itself in several statements at once: python victim.py WAREHOUSE DEATHS.
 
 DEATHS is JSON: table -> [statement, verb, which of its calls, before or after]. Each statement runs in a thread of its own
 up to its point and stays there; the process kills itself when all are there. With the verb ``spark``, which is none of a

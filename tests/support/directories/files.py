@@ -1,4 +1,4 @@
-"""Random locations (`directory_maker`) as real files, written with pyorc."""
+"""Random locations (`maker`) as real files, written with pyorc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of a random location of the ACID layout: files, their events, states of write ids (`directory_maker`)."""
+"""Values of a random location of the ACID layout: files, their events, states of write ids (`maker`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One table under random statements, the model of `history_model.py` beside it, and how the two are compared."""
+"""One table under random statements, the model of `model.py` beside it, and how the two are compared."""
 
 from __future__ import annotations
 

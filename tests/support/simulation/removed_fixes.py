@@ -149,7 +149,7 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
         ),
         "a DROP goes on without its lock": (
             "slow services",
-            [("hiveacid.table.cleaning.remove_dropped_files._is_locked", lambda *_: True)],
+            [("hiveacid.table.cleaning.remove_dropped_files._may_delete", lambda *_: True)],
         ),
         "a cleaner goes on without its lock": (
             "slow services",

@@ -91,7 +91,10 @@ def is_same_place(recorded: str, file: str) -> bool:
 
 @dataclass(frozen=True)
 class Relocation:
-    """What `relocate` has done: the old place and the new one, and the locations that both have, if the old one still exists."""
+    """Result of `relocate`: the store's old and new place.
+
+    ``outside``: locations that the original, if it still exists, uses too.
+    """
 
     old: str
     new: str

@@ -9,7 +9,7 @@ The steps of a read:
    also uses, and returns the files to read.
 3. `scan` reads the files in order, and drops the rows that the filter does not select. For ORC, `pruning` skips stripes
    by their statistics, and `orc_file` reads the needed columns of the others. `stored_to_table_types` corrects values that
-   Arrow reads differently from Hive. `flat_files` reads the other formats.
+   Arrow reads differently from Hive. `parquet_file` reads Parquet files.
 4. Of a full ACID table, `live_rows` drops rows of write ids that are not valid, and deleted rows, whose keys
    `delete_keys` looks up. If files have update events (Hive 2 and older), `acid_v1` finds the newest version of each row.
 """
