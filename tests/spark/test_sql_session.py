@@ -232,6 +232,10 @@ def test_errors_tell_line_and_column_of_the_whole_script(table: AcidSession) -> 
     assert (wrong.value.line, wrong.value.column) == (12, 14)
     with pytest.raises(NoSuchTableError, match=r"line 12, column 6\)"):
         table.sql("SELECT id\nFROM nosuch", first_line=11)
+    for text in ("SELECT id\nFROM 't", "SELECT id\nFROM IDENTIFIER('t"):
+        with pytest.raises(ParseError) as wrong:
+            table.sql(text, first_line=11)
+        assert wrong.value.line == 12
 
 
 def test_the_session_s_choice_of_orc_readers_is_not_ours(table: AcidSession, spark: SparkSession) -> None:

@@ -31,8 +31,16 @@ def with_written_names(facts: SparkFacts, piece: Slice) -> Slice:
 
     An argument that is not constant (a column, a parameter) stays, and Spark reports it.
     """
+    if (
+        "IDENTIFIER" not in piece.text.upper()
+    ):  # tokens of a long text take time, and the parser makes them again
+        return piece
+    try:
+        clauses = list(_clauses(piece.tokens))
+    except HiveAcidError:  # the parser reports it, with the line
+        return piece
     edits = []
-    for name, opening, closing in _clauses(piece.tokens):
+    for name, opening, closing in clauses:
         argument = piece.text[opening.end : closing.start]
         written = None if mentions(tokenize(argument), ("SELECT", "FROM")) else _name(facts, argument)
         if written is not None:
