@@ -236,6 +236,8 @@ def test_sessions_that_know_nothing_of_us(native: NativeSession) -> None:
     plain = SparkSession(native.sparkContext, native._jsparkSession)
     assert plain.sql("INSERT INTO t VALUES (1)").first()["num_inserted_rows"] == 1
     assert rows(plain.sql("SELECT id FROM t WHERE id = :one", args={"one": 1})) == [(1,)]
+    described = plain.sql("DESCRIBE SELECT id FROM t WHERE id = :one", args={"one": 1})
+    assert rows(described) == [("id", "int", None)]
     assert rows(plain.range(3).where("id IN (SELECT id FROM t)")) == [(1,)]
     assert rows(plain.range(1).selectExpr("(SELECT count(*) FROM t) AS n")) == [(1,)]
     assert ("default", "t", False) in {*map(tuple, plain.sql("SHOW TABLES").collect())}

@@ -22,6 +22,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.parser.catalyst import java_class, java_sequence, scala_items
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
+from hiveacid.spark.session.java_methods import scala_sequence
 
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _METADATA_COLUMN = "__metadata_col"  # Spark's METADATA_COL_ATTR_KEY
@@ -57,8 +58,10 @@ def with_tables(facts: SparkFacts, plan: Any, tables: Mapping[str, BoundTable]) 
     """
     if not tables:
         return plan
-    if plan.nodeName() == "ExplainCommand":  # it hides its plan from the functions that visit plans
+    if plan.nodeName() == "ExplainCommand":  # both commands hide their plan from the functions that visit plans
         return plan.copy(with_tables(facts, plan.logicalPlan(), tables), plan.mode())
+    if plan.nodeName() == "DescribeQueryCommand":
+        return plan.copy(plan.queryText(), with_tables(facts, plan.plan(), tables))
     plan = java_class(facts, "org.apache.spark.sql.catalyst.analysis.CTESubstitution").apply(plan)
     replacements = java_class(facts, "java.util.HashMap")()
     todo = [plan]
@@ -109,14 +112,6 @@ def _aliased(facts: SparkFacts, table: BoundTable, alias: Any) -> Any:
         column.withMetadata(metadata.fromJson(json.dumps({_METADATA_COLUMN: str(column.name())})))
         for column in hidden
     ]
-    plan = project(_sequence(facts, shown), rows)
-    plan.setTagValue(project.hiddenOutputTag(), _sequence(facts, hidden))
+    plan = project(scala_sequence(facts, shown), rows)
+    plan.setTagValue(project.hiddenOutputTag(), scala_sequence(facts, hidden))
     return plan
-
-
-def _sequence(facts: SparkFacts, items: list[Any]) -> Any:
-    """Return a Scala Seq of Java objects."""
-    array = java_class(facts, "java.util.ArrayList")()
-    for item in items:
-        array.add(item)
-    return java_class(facts, "org.apache.spark.api.python.PythonUtils").toSeq(array)

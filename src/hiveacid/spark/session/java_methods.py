@@ -40,7 +40,7 @@ def call(facts: SparkFacts, target: SparkColumn, method: str, result: str) -> Sp
 def hive_hash(facts: SparkFacts, value: SparkColumn) -> SparkColumn:
     """Return Catalyst's own Hive hash (bucketing version 1) of a binary value; 0 for NULL."""
     catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
-    return _column(facts, catalyst.HiveHash(_sequence(facts, [_expression(facts, value)])))
+    return _column(facts, catalyst.HiveHash(scala_sequence(facts, [_expression(facts, value)])))
 
 
 def long_array(facts: SparkFacts, data: bytes) -> SparkColumn:
@@ -122,8 +122,8 @@ def try_cast(facts: SparkFacts, value: SparkColumn, target: str) -> SparkColumn:
 def _invoke(facts: SparkFacts, name: str, parts: list[Any], arguments: Sequence[SparkColumn]) -> SparkColumn:
     propagate_null = return_nullable = deterministic = True
     parts += [
-        _sequence(facts, [_expression(facts, argument) for argument in arguments]),
-        _sequence(facts, []),
+        scala_sequence(facts, [_expression(facts, argument) for argument in arguments]),
+        scala_sequence(facts, []),
     ]
     parts += [propagate_null, return_nullable, deterministic]
     if name == "StaticInvoke" and facts.version >= _SPARK_4:
@@ -144,7 +144,8 @@ def _type(facts: SparkFacts, name: str) -> Any:
     )
 
 
-def _sequence(facts: SparkFacts, items: list[Any]) -> Any:
+def scala_sequence(facts: SparkFacts, items: list[Any]) -> Any:
+    """Return a Scala Seq of Java objects."""
     return _jvm(facts).org.apache.spark.api.python.PythonUtils.toSeq(items)
 
 
