@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 _RETRY = 1.0  # seconds
 
 
+def _nothing() -> None: ...
+
+
 @dataclass(eq=False)
 class TimeLimit:
     """Call that is made at a time, unless it is cancelled before."""
@@ -21,7 +24,7 @@ class TimeLimit:
 
     def cancel(self) -> None:
         """Let the time pass without a call."""
-        self.cancelled = True
+        self.cancelled, self.action = True, _nothing  # the operation and its session end before this time
 
 
 @dataclass(eq=False)

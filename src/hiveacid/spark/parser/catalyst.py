@@ -30,8 +30,8 @@ def session_of(facts: SparkFacts) -> Any:
 
 
 @contextmanager
-def active_session(facts: SparkFacts, session: Any = None) -> Iterator[None]:
-    """Make the session (or ``session``, one of the JVM) the active one of this thread's JVM thread in the block.
+def active_session(facts: SparkFacts) -> Iterator[None]:
+    """Make the session the active one of this thread's JVM thread in the block.
 
     Spark's parser and ``${variables}`` take their settings from the active session. A thread of Python's other than the
     first has none, and a thread of a streaming query has another one, which gets its place back.
@@ -39,7 +39,7 @@ def active_session(facts: SparkFacts, session: Any = None) -> Iterator[None]:
     package = "org.apache.spark.sql" if facts.version < (4, 0) else "org.apache.spark.sql.classic"
     sessions = java_class(facts, f"{package}.SparkSession")
     before = sessions.getActiveSession()
-    sessions.setActiveSession(session_of(facts) if session is None else session)
+    sessions.setActiveSession(session_of(facts))
     try:
         yield
     finally:

@@ -4,7 +4,7 @@
 number in the file.
 
 Write id, bucket property and first row id are the same for all rows of a file. The scan looks them up by the path of
-the file, or joins them (Connect, very many files). If neither row ids nor delete events need number and lookup, Spark drops
+the file, or joins them (very many files). If neither row ids nor delete events need number and lookup, Spark drops
 both. It then reads the file as fast as a file of a plain table.
 """
 
@@ -153,7 +153,6 @@ def _read_group(
             "_metadata.file_path AS __hiveacid_file",
             *file_key,
             "_metadata.file_block_start AS __hiveacid_block",
-            "monotonically_increasing_id() AS __hiveacid_order",
         ],
     )
     count = len(table.columns) + len(table.partition_columns)
@@ -233,7 +232,6 @@ def _with_row_ids(numbered: DataFrame) -> DataFrame:
         "__hiveacid_tail",
         "__hiveacid_file_index",
         "__hiveacid_block",
-        "__hiveacid_order",
         "__hiveacid_number",
         "__hiveacid_first",
         "__hiveacid_rows",

@@ -69,7 +69,7 @@ class Binder:
     rows: dict[TableSource, DataFrame] = field(default_factory=dict)
     tables: dict[str, BoundTable] = field(default_factory=dict)  # by the names that stand in bound texts
     views: dict[TableSource, str] = field(default_factory=dict)  # temporary views
-    frames: dict[str, DataFrame] = field(default_factory=dict)  # of the temporary views
+    temporary: list[str] = field(default_factory=list)  # names of all temporary views
     apart: SparkFacts | None = None  # the session for the texts of views
     view: ViewDefinition | None = None  # whose text is being bound, for that session
     within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
@@ -202,7 +202,7 @@ class Binder:
 
     def _create_view(self, frame: DataFrame) -> str:
         name = f"hiveacid_{uuid.uuid4().hex}"
-        self.frames[name] = frame
+        self.temporary.append(name)
         frame.createOrReplaceTempView(name)
         return name
 
@@ -222,14 +222,14 @@ class Binder:
         facts, outer = self.context.facts, self.view
         if self.apart is None:
             self.apart = session_of_views(facts)
-        read_as_creator(facts, self.apart, view)
         self.view = view
         try:
-            text = self.bind(Slice(view.text)).text
+            read_as_creator(facts, self.apart, view)
+            return analyse_apart(facts, self.apart, self.bind(Slice(view.text)).text, self.plan)
         finally:
             self.view = outer
-        read_as_creator(facts, self.apart, view)  # again, after the views in it
-        return analyse_apart(facts, self.apart, text, self.plan)
+            if outer is not None:  # the view whose text names this one is still being bound
+                read_as_creator(facts, self.apart, outer)
 
     def _reading_session(self) -> SparkFacts:
         """Return the session in which the texts that are being bound have their meaning."""
@@ -271,9 +271,9 @@ class Binder:
 
     def drop_views(self) -> None:
         """Drop the views; DataFrames that were analysed with them stay valid."""
-        for name in self.frames:
+        for name in self.temporary:
             temporary_views.drop_view(self.context.facts, name)
-        for kept in (self.rows, self.tables, self.views, self.frames):
+        for kept in (self.rows, self.tables, self.views, self.temporary):
             kept.clear()
 
 

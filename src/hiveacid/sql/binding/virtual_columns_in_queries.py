@@ -1,8 +1,8 @@
 """Virtual columns: ``ROW__ID`` and ``INPUT__FILE__NAME``, which a query may name but ``*`` does not show.
 
 A query that is bound by its plan gets them as hidden columns (`hiveacid.spark.session.bound_plans`). Spark's views cannot hide
-columns. Subqueries in the conditions and values of UPDATE, DELETE and MERGE, and queries of a client of Spark
-Connect, read views; these must name all their columns.
+columns. Subqueries in the conditions and values of UPDATE, DELETE, MERGE and REPLACE WHERE read views; these must name
+all their columns.
 """
 
 from __future__ import annotations

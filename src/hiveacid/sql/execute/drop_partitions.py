@@ -40,7 +40,8 @@ def drop_partitions(execution: ExecutionContext, statement: definitions.DropPart
         chosen = [select(partitions) for select in selections]
         if not statement.if_exists and not all(chosen):
             return []  # which raises NoSuchPartitionError
-        return [partition for partition in partitions if any(partition in of_spec for of_spec in chosen)]
+        wanted = {partition.values for of_spec in chosen for partition in of_spec}
+        return [partition for partition in partitions if partition.values in wanted]
 
     tables.drop_partitions(context, name, choose, if_exists=statement.if_exists)
 
