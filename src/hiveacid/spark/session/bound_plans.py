@@ -58,7 +58,8 @@ def with_tables(facts: SparkFacts, plan: Any, tables: Mapping[str, BoundTable]) 
     """
     if not tables:
         return plan
-    if plan.nodeName() == "ExplainCommand":  # both commands hide their plan from the functions that visit plans
+    # These two hide their plan from the functions that visit plans.
+    if plan.nodeName() == "ExplainCommand":
         return plan.copy(with_tables(facts, plan.logicalPlan(), tables), plan.mode())
     if plan.nodeName() == "DescribeQueryCommand":
         return plan.copy(plan.queryText(), with_tables(facts, plan.plan(), tables))
