@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,29 @@ def test_files_of_a_forgotten_write_id_stay_invisible_in_a_later_partition(
         assert _ids(wh) == [1, 2]
         _put(wh, 3, "b")
         assert _ids(wh) == [1, 2, 3]
+
+
+def test_a_late_write_into_a_partition_without_a_directory_stays_invisible(wh: Warehouse) -> None:
+    """As an emptied partition is on an object store: it has no base that hides the rows of the write id."""
+    wh.create(f"CREATE TABLE t (id INT) PARTITIONED BY (p STRING) {ACID}")
+    _put(wh, 1, "a")
+    _put(wh, 7, "b")
+    (made,) = (wh.root / "t" / "p=b").glob("delta_*")
+    kept = wh.root / "kept"
+    _copy(made, kept)
+    shutil.rmtree(wh.root / "t" / "p=b")
+    with hiveacid.open(str(wh.root)) as warehouse:
+        late = wh.connect("t")
+        late.begin_transaction()
+        txn_id, write_id = late.transactions[0]
+        wh.store.abort_txns([TxnId(txn_id)], "no heartbeat")
+        _put(wh, 1, "a", overwrite=True)
+        clean_aborted(warehouse.context, T)
+        assert wh.store.aborted_write_ids(T) == (write_id,)
+        (wh.root / "t" / "p=b").mkdir()
+        _copy(kept, made.with_name(DeltaName(False, WriteId(write_id), WriteId(write_id), 0).format()))
+        assert _ids(wh) == [1]
+        late.close()
 
 
 def test_the_cleaner_goes_on_beside_a_reader_that_is_older_than_an_aborted_and_a_forgotten_write_id(

@@ -172,15 +172,18 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
     may_come = min(context.store.aborted_write_ids(name, may_come=True), default=None)
     reach, bases = [int(ended_up_to)], []
     for root in dict.fromkeys((*locations, *disk_locations)):
+        partition, base = by_root.get(root), 0
         try:
-            paths, forgettable = _clean_aborted_at(context, table, root, min_open, held, by_root.get(root))
+            paths, forgettable = _clean_aborted_at(context, table, root, min_open, held, partition)
             removed_paths += paths
             reach.append(forgettable)
             if root in locations:
                 visible_txns = seen_by_all(context.store.valid_txns(), min_open, possibly_unseen_txns)
-                bases.append(_base_write_id(context, table, root, visible_txns, by_root.get(root)))
-        except MissingDirectoryError:
-            continue
+                base = _base_write_id(context, table, root, visible_txns, partition)
+        except MissingDirectoryError:  # a writer that was paused may still make it
+            base = 0 if partition is None else partition.min_write_id - 1
+        if root in locations:
+            bases.append(base)
     if may_come is not None:
         reach.append(max(may_come - 1, min(bases, default=0)))
     if min(reach) > 0:
