@@ -198,7 +198,7 @@ def test_the_schema_is_made_once(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_has_heartbeats(tmp_path: Path) -> None:
-    """Threads do not run in a child; it shares no transaction with its parent, either."""
+    """Threads do not run in a child; it shares no transaction with its parent, and ends none of it, either."""
     store = SqlStore(f"sqlite:///{tmp_path}/store.db")
     transactions = Transactions(store, Heartbeats(store, 0.05), SystemClock(), CLIENT)
     leases = ReadLeases(transactions)
@@ -210,6 +210,12 @@ def test_a_forked_child_has_heartbeats(tmp_path: Path) -> None:
                 while store.show_transactions()[-1].last_heartbeat == started:
                     time.sleep(0.01)
                 os._exit(0 if mine.txn_id != parents.txn_id else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert store.txn_state(parents.txn_id) == "open"
+        child = os.fork()
+        if child == 0:
+            leases.close()
+            os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         assert store.txn_state(parents.txn_id) == "open"
     transactions.heartbeats.close()

@@ -93,12 +93,14 @@ class ReadLeases:
             self.add_holder(lease, _Until(txn))
             return txn
 
-    def _take(self, settings: Settings, pin: _Pin) -> Transaction:
-        if (
-            self._process != os.getpid()
-        ):  # a forked child shares no transaction with its parent, which ends its own
+    def _begin_anew_in_child(self) -> None:
+        """Drop what a forked child has of its parent, which ends its own transactions."""
+        if self._process != os.getpid():
             self._process, self._held = os.getpid(), []
             self._lock, self._ending = threading.Lock(), threading.Lock()
+
+    def _take(self, settings: Settings, pin: _Pin) -> Transaction:
+        self._begin_anew_in_child()
         with self._lock:
             newest = self._newest
             holders = next((holders for held, holders in self._held if held is newest), None)
@@ -144,6 +146,7 @@ class ReadLeases:
 
     def sweep(self) -> int:
         """End read transactions without a living holder; return how many stay open."""
+        self._begin_anew_in_child()
         with self._ending:
             with self._lock:
                 held = [
@@ -162,6 +165,7 @@ class ReadLeases:
 
     def close(self) -> None:
         """End all read transactions. Waits up to 10 seconds for a sweep that is just ending some of them."""
+        self._begin_anew_in_child()
         waited = self._ending.acquire(timeout=_LONGEST_ENDING)
         try:
             with self._lock:
