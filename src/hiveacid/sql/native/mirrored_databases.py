@@ -28,7 +28,8 @@ _SHOWN = 3
 def create_mirror(facts: SparkFacts, text: str) -> DataFrame:
     """Run CREATE DATABASE in Spark's catalog without its LOCATION."""
     plan: Any = parser_of(facts).parsePlan(text)
-    properties = plan.properties().removed("location")
+    # Scala 2.12 (Spark 3.5) has no `removed`.
+    properties = getattr(plan.properties(), "$minus")("location")
     return frame_of_plan(facts, plan.copy(plan.name(), plan.ifNotExists(), properties))
 
 
@@ -64,13 +65,9 @@ def drop_mirror(facts: SparkFacts, statement: definitions.DropDatabase, text: st
 def _at(database: Any, facts: SparkFacts, directory: str) -> Any:
     """Return a database's definition in Spark with another location."""
     uri = java_packages(facts.spark).java.io.File(directory).toURI()
-    fields = range(int(database.productArity()))
-    return database.copy(
-        *(
-            uri if database.productElementName(number) == "locationUri" else database.productElement(number)
-            for number in fields
-        )
-    )
+    # Later versions have more fields than 3.5, and Scala 2.12 (Spark 3.5) does not tell their names.
+    fields = [database.productElement(number) for number in range(int(database.productArity()))]
+    return database.copy(*(uri if field == database.locationUri() else field for field in fields))
 
 
 def require_nothing_foreign(context: Context, name: str) -> None:
