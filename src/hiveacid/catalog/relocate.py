@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
+from hiveacid.core.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, Place, lies_in
@@ -79,7 +79,7 @@ def back_up(warehouse: str, target: str, clock: Clock) -> BackUp:
     An open transaction keeps the cleaner from deleting files. Its locks make DROP of the tables, and INSERT OVERWRITE of
     plain ones, wait. The store is copied first, then the files of the write ids that the copy knows. The copy's
     transactions that were open are aborted in it. It opens after `relocate`. Raises ConfigError for an impossible target,
-    StorageError if a file that the copy needs is missing or cannot be copied.
+    StorageError if a file that the copy needs is missing or cannot be copied, or a compaction at layout level hive3 came between.
     """
     require_existing_warehouse(warehouse, None)
     place = Path(absolute(target))
@@ -120,6 +120,7 @@ def _copy(store: WarehouseStore, root: str, place: Path, clock: Clock, txn: Tran
     directory.mkdir(parents=True)
     protect_directory(directory, is_new=True)
     copied_store = directory / "store.db"
+    compacted = frozenset(_possibly_compacted(root))
     copy_database(Path(root, STORE_DIRECTORY, "store.db"), copied_store)
     places = store.places()
     inside = {one.location: one.table for one in places if one.table is not None}
@@ -132,12 +133,17 @@ def _copy(store: WarehouseStore, root: str, place: Path, clock: Clock, txn: Tran
             for name, table in kinds.items()
             if table is not None and table.kind is not TableKind.PLAIN
         }
-    copying = _Copying(lists, inside, int(snapshot.high_watermark))
+    copying = _Copying(lists, inside, int(snapshot.high_watermark), compacted)
     copying.directory(Path(root), place, None)
     txn.require_open_in_store()  # otherwise the cleaner may have deleted files meanwhile
     if copying.missing:
         raise StorageError(
             f"files vanished while they were copied ({', '.join(copying.missing[:_SHOWN])}): remove {place} and run the command again"
+        )
+    if copying.merged:
+        raise StorageError(
+            f"compactions ran while files were copied ({', '.join(copying.merged[:_SHOWN])}), and may hold rows that are not of the "
+            f"copy: remove {place} and run the command again"
         )
     resolve = real_paths()
     outside = tuple(one for one in places if not lies_in(resolve(one.location), resolve(root)))
@@ -146,14 +152,19 @@ def _copy(store: WarehouseStore, root: str, place: Path, clock: Clock, txn: Tran
 
 @dataclass
 class _Copying:
-    """Copies a tree. ``lists``: the copied store's write ids; ``tables``: the tables at locations."""
+    """Copies a tree. ``lists``: the copied store's write ids; ``tables``: the tables at locations.
+
+    ``compacted``: what `_possibly_compacted` found before the store was copied; later ones go to ``merged``.
+    """
 
     lists: Mapping[TableName, ValidWriteIdList]
     tables: Mapping[str, TableName | None]
     highest_txn: int
+    compacted: frozenset[str]
     files: int = 0
     size: int = 0
     missing: list[str] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
 
     def directory(self, source: Path, target: Path, ids: ValidWriteIdList | None) -> None:
         """Copy a directory; ``ids``: of the table that it belongs to. Symbolic links become what they name."""
@@ -174,6 +185,7 @@ class _Copying:
             ):
                 continue
             if path.is_dir():
+                self._note_merged(path, ids)
                 self.directory(path, target / path.name, ids)
             else:
                 self._file(path, target / path.name, ids)
@@ -186,6 +198,20 @@ class _Copying:
             and parsed is not None
             and (parsed.span[0] > ids.high_watermark or parsed.visibility_txn_id > self.highest_txn)
         )
+
+    def _note_merged(self, path: Path, ids: ValidWriteIdList | None) -> None:
+        """Note a directory without ``_v`` that a compaction made after the store was copied.
+
+        It may hold rows of transactions that are open or aborted in the copy, and no name tells so. A base whose own write id
+        is not committed in the copy is read only if it is compacted, which its metadata file tells; a delta without a
+        committed id is not read.
+        """
+        parsed = None if ids is None else _parsed(path.name)
+        if ids is None or parsed is None or not _may_be_compacted(parsed) or str(path) in self.compacted:
+            return
+        is_read = ids.count_valid(*parsed.span) > 0
+        if is_read or (isinstance(parsed, BaseName) and (path / METADATA_FILE).exists()):
+            self.merged.append(str(path))
 
     def _file(self, source: Path, target: Path, ids: ValidWriteIdList | None) -> None:
         try:
@@ -205,6 +231,18 @@ class _Copying:
         parsed = _parsed(path.name) or _parsed(path.parent.name)
         if ids is None or parsed is None or ids.count_valid(*parsed.span):
             self.missing.append(str(path))
+
+
+def _possibly_compacted(root: str) -> Iterator[str]:
+    """Return the directories below a warehouse that a compaction at layout level hive3 may have made."""
+    for folder, directories, _ in os.walk(root, followlinks=True):
+        parsed = {name: _parsed(name) for name in directories}
+        yield from (str(Path(folder, name)) for name, one in parsed.items() if one and _may_be_compacted(one))
+        directories[:] = [name for name, one in parsed.items() if one is None]
+
+
+def _may_be_compacted(name: BaseName | DeltaName) -> bool:
+    return not name.visibility_txn_id and (isinstance(name, BaseName) or name.min_write_id < name.max_write_id)
 
 
 def _parsed(name: str) -> BaseName | DeltaName | None:

@@ -171,6 +171,52 @@ def test_an_aborted_directory_that_vanishes_does_not_stop_a_backup(
     assert ids(tmp_path / "backup") == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("name", "metadata", "refused"),
+    [
+        ("delta_0000001_0000003", False, True),
+        ("delta_0000002_0000009", False, True),  # with ids that the copy does not know
+        ("delta_0000003_0000004", False, False),  # a batch of a stream that is aborted in the copy
+        ("base_0000002", True, True),
+        ("base_0000003", True, True),
+        ("base_0000003", False, False),  # an INSERT OVERWRITE that was open when the store was copied
+        ("base_0000009", True, False),  # left out
+    ],
+)
+def test_a_backup_beside_a_compaction_without_a_visibility_id(
+    warehouse: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    metadata: bool,  # noqa: FBT001
+    refused: bool,  # noqa: FBT001
+) -> None:
+    """At layout level hive3 no name tells that rows were committed after the store was copied."""
+    store, _ = open_store(str(warehouse), None, Settings(), SystemClock())
+    store.allocate_write_ids(store.open_txns(CLIENT, 2), T)
+    store.close()
+    (warehouse / "t" / "p=2" / "delta_0000001_0000002").mkdir(parents=True)  # compacted before
+    copy_tree = relocate._Copying.directory
+
+    def beside_a_compaction(self: relocate._Copying, source: Path, target: Path, ids_: object) -> None:
+        if source == warehouse:
+            made = warehouse / "t" / "p=1" / name
+            made.mkdir()
+            if metadata:
+                (made / "_metadata_acid").write_text('{"thisFileVersion":"0","dataFormat":"compacted"}')
+        copy_tree(self, source, target, ids_)
+
+    monkeypatch.setattr(relocate._Copying, "directory", beside_a_compaction)
+    done = run("backup", "-w", warehouse, tmp_path / "backup")
+    assert done.exit_code == (1 if refused else 0), done.output
+    if refused:
+        assert f"{warehouse}/t/p=1/{name}" in done.output
+        assert "run the command again" in done.output
+    else:
+        assert run("relocate", "-w", tmp_path / "backup").exit_code == 0
+        assert ids(tmp_path / "backup") == [1, 2, 3]
+
+
 def test_a_backup_replaces_its_original(warehouse: Path, tmp_path: Path) -> None:
     assert run("backup", "-w", warehouse, tmp_path / "backup").exit_code == 0
     shutil.rmtree(warehouse)
