@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.model import DatabaseDefinition
-from hiveacid.core.schema.location_overlap import STORE_DIRECTORY
+from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import AlreadyExistsError, ConfigError, StorageError
 from hiveacid.ports.catalog import Catalog
@@ -41,7 +41,7 @@ def open_store(
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     root = absolute(warehouse)
-    file = Path(root, STORE_DIRECTORY, "store.db")
+    file = Path(root, STORE_DIRECTORY, STORE_FILE)
     if store is None and is_local(root):
         _require_accessible(file.parent)
     if is_local(root):
@@ -106,7 +106,7 @@ def require_existing_warehouse(warehouse: str | None, store: str | None, *, moun
     root = Path(absolute(warehouse))
     if store is None:
         _require_accessible(root / STORE_DIRECTORY)
-    exists = root.is_dir() if store is not None else (root / STORE_DIRECTORY / "store.db").is_file()
+    exists = root.is_dir() if store is not None else (root / STORE_DIRECTORY / STORE_FILE).is_file()
     if not exists:
         raise ConfigError(
             f"there is no warehouse at {warehouse}: create it by hiveacid.connect(spark, warehouse=...), or by CREATE TABLE "

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.core.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory
+from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, METADATA_FILE, BaseName, DeltaName, parse_directory
+from hiveacid.core.format.owned_entries import is_own_staging
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind, TableName
-from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, Place, lies_in
+from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import BadDirectoryNameError, ConfigError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.clock import Clock
@@ -29,8 +30,6 @@ from hiveacid.transactions.transaction import Transaction
 if TYPE_CHECKING:
     from hiveacid.stores.sql.home import Relocation
 
-_FLUSH_LENGTH = "_flush_length"
-_STAGED = ".hiveacid-"
 _SHOWN = 5
 
 
@@ -49,7 +48,7 @@ def relocate(warehouse: str | None, store: str | None, clock: Clock, *, keep_out
             "dropped as external ones, and adopted at their new place"
         )
     root = absolute(warehouse or ".")
-    url = store or sqlite_url(Path(root, STORE_DIRECTORY, "store.db"))
+    url = store or sqlite_url(Path(root, STORE_DIRECTORY, STORE_FILE))
     with closing(SqlStore(url, clock=clock, real_paths=real_paths, relocated=True)) as opened:
         return opened.relocate(tuple(_links_out_of(root)) if store is None else (), keep_outside=keep_outside)
 
@@ -119,9 +118,9 @@ def _copy(store: WarehouseStore, root: str, place: Path, clock: Clock, txn: Tran
     directory = place / STORE_DIRECTORY
     directory.mkdir(parents=True)
     protect_directory(directory, is_new=True)
-    copied_store = directory / "store.db"
+    copied_store = directory / STORE_FILE
     compacted = frozenset(_possibly_compacted(root))
-    copy_database(Path(root, STORE_DIRECTORY, "store.db"), copied_store)
+    copy_database(Path(root, STORE_DIRECTORY, STORE_FILE), copied_store)
     places = store.places()
     inside = {one.location: one.table for one in places if one.table is not None}
     with closing(SqlStore(sqlite_url(copied_store), clock=clock, relocated=True)) as copied:
@@ -177,10 +176,10 @@ class _Copying:
             return
         target.mkdir(exist_ok=True)
         # the length of a growing file before the file, which may then be longer, but never shorter
-        for path in sorted(found, key=lambda one: (not one.name.endswith(_FLUSH_LENGTH), one.name)):
+        for path in sorted(found, key=lambda one: (not one.name.endswith(FLUSH_LENGTH_SUFFIX), one.name)):
             if (
                 path.name == STORE_DIRECTORY
-                or path.name.startswith(_STAGED)
+                or is_own_staging(path.name)
                 or self._is_later(path.name, ids)
             ):
                 continue

@@ -192,7 +192,7 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
             "a warehouse outside local disks needs --store: PostgreSQL, MariaDB, MySQL or a Hive Metastore"
         )
         return Check("store", ok=False, found="none was named", advice=advice)
-    file = Path(warehouse).absolute() / ".hiveacid" / "store.db"
+    file = Path(warehouse).absolute() / STORE_DIRECTORY / STORE_FILE
     if store is None and not file.exists():
         return Check("store", ok=True, found="not there yet; the first statement creates it")
     try:

@@ -10,6 +10,8 @@ from hiveacid.core.model import TableName
 
 STORE_DIRECTORY = ".hiveacid"
 """Directory of hiveacid's own files inside a warehouse, its SQLite store among them."""
+STORE_FILE = "store.db"
+"""Name of that store."""
 _LOCAL = re.compile(r"file:/+")
 
 

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
-from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, Place, lies_in
+from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
 from hiveacid.errors import CatalogError, ConfigError, MisplacedStoreError
 from hiveacid.stores.sql.catalog.places import all_places
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.schema import databases, home, partitions, placed_partitions, tables
 
-STORE_FILE = "store.db"
 _SHOWN = 5
 
 
