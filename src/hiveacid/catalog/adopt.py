@@ -30,10 +30,12 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.location_overlap import place_of_table
 from hiveacid.core.snapshot.change_feed import lost_history
+from hiveacid.ports.catalog import SeededWriteIds
 from hiveacid.storage.snapshot_locations import list_layout
 from hiveacid.table.context import Context
 from hiveacid.table.definition import check_definition, exclusive_name
 from hiveacid.table.partitions import partitions_on_disk
+from hiveacid.transactions.transaction import Transaction
 
 _MAX_LATER = 100_000
 """Maximum number of write ids above those of a list."""
@@ -68,12 +70,16 @@ def adopt(
     check_name("table", table.name.name)
     if context.catalog.get_database(table.name.database) is None:
         create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
-    with exclusive_name(context, table.name):  # no writer may take a write id before the list is seeded
-        _adopt(context, table, write_ids, txns)
+    with exclusive_name(context, table.name) as txn:
+        _adopt(context, table, write_ids, txns, txn)
 
 
 def _adopt(
-    context: Context, table: TableDefinition, write_ids: ValidWriteIdList | None, txns: ValidTxnList | None
+    context: Context,
+    table: TableDefinition,
+    write_ids: ValidWriteIdList | None,
+    txns: ValidTxnList | None,
+    txn: Transaction,
 ) -> None:
     check_place(place_of_table(table.name, table.location), context)
     if context.catalog.get_table(table.name) is not None:
@@ -92,14 +98,12 @@ def _adopt(
         properties[ADOPTED_INVALID.name] = ",".join(map(str, invalid))
     adopted = replace(table, properties=tuple(sorted(properties.items())))
     check_definition(adopted)
-    context.catalog.create_table(adopted)
-    try:
-        context.catalog.add_partitions(table.name, partitions)
-        if table.kind is not TableKind.PLAIN:
-            _seed(context, table.name, write_ids, WriteId(highest), visibility, txns)
-    except BaseException:
-        context.catalog.drop_table(table.name)  # a table without its write ids would show no rows
-        raise
+    seeded = None
+    if table.kind is not TableKind.PLAIN:
+        seeded = _write_ids_to_seed(table.name, write_ids, WriteId(highest))
+        context.store.seed_txns(TxnId(max(visibility, int(txns.high_watermark) if txns else 0)))
+    # All at once: a table without its write ids shows no rows, and DROP TABLE would delete its files.
+    txn.adopt_at_commit(adopted, partitions, seeded)
     if left_out:
         logger.warning("%s: data that is not of the table was not adopted: %s", table.name, left_out)
 
@@ -132,15 +136,9 @@ def _require_data(context: Context, table: TableDefinition, partitions: Sequence
     return shown
 
 
-def _seed(
-    context: Context,
-    name: TableName,
-    write_ids: ValidWriteIdList | None,
-    highest: WriteId,
-    visibility: int,
-    txns: ValidTxnList | None,
-) -> None:
-    context.store.seed_txns(TxnId(max(visibility, int(txns.high_watermark) if txns else 0)))
+def _write_ids_to_seed(
+    name: TableName, write_ids: ValidWriteIdList | None, highest: WriteId
+) -> SeededWriteIds | None:
     if write_ids is not None:
         if highest - write_ids.high_watermark > _MAX_LATER:
             raise errors.CatalogError(
@@ -149,9 +147,8 @@ def _seed(
             )
         later = map(WriteId, range(write_ids.high_watermark + 1, highest + 1))
         lost = tuple(sorted({*write_ids.open, *write_ids.aborted, *later}))
-        context.store.seed_write_ids(name, max(write_ids.high_watermark, highest), lost)
-    elif highest:
-        context.store.seed_write_ids(name, highest, ())
+        return SeededWriteIds(name, max(write_ids.high_watermark, highest), lost)
+    return SeededWriteIds(name, highest) if highest else None
 
 
 def _ids_on_disk(context: Context, roots: Sequence[str], kind: TableKind) -> tuple[int, int, set[int]]:

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, METADATA_FILE, BaseName, DeltaName, parse_directory
+from hiveacid.core.format.names import (
+    FLUSH_LENGTH_SUFFIX,
+    METADATA_FILE,
+    BaseName,
+    DeltaName,
+    parse_directory,
+)
 from hiveacid.core.format.owned_entries import is_own_staging
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind, TableName
@@ -177,11 +183,7 @@ class _Copying:
         target.mkdir(exist_ok=True)
         # the length of a growing file before the file, which may then be longer, but never shorter
         for path in sorted(found, key=lambda one: (not one.name.endswith(FLUSH_LENGTH_SUFFIX), one.name)):
-            if (
-                path.name == STORE_DIRECTORY
-                or is_own_staging(path.name)
-                or self._is_later(path.name, ids)
-            ):
+            if path.name == STORE_DIRECTORY or is_own_staging(path.name) or self._is_later(path.name, ids):
                 continue
             if path.is_dir():
                 self._note_merged(path, ids)
@@ -241,7 +243,9 @@ def _possibly_compacted(root: str) -> Iterator[str]:
 
 
 def _may_be_compacted(name: BaseName | DeltaName) -> bool:
-    return not name.visibility_txn_id and (isinstance(name, BaseName) or name.min_write_id < name.max_write_id)
+    return not name.visibility_txn_id and (
+        isinstance(name, BaseName) or name.min_write_id < name.max_write_id
+    )
 
 
 def _parsed(name: str) -> BaseName | DeltaName | None:

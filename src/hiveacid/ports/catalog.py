@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, ViewDefinition
+from hiveacid.core.model import (
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableName,
+    ViewDefinition,
+    WriteId,
+)
 from hiveacid.core.schema.constraints import Constraint
 from hiveacid.core.schema.location_overlap import Place
 from hiveacid.core.transactions.commit_records import NewFiles
@@ -21,11 +28,21 @@ class NewPartition:
 
 
 @dataclass(frozen=True)
-class CatalogChanges:
-    """Catalog rows that appear atomically with a commit (dynamic partitions, a CTAS table).
+class SeededWriteIds:
+    """Write ids with which an adopted table begins, as of `WriteIdPort.seed_write_ids`."""
 
-    ``dropped``: partitions of DROP PARTITION. ``altered``: changed definitions. ``skipped``: how many write ids of a table a conversion leaves unused. ``files``: new
-    files to announce to other systems (notification events of a metastore).
+    table: TableName
+    high_watermark: WriteId
+    aborted: tuple[WriteId, ...] = ()
+
+
+@dataclass(frozen=True)
+class CatalogChanges:
+    """Catalog rows that appear atomically with a commit (dynamic partitions, a CTAS or an adopted table).
+
+    ``altered``: changed definitions. ``skipped``: how many write ids of a table a conversion leaves unused. ``dropped``:
+    partitions of DROP PARTITION. ``seeded``: not in a metastore. ``files``: new files to announce to other systems
+    (notification events of a metastore).
     """
 
     tables: tuple[TableDefinition, ...] = ()
@@ -33,6 +50,7 @@ class CatalogChanges:
     altered: tuple[TableDefinition, ...] = ()
     skipped: tuple[tuple[TableName, int], ...] = ()
     dropped: tuple[tuple[TableName, Partition], ...] = ()
+    seeded: tuple[SeededWriteIds, ...] = ()
     files: tuple[NewFiles, ...] = field(default=(), compare=False)
 
 

@@ -213,3 +213,6 @@ def changes(ones: CatalogChanges) -> None:
     for name, partition in (*((new.table, new.partition) for new in ones.partitions), *ones.dropped):
         table_name(name)
         partitions([partition])
+    for seeded in ones.seeded:
+        table_name(seeded.table)
+        seed(seeded.high_watermark, seeded.aborted)

@@ -27,7 +27,7 @@ from hiveacid.core.transactions.commit_records import (
 from hiveacid.core.transactions.locks import LockComponent, LockState, covers
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.core.transactions.stream_progress import StreamBatch
-from hiveacid.ports.catalog import CatalogChanges, NewPartition
+from hiveacid.ports.catalog import CatalogChanges, NewPartition, SeededWriteIds
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.locks import LockAnswer
 from hiveacid.ports.store import TransactionStore
@@ -305,6 +305,14 @@ class Transaction(Displayed):
         """Change a table's definition with the commit, and leave the next ``skipped`` write ids unused."""
         ids = ((table.name, skipped),) if skipped else ()
         self._altered = CatalogChanges(altered=(table,), skipped=ids)
+
+    def adopt_at_commit(
+        self, table: TableDefinition, partitions: Iterable[Partition], write_ids: SeededWriteIds | None
+    ) -> None:
+        """Create a table of files that are there already, with its partitions and its write ids, by the commit."""
+        self._tables.append(table)
+        self._partitions.extend(NewPartition(table.name, partition) for partition in partitions)
+        self._altered = CatalogChanges(seeded=() if write_ids is None else (write_ids,))
 
     def drop_partitions_at_commit(self, table: TableDefinition, partitions: Iterable[Partition]) -> None:
         """Drop partitions and change the table's definition with the commit."""

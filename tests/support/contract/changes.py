@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -11,12 +12,14 @@ from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, Wr
 from hiveacid.core.transactions.locks import LockState, LockType
 from hiveacid.errors import (
     AlreadyExistsError,
+    ConfigError,
     NoSuchDatabaseError,
     NoSuchTableError,
     TransactionAbortedError,
+    TransactionStateError,
     WriteConflictError,
 )
-from hiveacid.ports.catalog import CatalogChanges, NewPartition
+from hiveacid.ports.catalog import CatalogChanges, NewPartition, SeededWriteIds
 from hiveacid.ports.transactions import Operation
 from support.samples import CLIENT, ORDERS, STOCK, Store, database, lock_on, table, wrote
 
@@ -63,6 +66,28 @@ class CatalogChangesContract:
         assert store.allocate_write_ids([next_txn], ORDERS) == (10_000_002,)
         with pytest.raises(NoSuchTableError):
             store.commit_txn(next_txn, CatalogChanges(altered=(table(STOCK),)))
+
+    def test_an_adopted_table_comes_with_its_partitions_and_write_ids(self, store: Store) -> None:
+        """The rows of its partitions are old, and a refused commit leaves nothing."""
+        _shop(store)
+        seeded = SeededWriteIds(ORDERS, WriteId(7), (WriteId(3),))
+        changes = CatalogChanges((table(),), (NewPartition(ORDERS, DAY),), seeded=(seeded,))
+        (txn_id,) = store.open_txns(CLIENT)
+        with pytest.raises(ConfigError):
+            store.commit_txn(txn_id, replace(changes, seeded=(replace(seeded, aborted=(WriteId(8),)),)))
+        store.commit_txn(txn_id, changes)
+        store.commit_txn(txn_id, changes)
+        assert store.list_partitions(ORDERS)[0].min_write_id <= 1
+        ids = store.valid_write_ids(store.valid_txns(), [ORDERS])[ORDERS]
+        assert (ids.high_watermark, ids.open, ids.aborted) == (7, (), (3,))
+        store.allocate_write_ids(store.open_txns(CLIENT), STOCK)
+        begun = replace(
+            changes, tables=(table(STOCK),), partitions=(), seeded=(replace(seeded, table=STOCK),)
+        )
+        (late,) = store.open_txns(CLIENT)
+        with pytest.raises(TransactionStateError):
+            store.commit_txn(late, begun)
+        assert (store.get_table(STOCK), store.txn_state(late)) == (None, "open")
 
     def test_partitions_go_with_the_commit(self, store: Store) -> None:
         """DROP PARTITION: together with the mark in the definition, and those of other tables stay."""

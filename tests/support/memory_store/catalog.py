@@ -29,7 +29,7 @@ from hiveacid.core.transactions.commit_records import CommitRecord, OperationSum
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import argument_validation, refusal_errors
-from support.memory_store.state import MemoryBase, synchronized
+from support.memory_store.state import NOBODY, MemoryBase, synchronized
 
 
 class MemoryCatalog(MemoryBase):
@@ -264,6 +264,9 @@ class MemoryCatalog(MemoryBase):
             self._require_new(table)
         for table in changes.altered:
             self._require_table(table.name)
+        for seeded in changes.seeded:
+            if self._state.next_write_id.get(seeded.table, 1) > 1:
+                raise refusal_errors.ids_given(seeded.table)
         tables = self._state.tables | {table.name: table for table in changes.tables}
         self._require_free(
             place
@@ -298,6 +301,9 @@ class MemoryCatalog(MemoryBase):
         for new in changes.partitions:
             if new.table in self._state.partitions:
                 self._put_partition(new.table, new.partition)
+        for seeded in changes.seeded:
+            self._state.next_write_id[seeded.table] = WriteId(seeded.high_watermark + 1)
+            self._state.write_ids[seeded.table] = dict.fromkeys(seeded.aborted, NOBODY)
 
     def _purge(self, name: TableName) -> None:
         state = self._state

@@ -106,10 +106,8 @@ class Ledger:
         self.tables[table.incarnation] = table.name
         self._exact_from[table.incarnation] = self.commits
 
-    def seeded(self, table: TableDefinition) -> None:
-        """Note that an adopted table has its write ids: every snapshot sees its rows, as no transaction wrote them."""
-        self.commits += 1
-        self._exact_from[table.incarnation] = self.commits
+    def adopted(self, table: TableDefinition) -> None:
+        """Note that a new table was adopted: every snapshot sees its rows, as no transaction wrote them."""
         for root, rows in self.adopting.pop(table.location).items():
             place = Place(table.incarnation, root)
             self._lives[place].update({row.id: Life(row, 0) for row in rows})

@@ -175,16 +175,12 @@ class WatchedStore(_Watched):
         world.check_now({where for one in txn_ids for where in world.ledger.work[one].places()})
 
     def after_create_table(self, _: None, table: TableDefinition) -> None:
-        """Note a new incarnation. That of an adopted table is not at work before it has its write ids: one step here."""
+        """Note a new incarnation."""
         self._world.after_create(table.name)
-        if table.location in self._world.ledger.adopting:
-            self._world.hold_still()
-        else:
-            self._world.check_now()
+        self._world.check_now()
 
     def after_drop_table(self, _: None, name: TableName) -> None:
         """Note that it is gone."""
-        self._world.go_on()
         self._world.ledger.dropped(name)
 
     def after_alter_table(self, _: None, name: TableName, table: TableDefinition) -> None:
@@ -194,19 +190,11 @@ class WatchedStore(_Watched):
         self._world.check_now()
 
     def after_add_partitions(self, _: None, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Look whether they are empty, and nobody else's; those of an adopted table are not checked before it is seeded."""
-        table = self._world.store.get_table(name)
-        if table is not None and table.location not in self._world.ledger.adopting:
-            self._world.check_owners()
-            self._world.check_now(Place(table.incarnation, one.location) for one in partitions)
-
-    def after_seed_write_ids(self, _: None, name: TableName, *_rest: object) -> None:
-        """Note that an adopted table has its rows."""
-        self._world.go_on()
+        """Look whether they are empty, and nobody else's."""
         table = self._world.store.get_table(name)
         if table is not None:
-            self._world.ledger.seeded(table)
-            self._world.check_now()
+            self._world.check_owners()
+            self._world.check_now(Place(table.incarnation, one.location) for one in partitions)
 
     def after_forget_aborted(self, *_: object) -> None:
         """Look whether their rows came back."""

@@ -57,7 +57,6 @@ class World:
         self.ledger = Ledger()
         self.reads = 0
         self.compactions = 0
-        self._still = False
         self.done: Counter[str] = Counter()
         self._keys = itertools.count()
         self.store.create_database(DatabaseDefinition("shop", f"{WAREHOUSE}/shop.db"))
@@ -69,15 +68,6 @@ class World:
         first = Partition(("0",), f"{WAREHOUSE}/shop.db/parted/day=0")
         self.files.make_directory(first.location)
         self.store.add_partitions(PARTED, [first])
-
-    def hold_still(self) -> None:
-        """Let nobody else act until `go_on`."""
-        self._still = self.scheduler.quiet = True
-
-    def go_on(self) -> None:
-        """Let the others act again."""
-        if self._still:
-            self._still = self.scheduler.quiet = False
 
     def name(self) -> TableName:
         """Return a table at random."""
@@ -209,6 +199,8 @@ class World:
             table = self.store.get_table(name)
             assert table is not None
             dropped.append((name, Place(table.incarnation, partition.location)))
+        for adopted in changes.tables:
+            self.after_create(adopted.name)
         changed = self.ledger.commit(txn_id, dropped)
         compaction = any(job.txn_id == txn_id for job in self.store.show_compactions())
         self.compactions += compaction
@@ -219,6 +211,8 @@ class World:
         table = self.store.get_table(name)
         assert table is not None
         self.ledger.created(table)
+        if table.location in self.ledger.adopting:
+            self.ledger.adopted(table)
         self.check_owners()
 
 

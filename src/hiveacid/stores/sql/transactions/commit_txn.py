@@ -41,6 +41,7 @@ from hiveacid.stores.sql.transactions.txn_rows import (
     end_txns,
     lock_writing_txns,
 )
+from hiveacid.stores.sql.transactions.write_ids import seed
 
 
 class CommitTxn(SqlBase):
@@ -183,6 +184,9 @@ def _commit(
     tables.apply_changes(database, connection, changes, existing)
     for name, count in changes.skipped:
         database.dialect.take_write_ids(connection, name, count)
+    for seeded in changes.seeded:  # after the partitions, whose rows may have any of these write ids
+        ids = argument_validation.seed(seeded.high_watermark, seeded.aborted)
+        seed(database, connection, seeded.table, seeded.high_watermark, ids)
     if rows[0].kind == TxnKind.COMPACTION.value:
         # Transactions opened from now on have the compaction in their snapshots.
         database.dialect.block_opens(connection)

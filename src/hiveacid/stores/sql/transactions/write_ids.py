@@ -63,7 +63,7 @@ class WriteIds(SqlBase):
         argument_validation.table_name(table)
         ids = argument_validation.seed(high_watermark, aborted)
         write_exactly_once(
-            self._database, lambda connection: _seed(self._database, connection, table, high_watermark, ids)
+            self._database, lambda connection: seed(self._database, connection, table, high_watermark, ids)
         )
 
     def ended_up_to(self, table: TableName) -> WriteId:
@@ -139,13 +139,14 @@ def _row(table: TableName, write_id: int, txn_id: TxnId | None) -> dict[str, obj
     return {**table_columns(table), "write_id": write_id, "txn_id": txn_id}
 
 
-def _seed(
+def seed(
     database: Database,
     connection: Connection,
     table: TableName,
     high_watermark: WriteId,
     ids: Sequence[WriteId],
 ) -> None:
+    """Let a table begin above a write id; ``ids``, at or below it, count as aborted. Raises TransactionStateError if it has begun."""
     if database.dialect.take_write_ids(connection, table, high_watermark) != 1:
         raise refusal_errors.ids_given(table)
     if ids:

@@ -1,0 +1,139 @@
+"""Adoption of a directory: all or nothing in the store, so that a DROP TABLE after a killed one deletes no file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from hiveacid.catalog.adopt import adopt
+from hiveacid.catalog.opening import open_store
+from hiveacid.catalog.tables import drop_table
+from hiveacid.config import Settings
+from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
+from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.errors import NoSuchTableError
+from hiveacid.ports.store import WarehouseStore
+from hiveacid.ports.write_ids import current_write_ids_of
+from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.stores.clock import SystemClock
+from hiveacid.table.context import Context
+from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.read_leases import ReadLeases
+from hiveacid.transactions.transaction import Transactions
+from support.directories.shelves import definition
+from support.samples import CLIENT
+
+T = TableName("default", "t")
+SQL = "CREATE TABLE t (id INT) PARTITIONED BY (p INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+DELTAS = ("p=1/delta_0000001_0000001_0000", "p=2/delta_0000004_0000004_0000", "p=2/base_0000003_v0000009")
+
+
+class Warehouse:
+    """A directory with the files of a table that no store knows."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.location = root / "wh", root / "found"
+        for delta in DELTAS:
+            (self.location / delta).mkdir(parents=True)
+            (self.location / delta / "bucket_00000").write_bytes(b"x")
+
+    def run(
+        self, work: Callable[[Context], object], wrap: Callable[[WarehouseStore], Any] = lambda it: it
+    ) -> None:
+        """Run ``work`` on a connection of its own; ``wrap``: around its store."""
+        store, root = open_store(str(self.root), None, Settings(), SystemClock())
+        wrapped = wrap(store)
+        transactions = Transactions(wrapped, Heartbeats(store, 600.0), SystemClock(), CLIENT)
+        context = Context(
+            facts=cast("Any", None),  # no Spark session: nothing here asks for it
+            fs=LocalFileSystem(durable=False),
+            store=wrapped,
+            catalog=wrapped,
+            transactions=transactions,
+            read_leases=ReadLeases(transactions),
+            clock=SystemClock(),
+            warehouse=root,
+            settings=Settings(),
+        )
+        try:
+            work(context)
+        finally:
+            context.close()
+
+    def adopt(self, context: Context) -> None:
+        ids = ValidWriteIdList(T, WriteId(5), (), (WriteId(2),))
+        adopt(context, definition(SQL, str(self.location)), ids, ValidTxnList(TxnId(12)))
+
+    def require_complete(self, context: Context) -> None:
+        """Check that readers see all rows."""
+        ids = current_write_ids_of(context.store, T)
+        assert (ids.high_watermark, ids.aborted) == (5, (2,))
+        partitions = context.catalog.list_partitions(T)
+        assert [(one.values, one.min_write_id <= 1) for one in partitions] == [(("1",), True), (("2",), True)]
+
+    def files(self) -> list[str]:
+        return sorted(str(path.parent.relative_to(self.location)) for path in self.location.rglob("bucket*"))
+
+
+class _Killed:
+    """A store whose client dies when it makes a call."""
+
+    def __init__(self, store: WarehouseStore, calls: int) -> None:
+        self._store, self._calls = store, calls
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            if self._calls == 0:
+                os._exit(9)
+            self._calls -= 1
+            return method(*arguments, **options)
+
+        return call
+
+
+def adopt_in_a_process(warehouse: Warehouse, calls: int) -> int:
+    """Adopt in a child process that dies after some calls of the store; return its exit code."""
+    child = os.fork()
+    if child == 0:
+        try:
+            warehouse.run(warehouse.adopt, lambda store: _Killed(store, calls))
+        except BaseException:  # noqa: BLE001 - the child must not go on with the parent's tests
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def look_and_adopt_again(warehouse: Warehouse, context: Context) -> str:
+    """Drop what is there, or adopt again, as a user does after the crash; return what was there."""
+    context.store.abort_txns(context.store.valid_txns().open, "time out")
+    end = "complete"
+    if context.catalog.get_table(T) is None:
+        end = "none"
+        with pytest.raises(NoSuchTableError):
+            drop_table(context, T)
+        assert warehouse.files() == sorted(DELTAS)
+        warehouse.adopt(context)
+    warehouse.require_complete(context)
+    return end
+
+
+def test_a_killed_adoption_leaves_no_table_that_owns_the_files(tmp_path: Path) -> None:
+    """Wherever it is killed: there is no table, and the next call adopts it, or it is complete."""
+    ends: list[str] = []
+    for calls in count():
+        warehouse = Warehouse(tmp_path / str(calls))
+        code = adopt_in_a_process(warehouse, calls)
+        assert code in (0, 9), code
+        warehouse.run(lambda context, of=warehouse: ends.append(look_and_adopt_again(of, context)))  # type: ignore[misc]
+        assert warehouse.files() == sorted(DELTAS)
+        if code == 0:
+            break
+    assert (ends[0], ends[-1]) == ("none", "complete")
+    assert len(ends) > 5  # each call of the store
