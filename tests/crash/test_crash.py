@@ -44,7 +44,7 @@ NAMED = {
     "last footer": ("fs.replace_tail", LAST, AFTER),
     "first file": ("fs.move_file", FIRST, AFTER),
     "last file": ("fs.move_file", LAST, AFTER),
-    "version file": ("fs.write_bytes", FIRST, AFTER),
+    "version file": ("fs.link_file", FIRST, AFTER),
     "staging removed": ("fs.delete_tree", LAST, AFTER),
     "before commit": ("store.commit_txn", LAST, BEFORE),
     "after commit": ("store.commit_txn", LAST, AFTER),

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 _TABLE = "CREATE TABLE t (id INT, n INT) STORED AS ORC"
 _TRANSACTIONAL = f"{_TABLE} TBLPROPERTIES ('transactional'='true')"
+_INSERT_ONLY = (
+    "CREATE TABLE t (id INT, n INT) CLUSTERED BY (id) INTO 2 BUCKETS STORED AS ORC "
+    "TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+)
 _STATEMENTS = {
     "insert": "INSERT INTO t VALUES (1, 0)",
     "job": "INSERT INTO t SELECT CAST(id AS INT), 0 FROM range(4)",
@@ -38,6 +42,8 @@ _STATEMENTS = {
     "plain drop": "DROP TABLE t",
     "plain conversion": "ALTER TABLE t SET TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')",
     "drop": "DROP TABLE t",
+    "insert-only": "INSERT INTO t VALUES (1, 0)",
+    "insert-only overwrite": "INSERT OVERWRITE TABLE t SELECT * FROM t WHERE id < 0",
 }
 
 
@@ -72,6 +78,18 @@ class Paused(LocalFileSystem):
     def claim_directory(self, path: str, staging: str | None = None) -> bool:
         return bool(self._step(path, super().claim_directory, path, staging))
 
+    def make_directory(self, path: str) -> None:
+        self._visible_step(path, super().make_directory, path)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self._visible_step(path, super().write_bytes, path, data)
+
+    def _visible_step(self, path: str, method: Any, *args: Any) -> None:
+        if "/.hiveacid-" in path:
+            method(*args)
+        else:
+            self._step(path, method, *args)
+
     def move_file(self, source: str, target: str) -> None:
         self._step(target, super().move_file, source, target)
 
@@ -91,9 +109,10 @@ class Paused(LocalFileSystem):
         return self._step(root, super().delete_listed, root, entries)
 
 
-def _files(table: Path) -> dict[str, bytes]:
+def _files(table: Path) -> dict[str, tuple[int, bytes]]:
+    """Return the inode, which a file of the same content that replaces another has not, and the content."""
     return {
-        path.relative_to(table).as_posix(): path.read_bytes()
+        path.relative_to(table).as_posix(): (path.stat().st_ino, path.read_bytes())
         for path in sorted(table.rglob("*"))
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(table).parts)
     }
@@ -106,7 +125,7 @@ def test_a_paused_statement_changes_no_file_of_a_newer_table(
 ) -> None:
     """At each of its steps in turn. A killed one leaves at most files that no reader sees."""
     acid, other = two
-    ddl = _TABLE if name.startswith("plain") else _TRANSACTIONAL
+    ddl = {"plain": _TABLE, "insert-only": _INSERT_ONLY}.get(name.partition(" ")[0], _TRANSACTIONAL)
     location = Path(acid.context.warehouse.removeprefix("file:")) / "t"
     for nth in range(1, 30):
         other.sql(ddl)
@@ -115,9 +134,9 @@ def test_a_paused_statement_changes_no_file_of_a_newer_table(
         source = tmp_path / f"source{nth}" / "000000_0"
         source.parent.mkdir(exist_ok=True)
         LocalFileSystem().copy_file(_orc(other, tmp_path), str(source))
-        after: list[dict[str, bytes]] = []
+        after: list[dict[str, tuple[int, bytes]]] = []
 
-        def take_over(after: list[dict[str, bytes]] = after) -> None:
+        def take_over(after: list[dict[str, tuple[int, bytes]]] = after) -> None:
             store = other.context.store
             store.abort_txns(
                 [row.txn_id for row in store.show_transactions() if row.state == "OPEN"], "no heartbeat"
@@ -158,9 +177,9 @@ def test_a_paused_drop_partition_deletes_no_file_of_a_newer_partition(
     for nth in range(1, 9):
         other.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) STORED AS ORC {properties}")
         other.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
-        after: list[dict[str, bytes]] = []
+        after: list[dict[str, tuple[int, bytes]]] = []
 
-        def take_over(after: list[dict[str, bytes]] = after) -> None:
+        def take_over(after: list[dict[str, tuple[int, bytes]]] = after) -> None:
             store = other.context.store
             store.abort_txns(
                 [row.txn_id for row in store.show_transactions() if row.state == "OPEN"], "no heartbeat"

@@ -14,14 +14,17 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from hiveacid.core.snapshot.directory_listing import FileEntry, ancestors, is_as_listed
 from hiveacid.errors import MissingDirectoryError, StorageError
 from hiveacid.ports.file_system import FileVersion
 
+_Result = TypeVar("_Result")
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/[^/]|/$))?", re.IGNORECASE)
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 _NO_TARGET = frozenset({errno.ENOENT, errno.ELOOP})
@@ -232,9 +235,8 @@ class LocalFileSystem:
         with _storage_errors(f"move {source} to", target):
             with open(old, "rb", opener=_open_regular) as file:
                 self._sync(file.fileno())
-            self._make(os.path.dirname(new))
             _forget_checksum(old)
-            self._move_unless_taken(old, new)
+            self._with_parents(old, new, self._move_unless_taken)
             _forget_checksum(new)
             self._sync_directory(os.path.dirname(new))
 
@@ -250,12 +252,24 @@ class LocalFileSystem:
         """Rename a directory; missing parent directories are created. An existing target is a StorageError."""
         old, new = local_path(source), local_path(target)
         with _storage_errors(f"move {source} to", target):
-            self._make(os.path.dirname(new))
             if os.path.lexists(new):  # a rename would replace an empty directory
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
-            os.rename(old, new)
+            self._with_parents(old, new, os.rename)
             self._sync_directory(os.path.dirname(new))
             self._sync_directory(os.path.dirname(old))
+
+    def _with_parents(self, old: str, new: str, step: Callable[[str, str], _Result]) -> _Result:
+        """Take a file or directory to its place, whose parents are made if they are missing and the source is not.
+
+        What a paused writer has staged goes before its directories do, so it makes none in a table made again.
+        """
+        try:
+            return step(old, new)
+        except FileNotFoundError:
+            if not os.path.exists(old):
+                raise
+            self._make(os.path.dirname(new))
+            return step(old, new)
 
     def _move_unless_taken(self, old: str, new: str) -> None:
         """Rename a file unless the new name exists. A hard link fails in that case, a rename would replace the file."""
@@ -293,22 +307,14 @@ class LocalFileSystem:
         """
         old, new = local_path(source), local_path(target)
         with _storage_errors(f"copy {source} to", target):
-            self._make(os.path.dirname(new))
-            self._copy(old, new, length)
+            self._with_parents(old, new, partial(self._copy, length=length))
             self._sync_directory(os.path.dirname(new))
 
     def link_file(self, source: str, target: str, version: FileVersion | None = None) -> FileVersion:
         """Give a file a second name, or copy it to another disk; missing parent directories are created."""
         old, new = local_path(source), local_path(target)
         with _storage_errors(f"link {source} to", target):
-            self._make(os.path.dirname(new))
-            try:
-                os.link(os.path.realpath(old), new)
-                found = _version(os.stat(new))  # not of the old name, which may name another file by now
-            except OSError as error:
-                if error.errno != errno.EXDEV and error.errno not in _NO_LINKS:
-                    raise
-                found = self._copy(old, new)
+            found = self._with_parents(old, new, self._link)
             try:
                 require_version(source, found, version)
             except StorageError:
@@ -318,6 +324,15 @@ class LocalFileSystem:
                 raise
             self._sync_directory(os.path.dirname(new))
             return found
+
+    def _link(self, old: str, new: str) -> FileVersion:
+        try:
+            os.link(os.path.realpath(old), new)
+            return _version(os.stat(new))  # not of the old name, which may name another file by now
+        except OSError as error:
+            if error.errno != errno.EXDEV and error.errno not in _NO_LINKS:
+                raise
+            return self._copy(old, new)
 
     def file_version(self, path: str) -> FileVersion | None:
         """Return device, inode, size and time of change of a file; of a symbolic link those of its target."""
@@ -472,10 +487,9 @@ def _delete_as_listed(target: str, entry: FileEntry) -> bool:
     """Delete a file, or a link to a directory, unless it has changed since it was listed; tell whether it is gone."""
     try:
         status = os.stat(target)
-        if stat.S_ISDIR(status.st_mode) != entry.is_dir or (entry.is_dir and not os.path.islink(target)):
-            return False
-        now = entry._replace(size=status.st_size, modified=_milliseconds(status))
-        if not entry.is_dir and not is_as_listed(now, entry):
+        is_dir = stat.S_ISDIR(status.st_mode)
+        now = entry._replace(is_dir=is_dir, size=status.st_size, modified=_milliseconds(status))
+        if not is_as_listed(now, entry) or (is_dir and not os.path.islink(target)):
             return False
         os.unlink(target)
         _forget_checksum(target)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -230,6 +233,29 @@ def test_a_move_never_replaces_a_file(
 def test_moving_what_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=f"{tmp_path}/new: No such file"):
         FS.move_file(f"{tmp_path}/old", f"{tmp_path}/new")
+
+
+@pytest.mark.parametrize("verb", ["move_file", "link_file", "move_directory"])
+def test_what_is_dropped_meanwhile_gets_no_parents_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """A drop before the first change of the file system, even if it comes between two system calls."""
+    source, target = tmp_path / "t" / "staged" / "x", tmp_path / "t" / "delta_0000001_0000001_0000" / "x"
+    (source if verb == "move_directory" else source.parent).mkdir(parents=True)
+    target.parent.mkdir()
+    if verb != "move_directory":
+        source.touch()
+
+    def drop_before(call: Callable[..., None], *args: object) -> None:
+        monkeypatch.undo()
+        shutil.rmtree(tmp_path / "t")
+        call(*args)
+
+    for call in ("mkdir", "link", "rename"):
+        monkeypatch.setattr(local_file_system.os, call, partial(drop_before, getattr(os, call)))
+    with pytest.raises(StorageError, match="No such file"):
+        getattr(FS, verb)(str(source), str(target))
+    assert not (tmp_path / "t").exists()
 
 
 def test_delete(tmp_path: Path) -> None:

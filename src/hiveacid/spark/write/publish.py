@@ -141,19 +141,22 @@ def publish_acid(
     files: Sequence[StagedFile],
     directory_of: Callable[[StagedKind, tuple[str | None, ...]], str],
     reported: TaskReport,
+    staging: str,
     check: Callable[[], None],
     *,
     keep_empty: bool = False,
 ) -> PublishedFiles:
     """Nest each file's footer, move the file to ``bucket_NNNNN`` and mark its directory; empty files are dropped.
 
-    ``check`` (`Transaction.open_check`) is called before a directory or file gets its final name.
+    ``staging``: the statement's own directory, which DROP TABLE deletes. ``check`` (`Transaction.open_check`) is called
+    before a directory or file gets its final name.
 
     Raises BadFileError if a file's rows are out of order, have wrong events or belong to several buckets. Raises
     StorageError if a file of that name exists, and, before any file is moved, if the tasks reported other row counts.
     """
     final = FinalNames(fs)
     tails = _read_tails(fs, files, reported)
+    marked, lock = set[str](), threading.Lock()
 
     def publish_file(file: StagedFile) -> _PublishedFile | None:
         tail = tails[file]
@@ -166,14 +169,23 @@ def publish_acid(
         directory = directory_of(file.kind, file.values)
         target = f"{directory}/{format_bucket_file(bucket)}"
         final.finish(file.path, target, start, data)
+        with lock:
+            is_first = directory not in marked
+            marked.add(directory)
+        if is_first:
+            mark_directory(fs, directory, staging, check)
         return file, tail.number_of_rows, target
 
+    # before the first check: written into its directory later, it could lie in that of a table made again
+    fs.write_bytes(f"{staging}/{ACID_VERSION_FILE}", b"2")
     check()
-    published = _publish_all(publish_file, files)
-    for directory in published.directories:
-        check()
-        fs.write_bytes(f"{directory}/{ACID_VERSION_FILE}", b"2")
-    return published
+    return _publish_all(publish_file, files)
+
+
+def mark_directory(fs: FileSystem, directory: str, staging: str, check: Callable[[], None]) -> None:
+    """Put the version file that `publish_acid` has staged into a directory; parameters as there."""
+    check()
+    fs.link_file(f"{staging}/{ACID_VERSION_FILE}", f"{directory}/{ACID_VERSION_FILE}")
 
 
 def _read_tails(

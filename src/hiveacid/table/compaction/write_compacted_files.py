@@ -20,7 +20,6 @@ from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.compaction.rebalance_order_by import sort_columns
 from hiveacid.core.format.names import (
-    ACID_VERSION_FILE,
     METADATA_FILE,
     PAIR_FILE,
     LayoutLevel,
@@ -369,11 +368,14 @@ def _publish(
             reported,
             check,
         )
-    published = publish.publish_acid(fs, table, files, lambda *_: output, reported, check)
+    staging = job.staging(output)
+    published = publish.publish_acid(fs, table, files, lambda *_: output, reported, staging, check)
     if published.directories:
         return published
     if kind is sort_and_stage.StagedKind.DELETE:
-        fs.write_bytes(f"{output}/{ACID_VERSION_FILE}", b"2")
+        publish.mark_directory(fs, output, staging, check)
         return published
-    files, reported = stage_empty(job.context, job.target, f"{job.staging(output)}-none")
-    return publish.publish_acid(fs, table, files, lambda *_: output, reported, check, keep_empty=True)
+    files, reported = stage_empty(job.context, job.target, f"{staging}-none")
+    return publish.publish_acid(
+        fs, table, files, lambda *_: output, reported, staging, check, keep_empty=True
+    )

@@ -246,7 +246,7 @@ def write_rows(
         if not publish.reads_footers(table):
             counted = publish.count_rows(context.facts, table, files)
             reported.require_rows(counted)
-        published = _publish(outputs, files, reported, fixed, outputs.begin_publishing(directory))
+        published = _publish(outputs, files, reported, fixed, directory)
     if options.overwrite and not dynamic and table.kind is not TableKind.PLAIN and not published.directories:
         published = _publish_empty(outputs, target, fixed)
     inserted = published.total(StagedKind.INSERTED) if counted is None else counted
@@ -305,16 +305,17 @@ def _publish(
     files: Sequence[publish.StagedFile],
     reported: TaskReport,
     fixed: tuple[str | None, ...],
-    check: Callable[[], None],
+    staging: str,
 ) -> publish.PublishedFiles:
     """Move staged files to their places; ``fixed``: values of the partition of a statement that names one."""
     context, table = outputs.context, outputs.table
+    check = outputs.begin_publishing(staging)
 
     def directory(kind: StagedKind, values: tuple[str | None, ...]) -> str:
         return outputs.directory(kind, values or fixed)
 
     if table.kind is TableKind.FULL_ACID:
-        return publish.publish_acid(context.fs, table, files, directory, reported, check)
+        return publish.publish_acid(context.fs, table, files, directory, reported, staging, check)
     if table.kind is TableKind.INSERT_ONLY:
         return publish.publish_without_acid_columns(
             context.fs,
@@ -352,12 +353,21 @@ def _publish_empty(
         if table.kind is TableKind.INSERT_ONLY:
             outputs.begin_publishing(directory)()
             base = outputs.directory(StagedKind.INSERTED, fixed)
-            fs.make_directory(base)
+            # else the claim has made it, and made once more it could hide the rows of a newer table
+            if not fs.replaces_tail_in_place(base):
+                fs.make_directory(base)
             return publish.PublishedFiles({(StagedKind.INSERTED, ()): 0}, (base,))
         files, reported = stage_empty(outputs.context, target, directory)
         check = outputs.begin_publishing(directory)
         return publish.publish_acid(
-            fs, table, files, lambda kind, _: outputs.directory(kind, fixed), reported, check, keep_empty=True
+            fs,
+            table,
+            files,
+            lambda kind, _: outputs.directory(kind, fixed),
+            reported,
+            directory,
+            check,
+            keep_empty=True,
         )
 
 

@@ -219,6 +219,7 @@ def write_changes(
             outputs.place(files),
             outputs.directory,
             reported,
+            directory,
             outputs.begin_publishing(directory),
         )
     outputs.require_not_overtaken()
