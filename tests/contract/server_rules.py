@@ -398,6 +398,27 @@ class ServerRules:
         assert len(store.open_txns(CLIENT, 3000)) == 3000
         store.close()
 
+    def test_changes_of_thousands_of_partitions(self, place: Place) -> None:
+        """They are compared with thousands of others at once: no statement takes so long that the server counts as lost."""
+        store = SqlStore(place.url, txn_timeout=20)
+        start = Start((lock_on(LockType.SHARED_WRITE, "orders"),), (ORDERS,), (ORDERS,))
+        changes = [wrote(ORDERS, Operation.UPDATE, f"p={number}") for number in range(6000)]
+        for _ in range(2):
+            store.commit_txn(store.begin_txn(CLIENT, start).txn_id, written=changes)
+        one, two = store.begin_txn(CLIENT, start), store.begin_txn(CLIENT, start)
+        store.commit_txn(one.txn_id, written=changes[:3000])
+        overwrites = [replace(write, replaced=True) for write in changes[3000:-1]]
+        store.commit_txn(two.txn_id, written=overwrites)
+        three, four = store.begin_txn(CLIENT, start), store.begin_txn(CLIENT, start)
+        store.commit_txn(four.txn_id, written=overwrites)
+        with pytest.raises(
+            WriteConflictError, match=f"transaction {four.txn_id} overwrote shop/orders/p=4000"
+        ):
+            store.commit_txn(three.txn_id, written=[wrote(ORDERS, Operation.INSERT, "p=4000")])
+        lost_connections = store._database._generation
+        assert lost_connections == 0
+        store.close()
+
     def test_a_full_disk(self, store: SqlStore, place: Place) -> None:
         """The server says so; nothing of the verb happened, and it works again as soon as there is room."""
         (txn_id,) = store.open_txns(CLIENT)

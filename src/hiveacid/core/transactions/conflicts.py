@@ -6,6 +6,7 @@ Hive 4): update and delete conflict with each other and with themselves, inserts
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
@@ -58,15 +59,16 @@ def first_conflict(
     ``moment``: the commit sequence when this transaction's snapshot was taken; the snapshot includes commits up to it.
     Partition names are compared exactly. A change of a whole table conflicts only with others of the whole table.
     """
-    mine = sorted(set(changes), key=lambda item: (item.resource, item.operation != "u", item.operation))
+    mine: dict[tuple[TableName, str | None], list[Change]] = defaultdict(list)
+    for change in sorted(set(changes), key=lambda item: (item.operation != "u", item.operation)):
+        mine[change.table, change.partition].append(change)
     for theirs in sorted(
         committed, key=lambda entry: (entry.sequence, entry.change.resource, entry.change.operation)
     ):
         if theirs.sequence <= moment:
             continue
-        for change in mine:
-            same_place = (change.table, change.partition) == (theirs.change.table, theirs.change.partition)
-            if same_place and (change.operation, theirs.change.operation) in CONFLICTING:
+        for change in mine.get((theirs.change.table, theirs.change.partition), ()):
+            if (change.operation, theirs.change.operation) in CONFLICTING:
                 return Conflict(change, theirs)
     return None
 

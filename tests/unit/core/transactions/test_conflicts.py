@@ -10,6 +10,20 @@ from hiveacid.core.transactions.conflicts import Change, CommittedChange, confli
 ORDERS = TableName("shop", "orders")
 
 
+class CountedText(str):
+    """A text that counts its comparisons."""
+
+    compared = 0
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Compare and count."""
+        CountedText.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
 def committed(
     txn_id: int, sequence: int, operation: str = "u", partition: str | None = None
 ) -> CommittedChange:
@@ -49,6 +63,15 @@ def test_the_same_place_only() -> None:
         CommittedChange(TxnId(1), 1, Change(TableName("shop", "stock"), "p=1", "u")),
     ]
     assert first_conflict(0, mine, others) is None
+
+
+def test_many_changes_are_not_compared_one_by_one() -> None:
+    CountedText.compared = 0
+    mine = [Change(ORDERS, CountedText(f"p={number}"), "u") for number in range(500)]
+    theirs = [committed(1, 1, partition=CountedText(f"q={number}")) for number in range(500)]
+    assert first_conflict(0, mine, theirs) is None
+    assert first_conflict(0, mine, [*theirs, committed(1, 1, partition="p=499")]) is not None
+    assert CountedText.compared < 5000
 
 
 def test_the_first_committer_is_named_in_the_words_of_hive() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, func, insert, select, update
+from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, select, update
 
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.commit_records import TableOperation
@@ -219,20 +219,18 @@ _WITH_CHANGES = (
     .where(txns.c.id == bindparam("txn_id"))
     .with_for_update(of=txns)
 )
-_THEIRS = written.alias("theirs")
-_OVERTAKEN = (
-    select(written, _THEIRS.c.txn_id.label("overwriter"))
-    .join(write_ids, and_(write_ids.c.txn_id == written.c.txn_id, is_of_same_table(write_ids, written)))
-    .join(_THEIRS, is_of_same_table(_THEIRS, written))
+# Rows of overwrites that committed since a moment with a higher write id than the transaction's own.
+_OVERWRITES = (
+    select(written)
+    .join(write_ids, is_of_same_table(write_ids, written))
     .where(
-        written.c.txn_id == bindparam("txn_id"),
-        _THEIRS.c.commit_sequence > bindparam("moment", type_=BigInteger),
-        _THEIRS.c.operation == Operation.UPDATE.value,  # not the trace of a compaction
-        _THEIRS.c.write_id > write_ids.c.write_id,
-        func.coalesce(_THEIRS.c.partition_name, "") == func.coalesce(written.c.partition_name, ""),
+        write_ids.c.txn_id == bindparam("txn_id"),
+        written.c.commit_sequence > bindparam("moment", type_=BigInteger),
+        written.c.operation == Operation.UPDATE.value,  # not the trace of a compaction
+        written.c.write_id > write_ids.c.write_id,
     )
-    .limit(1)
 )
+_OWN_WRITES = select(written).where(written.c.txn_id == bindparam("txn_id"))
 _MARK = (
     update(written).where(written.c.txn_id == bindparam("id")).values(commit_sequence=bindparam("sequence"))
 )
@@ -254,9 +252,9 @@ def _refusal(
         if conflict is not None:
             return conflict_message(txn_id, sequence, conflict)
     if own_changes or row.sequence > row.moment:
-        overtaken = connection.execute(_OVERTAKEN, {"txn_id": txn_id, "moment": row.moment}).first()
+        overtaken = _overtaken(connection, txn_id, row.moment)
         if overtaken is not None:
-            return overtaken_message(_change(overtaken), TxnId(overtaken.overwriter))
+            return overtaken_message(*overtaken)
     if own_changes:
         connection.execute(_MARK, {"id": txn_id, "sequence": sequence})
     return None
@@ -267,6 +265,21 @@ def _conflict(connection: Connection, moment: int, own_changes: Sequence[Change]
     rows = connection.execute(_SINCE, {"places": table_pairs(tables), "moment": moment})
     committed = [CommittedChange(TxnId(row.txn_id), row.commit_sequence, _change(row)) for row in rows]
     return first_conflict(moment, own_changes, committed)
+
+
+def _overtaken(connection: Connection, txn_id: TxnId, moment: int) -> tuple[Change, TxnId] | None:
+    """Return a write of the transaction that lies below the base of an overwrite, and the overwriter.
+
+    Two queries: databases join thousands of partitions with thousands of others row by row.
+    """
+    rows = connection.execute(_OVERWRITES, {"txn_id": txn_id, "moment": moment})
+    overwriters = {(change.table, change.partition): row.txn_id for row in rows for change in (_change(row),)}
+    own_writes = connection.execute(_OWN_WRITES, {"txn_id": txn_id}) if overwriters else ()
+    for change in map(_change, own_writes):
+        overwriter = overwriters.get((change.table, change.partition))
+        if overwriter is not None:
+            return change, TxnId(overwriter)
+    return None
 
 
 _SINCE = select(written).where(
