@@ -96,7 +96,7 @@ class ParseError(StatementError):
 
 
 class StatementTooLargeError(ParseError):
-    """The text has more characters, words or nested parentheses than a statement may have (docs/sql.md)."""
+    """The text has more characters, words, levels or grouping sets than a statement may have (docs/sql.md)."""
 
     code = "STATEMENT_TOO_LARGE"
 

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from hiveacid.errors import ParseError, StatementTooLargeError
+from hiveacid.spark.parser.growth import require_bounded_growth
 
 
 class TokenKind(StrEnum):
@@ -121,6 +122,7 @@ def tokenize(text: str, first_line: int = 1) -> list[Token]:
         message = f"the statement has more than {MAX_TOKENS} words: load the rows from files or a DataFrame"
         raise StatementTooLargeError(message, line=tokens[-1].line, column=tokens[-1].column)
     _check_depth(tokens)
+    require_bounded_growth(tokens)
     tokens.append(end_token(text, first_line))
     if "/*+" in text:  # inside a hint Spark reads comments and strings, which are skipped here
         _check_comments(text, first_line)
