@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors, require_pyspark
-from hiveacid.cli.services import UNWINDING_SECONDS, log_to, parse_settings, stop_signals, watch_jvm
+from hiveacid.cli.services import log_to, parse_settings, run_until_signal, watch_jvm
 from hiveacid.config import setting_definitions
 from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, hash_line
 from hiveacid.serve.kerberos import Kerberos
@@ -146,7 +145,6 @@ def serve(
     from hiveacid.serve.sessions import Sessions  # noqa: PLC0415
     from hiveacid.serve.wire import ClientLimits  # noqa: PLC0415
     from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
-    from hiveacid.spark.session.jvm_watch import end_process_after  # noqa: PLC0415
 
     pairs = dict(parse_settings(settings))
     log_to(sys.stderr, style, log_level)
@@ -167,20 +165,17 @@ def serve(
         if endpoint is not None:
             endpoint.add_metrics(server.metrics)
             logger.info("http://127.0.0.1:%s/health and /metrics", endpoint.port)
-        with stop_signals() as signals:
+
+        def start() -> None:
             server.start()
             logger.info("serving on %s:%s (%s)", host, server.port, "HTTP" if http else "binary")
-            try:
-                while not signals:
-                    watch.require_alive()
-                    time.sleep(0.2)
-            finally:
-                logger.info("stopping")
-                end_process_after(grace * (1 if runner is None else 2) + UNWINDING_SECONDS, session)
-                server.stop(grace if signals else 0.0)
-            if runner is not None:
+
+        def stop(orderly: bool) -> None:  # noqa: FBT001 - a callback
+            server.stop(grace if orderly else 0.0)
+            if runner is not None and orderly:
                 runner.stop(grace)
-        logger.info("stopped")
+
+        run_until_signal(start, stop, watch, grace * (1 if runner is None else 2), session)
 
 
 def _start_services(session: NativeSession, endpoint: object) -> Runner:

@@ -6,7 +6,8 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-UNWINDING_SECONDS = 20.0
-"""Time for sessions and Spark to end after the grace of a stop signal."""
+_UNWINDING_SECONDS = 20.0  # for sessions and Spark to end after the grace of a stop signal
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -199,29 +199,53 @@ def parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
 def _run(service_set: Services, endpoint: Endpoint | None, grace: float) -> None:
     """Run until a signal comes; a second signal ends the process without waiting for running compactions."""
     from hiveacid.services.runner import Runner  # noqa: PLC0415 - imports PySpark
-    from hiveacid.spark.session.jvm_watch import end_process_after  # noqa: PLC0415
 
     runner = Runner(service_set)
     spark = service_set.context.facts.spark
     watch = watch_jvm(spark, endpoint)
-    with stop_signals() as signals:
+
+    def start() -> None:
         runner.start()
         if endpoint is not None:
             endpoint.attach(service_set, runner)
         logger.info("started")
+
+    def stop(orderly: bool) -> None:  # noqa: FBT001 - a callback
+        if orderly:
+            runner.stop(grace)
+
+    run_until_signal(start, stop, watch, grace, spark)
+
+
+def run_until_signal(
+    start: Callable[[], None],
+    stop: Callable[[bool], None],
+    watch: JvmWatch,
+    grace: float,
+    spark: SparkSession,
+) -> None:
+    """Start, wait for SIGTERM or SIGINT, and stop; a second signal raises KeyboardInterrupt.
+
+    The process is killed if the stop takes longer than ``grace`` and the time for unwinding. Raises HiveAcidError if the
+    JVM ends or hangs. ``stop`` is told whether a signal came, so that there is the grace for clients and jobs to end.
+    """
+    from hiveacid.spark.session.jvm_watch import end_process_after  # noqa: PLC0415 - imports PySpark
+
+    with _stop_signals() as signals:
+        start()
         try:
             while not signals:
                 watch.require_alive()
-                runner.wait(0.5)
+                time.sleep(0.2)
         finally:
             logger.info("stopping")
-            end_process_after(grace + UNWINDING_SECONDS, spark)
-        runner.stop(grace)
+            end_process_after(grace + _UNWINDING_SECONDS, spark)
+            stop(bool(signals))
     logger.info("stopped")
 
 
 @contextmanager
-def stop_signals() -> Iterator[Sequence[int]]:
+def _stop_signals() -> Iterator[Sequence[int]]:
     """Collect SIGTERM and SIGINT in the block; the second one raises KeyboardInterrupt."""
     signals: list[int] = []
 
@@ -262,9 +286,9 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line of JSON."""
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {
-            "time": time,
+            "time": at,
             "level": record.levelname.lower(),
             "logger": record.name,
             "thread": record.threadName,
