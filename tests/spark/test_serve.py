@@ -295,6 +295,23 @@ def test_a_statement_is_cancelled_and_the_session_goes_on(server: Server, native
         assert not open_txns(native)
 
 
+def test_a_cancel_stops_analysis_and_the_session_keeps_its_settings(server: Server) -> None:
+    """Spark analyses this script for half a minute."""
+    deep = "BEGIN " + "IF true THEN " * 150 + "SELECT 1; " + "END IF; " * 150 + "END"
+    shown = "SET spark.sql.caseSensitive"
+    with Hs2Client(server.port) as client:
+        before = client.run(shown)
+        for settings in ({}, {"spark.sql.caseSensitive": "true", "spark.sql.codegen.wholeStage": "false"}):
+            answer = client.call("ExecuteStatement", statement=deep, runAsync=True, confOverlay=settings)
+            client.call("CancelOperation", operationHandle=answer.operationHandle)
+            assert client.wait(answer.operationHandle).operationState == hs2_structs.CANCELED
+            assert client.run(shown) == before
+        client.run("SET spark.sql.ansi.enabled=false")
+        answer = client.call("ExecuteStatement", statement=deep, runAsync=True, queryTimeout=1)
+        assert client.wait(answer.operationHandle).operationState == hs2_structs.CANCELED
+        assert client.run("SELECT CAST('x' AS INT) AS A, a FROM VALUES (1) AS t(a)") == [(None, 1)]
+
+
 def test_a_statement_that_has_committed_cannot_be_told_as_cancelled(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

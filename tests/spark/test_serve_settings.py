@@ -117,20 +117,40 @@ def test_a_text_too_deep_for_spark_is_refused_in_a_sentence(client: Hs2Client) -
     assert client.run("SELECT 1") == [(1,)]
 
 
-def test_statements_and_cancels_are_audited(client: Hs2Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_statements_cancels_and_settings_are_audited(
+    client: Hs2Client, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "hiveacid.audit")
-    handle = client.start("SELECT 'a\nb', '\u009b'")
-    client.wait(handle)
-    client.call("CancelOperation", operationHandle=handle)
-    client.call("CloseSession")
-    end = time.monotonic() + PATIENCE
-    while len(caplog.records) < 3:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    port = client.socket.getpeername()[1]
+    with pytest.raises(CallError, match="is the server's"):
+        Hs2Client(port, "eve", set__hiveconf__hive_txn_timeout="1s")
+    text = "SELECT 'a\nb', '\u009b'"
+    with Hs2Client(port, "bob", set__hiveconf__my_setting="x\ny") as bob:
+        handle = bob.call("ExecuteStatement", statement=text, confOverlay={"a.b": "1"}).operationHandle
+        bob.call("CancelOperation", operationHandle=handle)
+        slow = "SELECT count(*) FROM range(100000000) a JOIN range(100000000) b ON a.id % 7 = b.id % 7"
+        bob.wait(bob.call("ExecuteStatement", statement=slow, runAsync=True, queryTimeout=1).operationHandle)
+        bob.call("CloseOperation", operationHandle=bob.start(slow))
+        bob.call("CloseSession")
+        expected = [
+            ("login", "eve", ""),
+            ("session_refused", "eve", 'settings={"set:hiveconf:hive.txn.timeout": "1s"} reason="'),
+            ("login", "bob", ""),
+            ("session_opened", "bob", 'settings={"set:hiveconf:my.setting": "x\\ny"}'),
+            ("statement", "bob", 'settings={"a.b": "1"} text=' + json.dumps(text)),
+            ("cancel", "bob", 'reason="requested"'),
+            ("statement", "bob", "text="),
+            ("cancel", "bob", 'reason="time limit"'),
+            ("statement", "bob", "text="),
+            ("cancel", "bob", 'reason="closed"'),
+            ("session_ended", "bob", 'reason="closed"'),
+        ]
+        end = time.monotonic() + PATIENCE
+        while len(caplog.records) < len(expected):
+            assert time.monotonic() < end, [record.getMessage() for record in caplog.records]
+            time.sleep(0.01)
     lines = [record.getMessage() for record in caplog.records if record.name == "hiveacid.audit"]
-    assert [line.split()[:3] for line in lines] == [
-        [f"event={event}", 'user="ann"', 'host="127.0.0.1"']
-        for event in ("statement", "cancel", "session_ended")
-    ]
-    assert lines[0].endswith(" text=" + json.dumps("SELECT 'a\nb', '\u009b'"))
-    assert lines[0].isprintable()
+    assert all(line.isprintable() for line in lines)
+    for line, (event, user, more) in zip(lines, expected, strict=True):
+        assert line.startswith(f'event={event} user="{user}" host="127.0.0.1"')
+        assert more in line

@@ -24,12 +24,16 @@ _CANCELLED = "the statement was cancelled"
 
 @dataclass(eq=False)
 class ClientOperation:
-    """One operation. ``work`` returns its result, None if it has none. ``settings``: entered while it runs."""
+    """One operation. ``work`` returns its result, None if it has none. ``settings``: entered while it runs.
+
+    ``only_reads``: see `Running`.
+    """
 
     thread: StatementThread
     work: Callable[[], Result | None]
     kind: int
     expects_result: bool = True
+    only_reads: bool = False
     settings: AbstractContextManager[None] = field(default_factory=nullcontext)
     limits: TimeLimits = field(default_factory=TimeLimits)
     guid: bytes = field(default_factory=lambda: os.urandom(16))
@@ -42,6 +46,11 @@ class ClientOperation:
     _told_of_result: bool = False
     _cancelling: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
+    @property
+    def number(self) -> str:
+        """The operation's name in the audit log."""
+        return self.guid.hex()[:8]
+
     def handle(self) -> Any:
         """Return the handle for the client; ``hasResultSet`` of a running statement follows from its text."""
         return hs2_structs.TOperationHandle(
@@ -51,11 +60,11 @@ class ClientOperation:
             modifiedRowCount=None if self.modified_rows is None else float(self.modified_rows),
         )
 
-    def start(self, timeout: float = 0.0) -> Running[Any]:
-        """Begin; after ``timeout`` seconds, if not 0, the operation is cancelled unless it has ended."""
-        self._running = self.thread.submit(self._run)
+    def start(self, timeout: float = 0.0, on_timeout: Callable[[], None] | None = None) -> Running[Any]:
+        """Begin; after ``timeout`` seconds, if not 0, ``on_timeout`` (`cancel`) is called unless the operation has ended."""
+        self._running = self.thread.submit(self._run, only_reads=self.only_reads)
         if timeout > 0:
-            limit = self._limit = self.limits.after(timeout, self.cancel)
+            limit = self._limit = self.limits.after(timeout, on_timeout or self.cancel)
             self._running.future.add_done_callback(lambda _: limit.cancel())  # a fetch has no limit
         return self._running
 

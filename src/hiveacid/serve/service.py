@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,9 @@ _VERBS_WITHOUT_RESULT = frozenset(
         "CACHE",
     }
     | {"UNCACHE", "ALTER"}
+)
+_READING_VERBS = frozenset(
+    {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "EXPLAIN", "DESCRIBE", "DESC", "SHOW", "BEGIN"}
 )
 _LONGEST_ALTER = 1000  # words in which COMPACT is looked for: it has a result
 _MAX_ROWS = 100_000
@@ -130,7 +134,7 @@ class Service:
             send(encode_message(message.method, REPLY, message.number, body))
         except (EOFError, OSError):
             if opened is not None:
-                self.sessions.close(self.sessions.find(opened, caller))
+                self.sessions.close(self.sessions.find(opened, caller), "disconnected")
             raise
 
     def _open_session(self, request: Any, caller: Caller) -> Any:
@@ -139,8 +143,19 @@ class Service:
             raise UnsupportedFeatureError(
                 "the client's protocol is older than that of Hive 0.13 and has no results in columns: use a newer driver"
             )
-        session = self.sessions.open(caller, request.configuration or {})
-        audit.record("session_opened", caller.user, caller.host, session=session.number)
+        settings = request.configuration or None
+        try:
+            session = self.sessions.open(caller, settings or {})
+        except Exception as error:
+            audit.record(
+                "session_refused",
+                caller.user,
+                caller.host,
+                settings=settings,
+                reason=str(error) or repr(error),
+            )
+            raise
+        audit.record("session_opened", caller.user, caller.host, session=session.number, settings=settings)
         return hs2_structs.TOpenSessionResp(
             status=SUCCESS,
             serverProtocolVersion=min(protocol, hs2_structs.PROTOCOL_V10),
@@ -149,7 +164,7 @@ class Service:
         )
 
     def _close_session(self, request: Any, caller: Caller) -> Any:
-        self.sessions.close(self._find_session(request, caller))
+        self.sessions.close(self._find_session(request, caller), "closed")
         return _ok()
 
     def _find_session(self, request: Any, caller: Caller) -> ClientSession:
@@ -185,12 +200,18 @@ class Service:
 
         operation = self._register(session, work, hs2_structs.EXECUTE_STATEMENT)
         operation.settings = session.overlaid(request.confOverlay or {})
-        operation.expects_result = _expects_result(text)
-        number = operation.guid.hex()[:8]
+        operation.expects_result, operation.only_reads = _expects_result(text), _only_reads(text)
         audit.record(
-            "statement", caller.user, caller.host, session=session.number, operation=number, text=text
+            "statement",
+            caller.user,
+            caller.host,
+            session=session.number,
+            operation=operation.number,
+            settings=request.confOverlay or None,
+            text=text,
         )
-        running = operation.start(float(request.queryTimeout or 0))
+        on_timeout = partial(_cancel, session, operation, "time limit")
+        running = operation.start(float(request.queryTimeout or 0), on_timeout)
         if not request.runAsync:
             return self._wait_and_answer(session, operation, running, caller)
         operation.done_within(_LONG_POLL)
@@ -248,9 +269,7 @@ class Service:
 
     def _cancel(self, request: Any, caller: Caller) -> Any:
         session, operation = self.sessions.operation(request.operationHandle, caller)
-        number = operation.guid.hex()[:8]
-        audit.record("cancel", caller.user, caller.host, session=session.number, operation=number)
-        operation.cancel()
+        _cancel(session, operation, "requested")
         return _ok()
 
     def _close_operation(self, request: Any, caller: Caller) -> Any:
@@ -261,7 +280,7 @@ class Service:
     def _remove(self, session: ClientSession, operation: ClientOperation) -> None:
         session.operations.pop(operation.guid, None)
         if operation.busy:
-            operation.cancel()
+            _cancel(session, operation, "closed")
         operation.close()
         self.sessions.operation_ended()
 
@@ -294,11 +313,31 @@ class Service:
         return hs2_structs.TGetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
 
 
+def _cancel(session: ClientSession, operation: ClientOperation, reason: str) -> None:
+    """Cancel an operation. ``reason`` is for the audit log."""
+    caller = session.caller
+    audit.record(
+        "cancel",
+        caller.user,
+        caller.host,
+        session=session.number,
+        operation=operation.number,
+        reason=reason,
+    )
+    operation.cancel()
+
+
 def _expects_result(text: str) -> bool:
     """Tell by its words whether a statement probably has rows."""
     words = (token.keyword for token in islice(scan(text), _LONGEST_ALTER))
     verb = next(words, "")
     return verb not in _VERBS_WITHOUT_RESULT or (verb == "ALTER" and "COMPACT" in words)
+
+
+def _only_reads(text: str) -> bool:
+    """Tell whether a statement surely commits nothing: by its first word, and if INSERT and EXECUTE are nowhere in it."""
+    verb = next((token.keyword for token in scan(text)), "")
+    return verb in _READING_VERBS and not any(word in text.upper() for word in ("INSERT", "EXECUTE"))
 
 
 def _require_cursor(operation: ClientOperation) -> ResultCursor:

@@ -236,23 +236,33 @@ class Sessions:
         """Let the next `tidy` release snapshots that no plan uses."""
         self._ended = True
 
-    def close(self, session: ClientSession) -> None:
-        """Close a session in the background, so that no client waits for a statement to stop."""
+    def close(self, session: ClientSession, reason: str) -> None:
+        """Close a session in the background, so that no client waits for a statement to stop.
+
+        ``reason`` is for the audit log.
+        """
         with self._lock:
             if self._sessions.pop(session.guid, None) is None:
                 return
-        self._end(session)
+        self._end(session, reason)
 
-    def _end(self, session: ClientSession) -> threading.Thread:
+    def _end(self, session: ClientSession, reason: str = "") -> threading.Thread:
+        """End a session; one that never opened has no ``reason``, and no line in the audit log."""
+
         def end() -> None:
             try:
                 session.end()
             finally:
                 self._ended = True
                 self._forget(session.caller.user)
-                audit.record(
-                    "session_ended", session.caller.user, session.caller.host, session=session.number
-                )
+                if reason:
+                    audit.record(
+                        "session_ended",
+                        session.caller.user,
+                        session.caller.host,
+                        session=session.number,
+                        reason=reason,
+                    )
 
         thread = threading.Thread(target=end, name="hiveacid-session-end", daemon=True)
         try:
@@ -269,7 +279,7 @@ class Sessions:
         """Close the sessions of a connection that has ended."""
         for session in tuple(self._sessions.values()):
             if session.caller.owner == owner:
-                self.close(session)
+                self.close(session, "disconnected")
 
     def close_idle(self) -> None:
         """Close idle sessions; release snapshots of results that were closed."""
@@ -281,7 +291,7 @@ class Sessions:
                 logger.info(
                     "a session of %s was idle for %.0f s: closed", session.caller.user, now - session.used
                 )
-                self.close(session)
+                self.close(session, "idle")
         if self._ended and now - self._swept >= _SWEEP_INTERVAL:
             self._ended, self._swept = False, now
             context = self._server.acid.context
@@ -304,7 +314,7 @@ class Sessions:
         with self._lock:
             sessions = tuple(self._sessions.values())  # clients have closed some meanwhile
             self._sessions.clear()
-        threads = [self._end(session) for session in sessions]
+        threads = [self._end(session, "the server stops") for session in sessions]
         deadline = time.monotonic() + _SHORTEST_END  # one for all sessions
         for thread in threads:
             if thread.ident is not None:

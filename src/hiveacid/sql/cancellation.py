@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from hiveacid.core.model import TxnId
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StatementCancelledError
-from hiveacid.spark.session.jobs import cancel_tagged, tagged_jobs
+from hiveacid.spark.session.jobs import AnalysisStop, cancel_tagged, tagged_jobs
 from hiveacid.sql.session import AcidSession
 from hiveacid.stores.clock import SystemClock
 from hiveacid.transactions.heartbeats import owner_thread
@@ -48,10 +48,12 @@ class CancellableClock(SystemClock):
 class Running(Generic[T]):
     """A statement that runs in its session's thread, or waits in the queue for it.
 
-    ``before``: transactions that were open when it began.
+    ``only_reads``: it commits nothing, so that it may be stopped wherever it is. ``before``: transactions that were open
+    when it began.
     """
 
     tag: str
+    only_reads: bool = False
     cancelled: threading.Event = field(default_factory=threading.Event)
     before: frozenset[TxnId] = frozenset()
     future: Future[T] = field(default_factory=Future)
@@ -67,7 +69,8 @@ class StatementThread:
 
     The thread is never interrupted, because a call to the JVM that stops half-way would break the next one. Instead,
     `cancel` cancels the Spark jobs, ends sleeps, and aborts the statement's transactions in the store. Their locks are
-    released at once, and a later commit fails.
+    released at once, and a later commit fails. The analysis of a statement that only reads is stopped, too; after the commit
+    of another one, it would be the error of a statement that has succeeded.
     """
 
     def __init__(self, session: AcidSession, name: str, reason: str) -> None:
@@ -81,18 +84,19 @@ class StatementThread:
         self._current: Running[Any] | None = None
         self._unfinished: set[Running[Any]] = set()
         self._ended = False
+        self._analysis: AnalysisStop | None = None
         context = session.context
         context.clock = self.clock
         context.transactions = replace(context.transactions, clock=self.clock)
 
-    def submit(self, work: Callable[[], T]) -> Running[T]:
+    def submit(self, work: Callable[[], T], *, only_reads: bool = False) -> Running[T]:
         """Run ``work`` after the statements before it.
 
         The future raises the errors of ``work``. It raises StatementCancelledError if the statement was cancelled
         before it ended; a transaction begun by START TRANSACTION is then rolled back. Raises StatementCancelledError after
         `end`.
         """
-        running: Running[T] = Running(f"{self._name}-{id(self):x}-{next(self._numbers)}")
+        running: Running[T] = Running(f"{self._name}-{id(self):x}-{next(self._numbers)}", only_reads)
         with self._lock:
             if self._ended:
                 raise StatementCancelledError("the session was closed, and the statement did not run")
@@ -115,6 +119,9 @@ class StatementThread:
             self.clock.cancelled.set()
             context = self.session.context
             cancel_tagged(context.facts, running.tag)
+            if running.only_reads:
+                self._analysis = self._analysis or AnalysisStop(context.facts)
+                self._analysis.stop()
             own = context.transactions.heartbeats.tracked(self.clock.thread) - context.read_leases.txn_ids()
             own -= frozenset() if all_transactions else running.before
         if not own:
@@ -163,17 +170,24 @@ class StatementThread:
             self.clock.cancelled.clear()
             self._current = running
         try:
-            with tagged_jobs(self.session.context.facts, running.tag):
-                return work()
+            try:
+                with tagged_jobs(self.session.context.facts, running.tag):
+                    return work()
+            finally:
+                self._let_analyse()
         except CommitStateUnknownError:  # the rows may be visible: do not report a cancelled statement
             raise
         except Exception as error:
             if not running.cancelled.is_set():
                 raise
             raise StatementCancelledError(self._roll_back()) from error
-        finally:
-            with self._lock:
-                self._current = None
+
+    def _let_analyse(self) -> None:
+        """End the cancels of the current statement, whose work is over, before anything else runs in the session."""
+        with self._lock:
+            self._current = None
+            if self._analysis is not None:
+                self._analysis.restore()
 
     def _roll_back(self) -> str:
         """Roll back the open transaction, if any, after a cancelled statement; return the error message."""

@@ -22,8 +22,8 @@ class Endless:
         self.released = threading.Event()
         self.cancelled: list[Running[Any]] = []
 
-    def submit(self, _: object) -> Running[Any]:
-        running = Running[Any]("tag")
+    def submit(self, _: object, *, only_reads: bool) -> Running[Any]:
+        running = Running[Any]("tag", only_reads)
         running.future.set_running_or_notify_cancel()
         return running
 

@@ -6,13 +6,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from py4j.clientserver import ClientServer
 from py4j.protocol import Py4JError
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 
+from hiveacid.spark.parser.catalyst import session_of
 from hiveacid.spark.session.capabilities import SparkFacts
+
+# Names are compared and expressions made by them, so that analysis asks for them at each step.
+_ASKED_FOR = ("spark.sql.caseSensitive", "spark.sql.ansi.enabled", "spark.sql.codegen.wholeStage")
+_REFUSED = "neither true nor false: the statement was cancelled"
 
 
 @contextmanager
@@ -52,6 +58,47 @@ def cancel_tagged(facts: SparkFacts, tag: str) -> None:
     """Stop the running jobs with a tag; callers that wait for them get an error."""
     with suppress(Py4JError, PySparkException, OSError):
         facts.spark.sparkContext.cancelJobsWithTag(tag)
+
+
+class AnalysisStop:
+    """Stops the analysis and planning of a session's statement, which Spark offers no call for.
+
+    Some settings that Spark asks for on its way get a value that it refuses, so that the next question raises. The session
+    must run nothing else until `restore`.
+    """
+
+    def __init__(self, facts: SparkFacts) -> None:
+        """Serve one session."""
+        self._facts = facts
+        self._before: dict[str, str | None] = {}
+
+    def stop(self) -> None:
+        """Make the next question for a setting raise."""
+        with suppress(Py4JError, PySparkException, OSError):
+            values = self._values()
+            for key in _ASKED_FOR:
+                if key not in self._before:
+                    self._before[key] = values.get(key)
+                    values.put(key, _REFUSED)
+
+    def restore(self) -> None:
+        """Give the settings their values again, except those that the statement itself has given one."""
+        before, self._before = self._before, {}
+        if not before:
+            return
+        with suppress(Py4JError, PySparkException, OSError):
+            values = self._values()
+            for key, value in before.items():
+                if values.get(key) != _REFUSED:
+                    continue
+                if value is None:
+                    values.remove(key)
+                else:
+                    values.put(key, value)
+
+    def _values(self) -> Any:
+        """Return Java's map of the session's settings, which checks no values."""
+        return session_of(self._facts).sessionState().conf().settings()
 
 
 def thread_with_job_properties(run: Callable[[], None], name: str) -> threading.Thread:
