@@ -188,7 +188,7 @@ def drop_table(context: Context, name: TableName, *, if_exists: bool = False) ->
         require_removable(context, table, partitions)
         txn.lock([lock_of_location(table.location)])
         txn.require_open_in_store()  # without the lock, another client may have created the table again meanwhile
-        context.catalog.drop_table(name)
+        context.catalog.drop_table(name, table)
         if not table.external:
             remove_table(context, table, partitions, txn)
 
@@ -205,7 +205,7 @@ def replace_table(context: Context, name: TableName, content: TableName) -> None
         require_removable(context, table, partitions)
         txn.require_open_in_store()
         renamed = replace(context.require(content), name=name)
-        context.catalog.alter_table(content, renamed, replacing=True)
+        context.catalog.alter_table(content, renamed, replacing=table)
         remove_table(context, table, partitions, txn)
 
 
@@ -350,7 +350,7 @@ def _add_partitions(
         load(context, name, directory, LoadOptions(partition=named), txn)
     for partition in added:
         context.fs.make_directory(partition.location)
-    context.catalog.add_partitions(name, added, empty=True)
+    context.catalog.add_partitions(name, added, empty=True, seen=table)
 
 
 def _check_partition_location(
@@ -402,7 +402,7 @@ def drop_partitions(
             _drop_at_a_write_id(context, table, chosen, txn)
         else:
             txn.require_open_in_store()
-            context.catalog.drop_partitions(name, chosen)
+            context.catalog.drop_partitions(name, chosen, table)
         if not table.external:
             for partition in chosen:
                 remove_location(context, partition.location, table.kind, held=txn)

@@ -83,8 +83,12 @@ class Catalog(Protocol):
     def create_table(self, table: TableDefinition) -> None:
         """Create a table. Raises AlreadyExistsError, NoSuchDatabaseError; CatalogError if its location overlaps another's."""
 
-    def drop_table(self, name: TableName) -> None:
-        """Drop the definition, its partitions and all its transaction state (write ids start at 1 again)."""
+    def drop_table(self, name: TableName, seen: TableDefinition | None = None) -> None:
+        """Drop the definition, its partitions and all its transaction state (write ids start at 1 again).
+
+        ``seen``: the definition that the caller read under its lock. If the name is another table's by now, as after a pause in
+        which the lock was lost, WriteConflictError. A store compares it in the step that drops, a metastore just before.
+        """
 
     def get_table(self, name: TableName) -> TableDefinition | None:
         """Return a table's definition; None if there is no table of that name, or if it is a view."""
@@ -110,11 +114,13 @@ class Catalog(Protocol):
     def drop_view(self, name: TableName) -> None:
         """Drop a view. Raises NoSuchTableError if there is no view of that name."""
 
-    def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
+    def alter_table(
+        self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
+    ) -> None:
         """Replace a definition; a new name renames it everywhere, transaction state included.
 
-        ``replacing``: a table that has the new name is dropped in the same step. A metastore has no such step, and raises
-        UnsupportedFeatureError.
+        ``replacing``: this table, which has the new name, is dropped in the same step, as `drop_table` does. A metastore has
+        no such step, and raises UnsupportedFeatureError.
         """
 
     def add_partitions(
@@ -123,11 +129,14 @@ class Catalog(Protocol):
         partitions: Sequence[Partition],
         *,
         empty: bool = False,
+        seen: TableDefinition | None = None,
     ) -> None:
-        """Add partitions; those that exist already stay as they are. ``empty``: they hold no rows yet."""
+        """Add partitions; those that exist already stay as they are. ``empty``: they hold no rows yet. ``seen``: as `drop_table`."""
 
-    def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Drop partitions; their values identify them."""
+    def drop_partitions(
+        self, name: TableName, partitions: Sequence[Partition], seen: TableDefinition | None = None
+    ) -> None:
+        """Drop partitions; their values identify them. ``seen``: as `drop_table`."""
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
         """Return all partitions, sorted by values."""

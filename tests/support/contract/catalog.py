@@ -326,14 +326,43 @@ class CatalogRules:
         store.seed_write_ids(ORDERS, WriteId(7), ())
         store.seed_write_ids(STOCK, WriteId(3), ())
         new = replace(table(ORDERS), location=table(STOCK).location)
-        store.alter_table(STOCK, new, replacing=True)
+        store.alter_table(STOCK, new, replacing=store.get_table(ORDERS))
         assert store.get_table(ORDERS) == new
         assert store.get_table(STOCK) is None
         assert store.list_partitions(ORDERS) == (one,)
         assert current_write_ids_of(store, ORDERS).high_watermark == 3
         other = table(TableName("shop", "other"))
-        store.alter_table(ORDERS, other, replacing=True)
+        store.alter_table(ORDERS, other, replacing=other)  # which is gone already
         assert store.get_table(other.name) == other
+
+    def test_a_later_table_of_the_same_name_is_not_touched(self, store: Store) -> None:
+        """By a client that has read the earlier one, and was paused until it lost its lock."""
+        store.create_database(database())
+        store.create_table(table())
+        earlier = store.get_table(ORDERS)
+        store.drop_table(ORDERS, earlier)
+        store.create_table(table())
+        kept = Partition(("2026-01-01", "oslo"), "file:/p1")
+        store.add_partitions(ORDERS, [kept], seen=store.get_table(ORDERS))
+        (txn_id,) = store.open_txns(CLIENT)
+        store.allocate_write_ids([txn_id], ORDERS)
+        store.commit_txn(txn_id)
+        content = table(STOCK)
+        store.create_table(content)
+        changes: tuple[Callable[[], None], ...] = (
+            lambda: store.drop_table(ORDERS, earlier),
+            lambda: store.add_partitions(
+                ORDERS, [Partition(("2026-01-02", "oslo"), "file:/p2")], seen=earlier
+            ),
+            lambda: store.drop_partitions(ORDERS, [kept], earlier),
+            lambda: store.alter_table(STOCK, replace(content, name=ORDERS), replacing=earlier),
+        )
+        for change in changes:
+            with pytest.raises(WriteConflictError, match="dropped and created again"):
+                change()
+        assert [partition.values for partition in store.list_partitions(ORDERS)] == [kept.values]
+        assert current_write_ids_of(store, ORDERS).high_watermark == 1
+        assert store.get_table(STOCK) is not None
 
     def test_each_creation_has_an_incarnation_of_its_own(self, store: Store) -> None:
         """RENAME and ALTER keep it; DROP and CREATE in the same second give another, which an older definition cannot change."""
@@ -363,7 +392,7 @@ class CatalogRules:
         store.commit_txn(txn_id, CatalogChanges(tables=(table(STOCK, "file:/wh/other"),)))
         new = _definition(store, STOCK)
         assert new.incarnation not in ("", second.incarnation)
-        store.alter_table(STOCK, replace(new, name=ORDERS), replacing=True)
+        store.alter_table(STOCK, replace(new, name=ORDERS), replacing=second)
         assert new.is_same_table(_definition(store, ORDERS))
 
     def test_partitions(self, store: Store) -> None:

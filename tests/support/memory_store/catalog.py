@@ -73,9 +73,9 @@ class MemoryCatalog(MemoryBase):
         self._put_table(table)
 
     @synchronized
-    def drop_table(self, name: TableName) -> None:
+    def drop_table(self, name: TableName, seen: TableDefinition | None = None) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
-        self._require_table(name)
+        self._require_table(name, seen)
         del self._state.tables[name]
         del self._state.partitions[name]
         self._purge(name)
@@ -147,14 +147,16 @@ class MemoryCatalog(MemoryBase):
             raise refusal_errors.no_view(name)
 
     @synchronized
-    def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
+    def alter_table(
+        self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
+    ) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError, AlreadyExistsError."""
         argument_validation.table(table)
         old = self._require_table(name)
         refusal_errors.require_same_table(old, table)
         if table.name != name:
-            if replacing and table.name in self._state.tables:
-                self.drop_table(table.name)
+            if replacing is not None and table.name in self._state.tables:
+                self.drop_table(table.name, replacing)
             self._require_room(table.name)
         if not is_same_location(old.location, table.location):
             self._require_free([place_of_table(name, table.location)])
@@ -170,18 +172,21 @@ class MemoryCatalog(MemoryBase):
         partitions: Sequence[Partition],
         *,
         empty: bool = False,  # noqa: ARG002 - it counts no rows
+        seen: TableDefinition | None = None,
     ) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
         argument_validation.partitions(partitions)
-        self._require_free(self._outside(self._require_table(name), partitions))
+        self._require_free(self._outside(self._require_table(name, seen), partitions))
         for partition in partitions:
             self._put_partition(name, partition)
 
     @synchronized
-    def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+    def drop_partitions(
+        self, name: TableName, partitions: Sequence[Partition], seen: TableDefinition | None = None
+    ) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Those that are not there are passed over."""
         argument_validation.partitions(partitions)
-        self._require_table(name)
+        self._require_table(name, seen)
         for partition in partitions:
             self._state.partitions[name].pop(partition.key, None)
 
@@ -197,10 +202,12 @@ class MemoryCatalog(MemoryBase):
         columns = self._require_table(name).partition_column_names
         return frozenset(format_partition(columns, one.values) for one in self.list_partitions(name))
 
-    def _require_table(self, name: TableName) -> TableDefinition:
+    def _require_table(self, name: TableName, seen: TableDefinition | None = None) -> TableDefinition:
         argument_validation.table_name(name)
         if name not in self._state.tables:
             raise refusal_errors.no_table(name)
+        if seen is not None:
+            refusal_errors.require_same_table(self._state.tables[name], seen)
         return self._state.tables[name]
 
     def _require_room(self, name: TableName) -> None:

@@ -24,7 +24,9 @@ class _ReaderBeforeTheMark(SqlStore):
 
     reads = True
 
-    def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
+    def alter_table(
+        self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
+    ) -> None:
         if self.reads and MIGRATION.of(table) is not None:
             self.open_txns(CLIENT, kind=TxnKind.READ_ONLY)
         super().alter_table(name, table, replacing=replacing)

@@ -182,10 +182,10 @@ class MetastoreCatalog:
         except AlreadyExistsError:
             raise table_exists(name) from None
 
-    def drop_table(self, name: TableName) -> None:
+    def drop_table(self, name: TableName, seen: TableDefinition | None = None) -> None:
         """Drop the definition, its partitions and its transaction state; the caller deletes the files."""
         plain_table(name)
-        _require_table_kind(self._require_raw(name))
+        _require_seen(_require_table_kind(self._require_raw(name)), seen)
         self.drop_raw(name)
 
     def drop_raw(self, name: TableName, *, delete_data: bool = False) -> None:
@@ -278,12 +278,14 @@ class MetastoreCatalog:
             )
         return raw
 
-    def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
+    def alter_table(
+        self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
+    ) -> None:
         """Replace a definition; new columns are added to the partitions, too.
 
         If it is renamed, the metastore moves the directory of a managed table that lies at its default place.
         """
-        if replacing:
+        if replacing is not None:
             raise UnsupportedFeatureError(f"a metastore cannot replace the table {table.name} in one step")
         plain_table(name)
         argument_validation.table(table)
@@ -318,13 +320,19 @@ class MetastoreCatalog:
         )
 
     def add_partitions(
-        self, name: TableName, partitions: Sequence[Partition], *, empty: bool = False
+        self,
+        name: TableName,
+        partitions: Sequence[Partition],
+        *,
+        empty: bool = False,
+        seen: TableDefinition | None = None,
     ) -> None:
         """Add missing partitions; one that another client adds at the same time stays unchanged."""
         plain_table(name)
         argument_validation.partitions(partitions)
         new_partitions = with_zero_row_count(partitions) if empty else partitions
-        add_missing_partitions(self.client, self._require_raw(name), new_partitions, self.clock.now())
+        raw = _require_seen(self._require_raw(name), seen)
+        add_missing_partitions(self.client, raw, new_partitions, self.clock.now())
 
     def add_written_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
         """Add missing partitions that hold rows. Raises WriteConflictError if one exists at another location meanwhile."""
@@ -334,10 +342,12 @@ class MetastoreCatalog:
         existing = add_missing_partitions(self.client, self._require_raw(name), counted, self.clock.now())
         require_in_place(name, partitions, existing)
 
-    def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+    def drop_partitions(
+        self, name: TableName, partitions: Sequence[Partition], seen: TableDefinition | None = None
+    ) -> None:
         """Drop partitions by values; the caller deletes the files."""
         plain_table(name)
-        self._require_raw(name)
+        _require_seen(self._require_raw(name), seen)
         dropped = {partition.values for partition in partitions}
         for partition in self.list_partitions(name) if dropped else ():
             if partition.values not in dropped:
@@ -450,6 +460,13 @@ class MetastoreCatalog:
             return self.client.call("get_table_req", request).table
         except (NoSuchDatabaseError, CatalogError):
             return None
+
+
+def _require_seen(raw: Any, seen: TableDefinition | None) -> Any:
+    """Raise WriteConflictError for a table that is not the one that the caller has ``seen``."""
+    if seen is not None:
+        require_same_table(definitions.table_of(raw), seen)
+    return raw
 
 
 def _require_table_kind(raw: Any) -> Any:

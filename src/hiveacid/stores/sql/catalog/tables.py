@@ -68,6 +68,7 @@ _TABLE, _VIEW = (
     )
     for kind in (tables, views)
 )
+_LOCKED_TABLE = _TABLE.with_for_update()
 _PARTITIONS = select(partitions.c.definition).where(is_of_table(partitions))
 _LOCATIONS = {"locations": True}
 """Key of the transactions that record locations: one at a time, so that of two with one location the second is refused."""
@@ -129,14 +130,12 @@ class SqlCatalog(SqlBase):
             self._database, lambda connection: _create_table(self._database, connection, table)
         )
 
-    def drop_table(self, name: TableName) -> None:
+    def drop_table(self, name: TableName, seen: TableDefinition | None = None) -> None:
         """Drop a table with its partitions and its transaction state."""
         argument_validation.table_name(name)
 
         def work(connection: Connection) -> None:
-            _require_table(self._database, connection, name)
-            connection.execute(delete(tables).where(*_is_named(tables, name)))
-            _purge(connection, name)
+            _drop_table(self._database, connection, name, seen)
 
         write_exactly_once(self._database, work)
 
@@ -150,7 +149,9 @@ class SqlCatalog(SqlBase):
         """Return the names, sorted."""
         return self._list_names(tables, database)
 
-    def alter_table(self, name: TableName, table: TableDefinition, *, replacing: bool = False) -> None:
+    def alter_table(
+        self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
+    ) -> None:
         """Replace a definition; a new name is written to the rows with the old name (`_rename`)."""
         argument_validation.table_name(name)
         argument_validation.table(table)
@@ -160,8 +161,8 @@ class SqlCatalog(SqlBase):
             old_row = _require_table(self._database, connection, name)
             refusal_errors.require_same_table(old_row, table)
             if new != name:
-                if replacing:
-                    connection.execute(delete(tables).where(*_is_named(tables, new)))
+                if replacing is not None and connection.scalar(_TABLE, table_parameters(new)) is not None:
+                    _drop_table(self._database, connection, new, replacing)
                 _require_free_name(self._database, connection, new)
                 _purge(connection, new)
                 _rename(connection, name, new)
@@ -175,26 +176,29 @@ class SqlCatalog(SqlBase):
         partitions: Sequence[Partition],
         *,
         empty: bool = False,  # noqa: ARG002 - it counts no rows
+        seen: TableDefinition | None = None,
     ) -> None:
         """Add the partitions that do not exist yet."""
         argument_validation.table_name(name)
         argument_validation.partitions(partitions)
 
         def work(connection: Connection) -> None:
-            table = _require_table(self._database, connection, name)
+            table = _require_table(self._database, connection, name, seen)
             by_digest = _by_digest(partitions)
             existing = _read_partitions(self._database.locations, connection, name, by_digest)
             _insert_partitions(self._database, connection, table, by_digest, existing)
 
         write_exactly_once(self._database, work)
 
-    def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+    def drop_partitions(
+        self, name: TableName, partitions: Sequence[Partition], seen: TableDefinition | None = None
+    ) -> None:
         """Drop partitions by values; missing ones are ignored."""
         argument_validation.table_name(name)
         argument_validation.partitions(partitions)
 
         def work(connection: Connection) -> None:
-            _require_table(self._database, connection, name)
+            _require_table(self._database, connection, name, seen)
             _drop_partitions(connection, name, partitions)
 
         write_exactly_once(self._database, work)
@@ -338,6 +342,14 @@ def _replace(
         require_free(connection, database.locations, [place_of_table(old.name, definition.location)])
     new = replace(definition, incarnation=old.incarnation)
     _update_definition(database.locations, connection, tables, old.name, new)
+
+
+def _drop_table(
+    database: Database, connection: Connection, name: TableName, seen: TableDefinition | None
+) -> None:
+    _require_table(database, connection, name, seen)
+    connection.execute(delete(tables).where(*_is_named(tables, name)))
+    _purge(connection, name)
 
 
 _ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_partitions, streams, commits)
@@ -508,11 +520,17 @@ def _by_table(changes: CatalogChanges) -> dict[TableName, list[Partition]]:
     return new_partitions
 
 
-def _require_table(database: Database, connection: Connection, name: TableName) -> TableDefinition:
-    text = connection.scalar(_TABLE, table_parameters(name))
+def _require_table(
+    database: Database, connection: Connection, name: TableName, seen: TableDefinition | None = None
+) -> TableDefinition:
+    """Return a table's definition. With ``seen``, lock its row, and raise WriteConflictError if it is another table."""
+    text = connection.scalar(_TABLE if seen is None else _LOCKED_TABLE, table_parameters(name))
     if text is None:
         raise refusal_errors.no_table(name)
-    return table_of(text, database.locations)
+    table = table_of(text, database.locations)
+    if seen is not None:
+        refusal_errors.require_same_table(table, seen)
+    return table
 
 
 def _require_view(connection: Connection, name: TableName) -> None:

@@ -1,0 +1,110 @@
+"""A client that is paused in DROP until its lock is lost does nothing to a later table of that name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from hiveacid.catalog.opening import open_store
+from hiveacid.catalog.tables import create_table, drop_partitions, drop_table, replace_table
+from hiveacid.config import Settings
+from hiveacid.core.model import Partition, TableDefinition, TableName
+from hiveacid.errors import WriteConflictError
+from hiveacid.ports.store import WarehouseStore
+from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.stores.clock import SystemClock
+from hiveacid.table.context import Context
+from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.read_leases import ReadLeases
+from hiveacid.transactions.transaction import Transactions
+from support.directories.shelves import definition
+from support.samples import CLIENT
+
+ADOPTED_TXN = "hiveacid.adopted.txn"
+T, CONTENT = TableName("default", "t"), TableName("default", "content")
+PLAIN = "CREATE TABLE t (id INT) PARTITIONED BY (p STRING) STORED AS ORC"
+ACID = f"{PLAIN} TBLPROPERTIES ('transactional'='true')"
+
+
+def open_context(root: Path, wrap: Callable[[WarehouseStore], Any] = lambda store: store) -> Context:
+    store, warehouse = open_store(str(root / "wh"), None, Settings(), SystemClock())
+    wrapped = wrap(store)
+    transactions = Transactions(wrapped, Heartbeats(store, 600.0), SystemClock(), CLIENT)
+    return Context(
+        facts=cast("Any", None),  # no Spark session: nothing here asks for it
+        fs=LocalFileSystem(durable=False),
+        store=wrapped,
+        catalog=wrapped,
+        transactions=transactions,
+        read_leases=ReadLeases(transactions),
+        clock=SystemClock(),
+        warehouse=warehouse,
+        settings=Settings(),
+    )
+
+
+class PausedStore:
+    """A store whose client sleeps just before a call until its transactions have timed out and others did their work."""
+
+    def __init__(self, store: WarehouseStore, call: str, meanwhile: Callable[[], None]) -> None:
+        self._store, self._call, self._meanwhile = store, call, meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the store, after the pause if it is the one."""
+        method = getattr(self._store, name)
+        if name != self._call:
+            return method
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            self._store.abort_txns(self._store.valid_txns().open, "time out")
+            self._meanwhile()
+            return method(*arguments, **options)
+
+        return call
+
+
+def made(context: Context, sql: str, name: TableName = T) -> TableDefinition:
+    parsed = definition(sql, f"{context.warehouse}/{name.name}").without_properties(ADOPTED_TXN)
+    table = replace(parsed, name=name)
+    create_table(context, table)
+    return table
+
+
+CASES: dict[str, tuple[str, str, Callable[[Context], None]]] = {
+    "drop": ("drop_table", ACID, lambda context: drop_table(context, T)),
+    "replace": ("alter_table", ACID, lambda context: replace_table(context, T, CONTENT)),
+    "drop partition": (
+        "drop_partitions",
+        PLAIN,
+        lambda context: drop_partitions(context, T, lambda partitions: partitions, if_exists=False),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_paused_client_leaves_a_later_table_alone(tmp_path: Path, case: str) -> None:
+    call, sql, statement = CASES[case]
+    other = open_context(tmp_path)
+    one = Partition(("1",), f"{other.warehouse}/t/p=1")
+
+    def make() -> None:
+        made(other, sql)
+        other.catalog.add_partitions(T, [one])
+
+    def make_anew() -> None:
+        drop_table(other, T)
+        make()
+
+    make()
+    made(other, sql, CONTENT)
+    paused = open_context(tmp_path, lambda store: PausedStore(store, call, make_anew))
+    with pytest.raises(WriteConflictError, match="dropped and created again meanwhile"):
+        statement(paused)
+    assert [partition.values for partition in other.catalog.list_partitions(T)] == [("1",)]
+    assert other.catalog.get_table(CONTENT) is not None
+    for context in (paused, other):
+        context.close()
