@@ -138,6 +138,33 @@ def test_a_file_delivered_while_its_predecessor_is_loaded_stays(
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize("changed", [False, True])
+def test_the_footer_of_a_source_is_read_again_only_if_the_file_changes_while_the_load_waits(
+    acid: AcidSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, changed: bool
+) -> None:
+    name, source = f"t_read_{changed}".lower(), tmp_path / "source"
+    acid.sql(f"CREATE TABLE {name} (a INT, b STRING) STORED AS ORC {ACID}")
+    write(source / "f", (1, "x"))
+    read: list[str] = []
+    summarized, locked = load.summarize, load._require_movable  # the last step before the lock
+
+    def deliver(*args: Any) -> None:
+        locked(*args)
+        if changed:
+            write(source / "f", (1, "x"), (2, "y"))
+
+    def summarize(tail: Any) -> Any:
+        read.append(tail)
+        return summarized(tail)
+
+    monkeypatch.setattr(load, "summarize", summarize)
+    monkeypatch.setattr(load, "_require_movable", deliver)
+    acid.sql(f"LOAD DATA INPATH '{source}' INTO TABLE {name}")
+    assert len(read) == (2 if changed else 1)
+    expected = [(1, "x"), (2, "y")] if changed else [(1, "x")]
+    assert rows(acid, f"SELECT a, b FROM {name}") == expected
+
+
 @pytest.mark.parametrize("of", ["the folder", "a file"])
 def test_files_are_moved_into_one_table_only(acid: AcidSession, tmp_path: Path, of: str) -> None:
     """Two jobs that run LOAD DATA for one folder at the same time had each row twice."""

@@ -17,10 +17,11 @@ _SPECIAL = re.compile(r"[\\\[&~|^]")  # in brackets; not the range sign
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file to be loaded: absolute path and size in bytes."""
+    """A file to be loaded: absolute path, size in bytes and time of its last change (ms)."""
 
     path: str
     size: int
+    modified: int
 
     @property
     def name(self) -> str:
@@ -55,7 +56,7 @@ def find_sources(fs: FileSystem, path: str) -> Sources:
     ]
     if not files:
         raise InvalidPathError(f"no files matching path {path}")
-    found = tuple(SourceFile(f"{root}/{entry.path}", entry.size) for entry in files)
+    found = tuple(SourceFile(f"{root}/{entry.path}", entry.size, entry.modified) for entry in files)
     return Sources(found, any("/" in entry.path for entry in files))
 
 
@@ -65,7 +66,7 @@ def _matching(fs: FileSystem, folder: str, last: str, path: str) -> list[FileEnt
     except MissingDirectoryError:
         raise InvalidPathError(f"no files matching path {path}") from None
     try:
-        pattern = _expression(last) if _PATTERN.search(last) else re.compile(re.escape(last))
+        pattern = _expression(last)
     except re.error as error:  # [z-a]
         raise InvalidPathError(f"{path}: {last} is not a pattern ({error})") from None
     return [entry for entry in entries if pattern.fullmatch(entry.path.partition("/")[0])]

@@ -61,6 +61,9 @@ _MAGIC_BYTES = {
 }
 
 
+_Summaries = Mapping[SourceFile, FileSummary | None]
+
+
 @dataclass(frozen=True)
 class LoadOptions:
     """Options of LOAD DATA. ``local``: copy the sources instead of moving them. ``partition`` as in InsertOptions."""
@@ -80,7 +83,7 @@ def load(
     table = context.require(name)
     static = static_values(context, table, options.partition)
     kind = supported_file_kind(table)
-    sources, _ = _find_files(context, table, path, kind)
+    sources, summaries = _find_files(context, table, path, kind, {})
     reads_rows = _reads_rows(context, table, static, sources)
     locks = [insert.insert_lock(context, table, static, overwrite=options.overwrite)]
     if not options.local and not reads_rows:
@@ -90,8 +93,9 @@ def load(
     with context.transactions.scope(context.settings, joined, Start(tuple(locks), changed_tables)) as txn:
         # while it waited, another table may have got the name, another LOAD DATA the files, and their producer replaced them
         table = context.require(name)
-        static, kind = static_values(context, table, options.partition), supported_file_kind(table)
-        sources, summaries = _find_files(context, table, path, kind)
+        static, expected = static_values(context, table, options.partition), kind
+        kind = supported_file_kind(table)
+        sources, summaries = _find_files(context, table, path, kind, summaries if kind is expected else {})
         reads_rows = reads_rows or _reads_rows(context, table, static, sources)
         if reads_rows or limits_rows(context, table):
             return _insert(context, table, sources.files, static, options, txn)
@@ -112,10 +116,14 @@ def _reads_rows(
 
 
 def _find_files(
-    context: Context, table: TableDefinition, path: str, kind: FileKind
-) -> tuple[Sources, dict[str, FileSummary | None]]:
+    context: Context, table: TableDefinition, path: str, kind: FileKind, known: _Summaries
+) -> tuple[Sources, _Summaries]:
+    """Find the files and read what is not ``known`` of their formats."""
     sources = find_sources(context.fs, absolute(path))
-    return sources, {file.path: _check_format(context, table, file, kind) for file in sources.files}
+    return sources, {
+        file: known[file] if file in known else _check_format(context, table, file, kind)
+        for file in sources.files
+    }
 
 
 def _check_format(
@@ -149,15 +157,13 @@ def _check_format(
     return summary
 
 
-def _require_columns(
-    context: Context, table: TableDefinition, summaries: Mapping[str, FileSummary | None]
-) -> None:
+def _require_columns(context: Context, table: TableDefinition, summaries: _Summaries) -> None:
     rule = matching(table, context.layout_level(table))
-    for path, summary in summaries.items():
+    for file, summary in summaries.items():
         sources = map_columns(table.columns, summary.schema, rule).columns if summary is not None else ()
         problem = next((source.problem for source in sources if source.problem), None)
         if problem:
-            raise errors.SchemaMismatchError(f"{path}: {problem}")
+            raise errors.SchemaMismatchError(f"{file.path}: {problem}")
 
 
 def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
@@ -165,8 +171,10 @@ def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
     paths = [real_path(file.path) for file in files]
     resolve = real_paths()
     for place in context.catalog.places():
+        if place.table is None:
+            continue
         location = resolve(place.location)
-        if place.table is None or not any(lies_in(path, location) for path in paths):
+        if not any(lies_in(path, location) for path in paths):
             continue
         owner = context.catalog.get_table(place.table)
         if owner is not None and owner.kind is not TableKind.PLAIN:
@@ -229,7 +237,7 @@ def _load_files(
     context: Context,
     table: TableDefinition,
     files: Sequence[SourceFile],
-    summaries: Mapping[str, FileSummary | None],
+    summaries: _Summaries,
     static: Mapping[str, str | None],
     options: LoadOptions,
     txn: Transaction,
@@ -338,7 +346,7 @@ def _remove(context: Context, linked: Mapping[str, FileVersion | None]) -> None:
 def _count(
     context: Context,
     table: TableDefinition,
-    summaries: Mapping[str, FileSummary | None],
+    summaries: _Summaries,
     files: Sequence[tuple[str, int]],
 ) -> int:
     if supported_file_kind(table) is FileKind.ORC:
