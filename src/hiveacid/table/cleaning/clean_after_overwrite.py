@@ -251,8 +251,6 @@ def _clean(
 ) -> list[str]:
     root = location.root
     try:
-        # a table that was dropped and created again has directories of the same names, with other files
-        files = _files(list_adopted(context.fs, table, root))
         plan = plan_location_cleaning(
             context,
             table,
@@ -266,6 +264,8 @@ def _clean(
         return []
     except FormatError as error:
         raise error.below(root) from error
+    # a table that was dropped and created again has directories of the same names, with other files
+    files = _files(plan.listed)
     removable = {path for path, content in seen.obsolete.items() if files.get(path) == content}
     deletions = tuple(deletion for deletion in plan.deletions if deletion.path in removable)
     history_from = plan.history_from if deletions else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 
 from hiveacid.config.property_definitions import HISTORY_FROM, NO_CLEANUP
 from hiveacid.core.compaction.cleaning_plan import CleaningPlan, plan_cleaning
@@ -12,11 +12,12 @@ from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import PAIR_FILE, parse_number
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.directory_listing import FileEntry
-from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import StorageError
 from hiveacid.storage.snapshot_locations import adopted_txn_id, id_property, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
+from hiveacid.table.cleaning.remove_dropped_files import lock_against_drop
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
 
@@ -42,21 +43,14 @@ def list_possibly_unseen_txns(ready: Iterable[Compaction], min_open: TxnId) -> s
     return {job.txn_id for job in ready if job.txn_id and (job.next_txn_id or 0) > min_open}
 
 
-@contextmanager
-def cleaner_lock(context: Context, name: TableName) -> Iterator[Transaction | None]:
-    """Lock a table against DROP, ALTER and other cleaners while its files are listed and removed.
+def cleaner_lock(context: Context, name: TableName) -> AbstractContextManager[Transaction | None]:
+    """Lock a table against DROP, ALTER and other cleaners (`lock_against_drop`) while its files are listed and removed.
 
-    Yields the transaction that holds the lock; None if another client holds such a lock. The lock has two reasons: a
-    table that is dropped and created again has directories of the same names, and two cleaners could overwrite each
-    other's record of the history.
+    The lock has two reasons: a table that is dropped and created again has directories of the same names, and two
+    cleaners could overwrite each other's record of the history.
     """
-    with context.transactions.scope(context.settings) as txn:
-        locks = [
-            LockComponent(LockType.SHARED_READ, name.database, name.name),
-            LockComponent(LockType.EXCLUSIVE, _CLEANERS, name.name, name.database),
-        ]
-        answer = context.store.lock(txn.txn_id, locks, zero_wait=True)
-        yield txn if answer.state is LockState.ACQUIRED else None
+    other_cleaners = LockComponent(LockType.EXCLUSIVE, _CLEANERS, name.name, name.database)
+    return lock_against_drop(context, name, other_cleaners)
 
 
 def is_cleanup_disabled(context: Context, table: TableDefinition, partition: Partition | None) -> bool:

@@ -43,11 +43,16 @@ def locations_to_remove(table: TableDefinition, partitions: Sequence[Partition])
 
 
 @contextmanager
-def lock_against_drop(context: WriterContext, name: TableName) -> Iterator[Transaction | None]:
-    """Hold a SHARED_READ on a name in a transaction of its own, for which DROP and CREATE wait; None if it is not free now."""
+def lock_against_drop(
+    context: WriterContext, name: TableName, *more: LockComponent
+) -> Iterator[Transaction | None]:
+    """Hold a SHARED_READ on a name, for which DROP and CREATE wait, and ``more`` locks, in a transaction of its own.
+
+    Yields the transaction; None if another client holds such a lock.
+    """
     with context.transactions.scope(context.settings) as txn:
         lock = LockComponent(LockType.SHARED_READ, name.database, name.name)
-        answer = txn.store.lock(txn.txn_id, [lock], zero_wait=True)
+        answer = txn.store.lock(txn.txn_id, [lock, *more], zero_wait=True)
         yield txn if answer.state is LockState.ACQUIRED else None
 
 
@@ -71,7 +76,7 @@ def remove_aborted(context: WriterContext, table: TableDefinition, directories: 
             delete_directory(context, directory, held)
 
 
-def delete_directory(context: Context | WriterContext, directory: str, held: Transaction | None) -> None:
+def delete_directory(context: WriterContext, directory: str, held: Transaction | None) -> None:
     """Delete a directory as it is now, if ``held`` still holds its lock in the store. Raises TransactionAbortedError."""
     with suppress(MissingDirectoryError):
         entries = context.fs.list_tree(directory)  # before the store is asked
@@ -80,7 +85,7 @@ def delete_directory(context: Context | WriterContext, directory: str, held: Tra
         context.fs.delete_listed(directory, (_ROOT, *entries))
 
 
-def without_owner(context: Context | WriterContext, paths: Iterable[str]) -> list[str]:
+def without_owner(context: WriterContext, paths: Iterable[str]) -> list[str]:
     """Return the paths that overlap the location of no table or partition in the catalog."""
     resolve = real_paths()
     taken = [resolve(place.location) for place in context.catalog.places() if place.table is not None]
