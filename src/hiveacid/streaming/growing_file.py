@@ -53,9 +53,8 @@ class GrowingFile:
     _transaction_rows: int = 0  # rows of the open transaction
     _next_row_id: int = 0  # row id within the write id
     _flushes: int = 0
-    _versions: dict[str, FileVersion] = field(
-        default_factory=dict
-    )  # of the file and its side file, after the last write
+    # of the file and its side file, after the last write; None if the storage cannot tell
+    _versions: dict[str, FileVersion | None] = field(default_factory=dict)
 
     def add(self, rows: Any) -> None:
         """Add rows of the open transaction, which stay in memory until `spill` or `flush`."""
@@ -152,7 +151,7 @@ class GrowingFile:
 
     def _replace_tail(self, path: str, start: int, tail: bytes) -> None:
         """Change a published file, but not one that another writer has put in its place."""
-        self._versions[path] = self.fs.replace_tail(path, start, tail, self._versions[path]) or ()
+        self._versions[path] = self.fs.replace_tail(path, start, tail, self._versions[path])
 
     def _move(self, staged: str, path: str) -> None:
         version = self.fs.file_version(staged) or ()

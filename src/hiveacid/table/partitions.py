@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.partitions import (
-    KnownPartitions,
     format_partition,
     is_skipped,
     partition_directories,
+    require_valid_values,
 )
 from hiveacid.core.schema.types import require_set_once
 from hiveacid.core.suggestions import did_you_mean
@@ -47,7 +47,7 @@ def require_changeable(context: Context, table: TableDefinition, scanned: Iterab
     session's time zone skips, which Spark reads as an hour later. Raises UnsupportedFeatureError.
     """
     partitions = [partition for partition in scanned if partition is not None]
-    KnownPartitions.of(table, ()).require_changeable(partitions)
+    require_valid_values(table, partitions)
     numbers = [number for number, column in enumerate(table.partition_columns) if column.type == "timestamp"]
     zone = context.facts.session_time_zone if numbers else ""
     for partition in partitions if numbers else ():

@@ -33,6 +33,19 @@ def _aborted(store: Store, *partitions: str | None) -> TxnId:
     return txn_id
 
 
+def _crashed_compaction(store: Store, clock: ManualClock) -> TxnId:
+    """Commit, start a compaction of it, and abort that after a time in which another transaction began."""
+    _committed(store)
+    job = store.enqueue_compaction(CompactionRequest(ORDERS, "p=1", "major"), "manual")
+    store.claim_compaction("w")
+    txn_id = store.open_txns(CLIENT, kind=TxnKind.COMPACTION)[0]
+    store.start_compaction(job.id, txn_id, WriteId(1))
+    store.open_txns(CLIENT)
+    store.abort_txns([txn_id], "crashed")
+    clock.advance(LONG)
+    return txn_id
+
+
 def _orders(store: Store) -> str:
     return store.valid_write_ids(store.valid_txns(), [ORDERS])[ORDERS].to_string()
 
@@ -154,14 +167,7 @@ class AbortContract:
 
     def test_only_early_compactions_are_forgotten(self, store: Store, clock: ManualClock) -> None:
         """A later one may have left a directory behind the cleaner's listing."""
-        _committed(store)
-        job = store.enqueue_compaction(CompactionRequest(ORDERS, "p=1", "major"), "manual")
-        store.claim_compaction("w")
-        txn_id = store.open_txns(CLIENT, kind=TxnKind.COMPACTION)[0]
-        store.start_compaction(job.id, txn_id, WriteId(1))
-        store.open_txns(CLIENT)
-        store.abort_txns([txn_id], "crashed")
-        clock.advance(LONG)
+        txn_id = _crashed_compaction(store, clock)
         store.forget_aborted(ORDERS, None, WriteId(1), txn_id)
         store.housekeep()
         assert store.valid_txns().is_aborted(txn_id)
@@ -234,14 +240,7 @@ class AbortContract:
 
     def test_an_aborted_compaction_stays_aborted(self, store: Store, clock: ManualClock) -> None:
         """Its directories end in its transaction id: until they are gone nobody may believe it."""
-        _committed(store)
-        job = store.enqueue_compaction(CompactionRequest(ORDERS, "p=1", "major"), "manual")
-        store.claim_compaction("w")
-        txn_id = store.open_txns(CLIENT, kind=TxnKind.COMPACTION)[0]
-        store.start_compaction(job.id, txn_id, WriteId(1))
-        store.open_txns(CLIENT)
-        store.abort_txns([txn_id], "crashed")
-        clock.advance(LONG)
+        txn_id = _crashed_compaction(store, clock)
         store.housekeep()
         store.forget_aborted(ORDERS, "p=2", WriteId(1))
         store.housekeep()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 from decimal import Decimal
 from typing import Any
 
@@ -12,27 +12,7 @@ import pytest
 from hiveacid.core.model import Column
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError
 from hiveacid.streaming.records import to_batches
-
-COLUMNS = (
-    Column("n", "int"),
-    Column("s", "varchar(20)"),
-    Column("d", "date"),
-    Column("t", "timestamp"),
-    Column("m", "decimal(10,2)"),
-    Column("b", "binary"),
-    Column("ok", "boolean"),
-)
-TIME = datetime(2024, 1, 2, 3, 4, 5, 600_000)  # noqa: DTZ001 - Hive's timestamps have no zone
-ROW = {
-    "n": 1,
-    "s": "x",
-    "d": date(2024, 2, 29),
-    "t": TIME,
-    "m": Decimal("1.50"),
-    "b": b"\xc3\xa9",
-    "ok": True,
-}
-NULLS = dict.fromkeys(ROW)
+from support.record_samples import COLUMNS, NULLS, ROW, TIME
 
 
 def rows(records: Any, columns: tuple[Column, ...] = COLUMNS) -> list[dict[str, Any]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import date
 from typing import Any
 
 import pytest
@@ -11,26 +10,7 @@ import pytest
 from hiveacid.core.model import Column
 from hiveacid.errors import BadRecordError, UnsupportedFeatureError
 from hiveacid.streaming.text_lines import DelimitedLines, JsonLines, LineFormat, parse_lines
-
-COLUMNS = (
-    Column("n", "int"),
-    Column("s", "varchar(20)"),
-    Column("d", "date"),
-    Column("t", "timestamp"),
-    Column("m", "decimal(10,2)"),
-    Column("b", "binary"),
-    Column("ok", "boolean"),
-)
-ROW = {
-    "n": 1,
-    "s": "x",
-    "d": date(2024, 2, 29),
-    "t": datetime(2024, 1, 2, 3, 4, 5, 600_000),  # noqa: DTZ001 - Hive's timestamps have no zone
-    "m": Decimal("1.50"),
-    "b": b"\xc3\xa9",
-    "ok": True,
-}
-NULLS = dict.fromkeys(ROW)
+from support.record_samples import COLUMNS, NULLS, ROW
 
 
 def rows(form: LineFormat, text: str | bytes, columns: tuple[Column, ...] = COLUMNS) -> list[dict[str, Any]]:

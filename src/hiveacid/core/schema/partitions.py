@@ -167,17 +167,16 @@ class KnownPartitions:
                 )
         return identity
 
-    def require_changeable(self, scanned: Iterable[Partition | None]) -> None:
-        """Raise UnsupportedFeatureError for a partition whose rows do not tell its name: delete events would miss it."""
-        for partition in scanned:
-            for column, value in zip(
-                self.table.partition_columns, partition.values if partition else (), strict=True
-            ):
-                if value is not None and canonical_text(value, column.type) is None:
-                    raise UnsupportedFeatureError(
-                        f"{self.table.name} has a partition {column.name}={value}, which is no {column.type}: it can be read, but not "
-                        "changed; add a condition that leaves it out"
-                    )
+
+def require_valid_values(table: TableDefinition, scanned: Iterable[Partition]) -> None:
+    """Raise UnsupportedFeatureError for a partition whose rows do not tell its name: delete events would miss it."""
+    for partition in scanned:
+        for column, value in zip(table.partition_columns, partition.values, strict=True):
+            if value is not None and canonical_text(value, column.type) is None:
+                raise UnsupportedFeatureError(
+                    f"{table.name} has a partition {column.name}={value}, which is no {column.type}: it can be read, but not "
+                    "changed; add a condition that leaves it out"
+                )
 
 
 def _identity(column: Column, value: str | None) -> str | None:
