@@ -1,4 +1,4 @@
-"""Spark's own parser and its trees (classic sessions only).
+"""Spark's own parser and its trees.
 
 Every access to a tree is a Py4J round trip of some 40 microseconds; callers visit as few nodes as possible.
 """
@@ -55,7 +55,7 @@ def java_class(facts: SparkFacts, name: str) -> Any:
 
 
 def class_of_session(spark: SparkSession, name: str) -> Any:
-    """Return a class of a classic session's JVM by its full name."""
+    """Return a class of a session's JVM by its full name."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
     return _StaticMethods(name, gateway._gateway_client)  # noqa: SLF001
 
@@ -102,7 +102,7 @@ class JavaPackages:
 
 
 def java_packages(spark: SparkSession) -> Any:
-    """Return the packages of a classic session's JVM."""
+    """Return the packages of a session's JVM."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
     return JavaPackages(gateway._gateway_client)  # noqa: SLF001
 

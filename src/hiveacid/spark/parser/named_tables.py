@@ -2,7 +2,6 @@
 
 Unlike the statement's text, the plan shows names inside ``IDENTIFIER(...)``, in double quotes
 (``spark.sql.ansi.doubleQuotedIdentifiers``), from ``${variables}`` and in scripts (``BEGIN ... END``).
-Classic sessions only.
 """
 
 from __future__ import annotations

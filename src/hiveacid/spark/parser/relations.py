@@ -1,8 +1,7 @@
 """Tables that a query names, with the positions of their names, found with Spark's own parser.
 
 Spark names tables in its parsed plan by `UnresolvedRelation`, with the place in the text. Names of common table
-expressions look the same there and are told apart here, by Spark's scoping rule (``CTESubstitution``). Classic
-sessions only.
+expressions look the same there and are told apart here, by Spark's scoping rule (``CTESubstitution``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lookup of a row's id in the delete bitmap (`hiveacid.orc.build_delete_bitmap`), as a Spark expression.
 
 The bitmap goes into the plan as literal arrays: a query neither reads delete events nor builds a hash table of their
-keys. Classic sessions only.
+keys.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Original files (without ACID columns), with the row ids that Hive gives to their rows.
 
-``_metadata`` has no row index for ORC. On a classic session each file is one task, and a row's number in the task is its
-number in the file.
+``_metadata`` has no row index for ORC. Each file is one task, and a row's number in the task is its number in the file.
 
 Write id, bucket property and first row id are the same for all rows of a file. The scan looks them up by the path of
 the file, or joins them (very many files). If neither row ids nor delete events need number and lookup, Spark drops
@@ -45,7 +44,7 @@ _NOT_THE_LISTED_FILE = (
 )
 
 PARTITION_KEY = PartitionKeyColumns("__hiveacid_partition", "__hiveacid_partition_number")
-"""Partition key of a row in the columns that `original_frames` adds; the number on a classic session only."""
+"""Partition key of a row in the columns that `original_frames` adds."""
 
 OriginalsByRoot = dict[str, tuple["OriginalRows", ...]]
 """Original files by the root of the location that they lie in."""

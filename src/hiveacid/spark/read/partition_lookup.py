@@ -66,7 +66,7 @@ class PartitionLookup:
 
     @property
     def number(self) -> Expression:
-        """Return the index of the row's location; classic sessions only. Raises FormatError as `name` does."""
+        """Return the index of the row's location. Raises FormatError as `name` does."""
         locations = self.group.locations
         if self.group.location is not None:
             return str(self.group.numbers[0])
@@ -131,11 +131,11 @@ def index_by_spark_path(
 ) -> dict[str, int]:
     """Return the index of each of a group's files by its path, spelled as in ``_metadata``.
 
-    ``frame``: the scan of the files. Classic sessions only. Raises FormatError if Spark reads other files.
+    ``frame``: the scan of the files. Raises FormatError if Spark reads other files.
     """
     depth = path_depth(table, group)
     wanted = {_path_tail(file, depth): index for index, file in enumerate(group.files)}
-    java_frame: Any = frame._jdf  # noqa: SLF001 - a classic session's
+    java_frame: Any = frame._jdf  # noqa: SLF001
     tails = {path: _path_tail(unquote(path), depth) for path in strings_of(facts, java_frame.inputFiles())}
     if set(tails.values()) != wanted.keys():
         other = sorted(wanted.keys() ^ set(tails.values()))

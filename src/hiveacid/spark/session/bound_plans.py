@@ -1,4 +1,4 @@
-"""Plans of queries in which the rows of a snapshot stand for the name of a table (classic sessions only).
+"""Plans of queries in which the rows of a snapshot stand for the name of a table.
 
 A plan names a table by `UnresolvedRelation`. Its place is taken by the plan of a DataFrame under the table's name and
 database, so that ``column``, ``table.column`` and ``database.table.column`` mean what they mean in Spark.

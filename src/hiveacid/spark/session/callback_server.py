@@ -1,4 +1,4 @@
-"""Py4J's callback server: the socket through which the JVM calls Python objects (classic sessions only).
+"""Py4J's callback server: the socket through which the JVM calls Python objects.
 
 The server listens on the loopback interface without authentication. A client of any operating system user can call the
 methods of a registered Python object if it knows the id of that object. Py4J counts the ids (``p0``, ``p1``), and its
@@ -23,7 +23,7 @@ def use_secret_ids(spark: SparkSession) -> None:
     Covers the parser of native sessions, ``foreachBatch`` functions and query listeners, of this package and of the
     user. Objects that were registered before keep their ids. Calling it twice does no harm. No Py4J round trip.
     """
-    from py4j.java_gateway import PythonProxyPool  # noqa: PLC0415 - classic only
+    from py4j.java_gateway import PythonProxyPool  # noqa: PLC0415 - PySpark's, only when it is needed
     from py4j.protocol import PYTHON_PROXY_PREFIX  # noqa: PLC0415
 
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001

@@ -30,7 +30,7 @@ def filled_in(facts: SparkFacts, text: str, values: Mapping[str, object]) -> Ite
 
     The view belongs to this session even if the DataFrame belongs to that of a streaming query (``foreachBatch``).
     """
-    from pyspark.sql.sql_formatter import SQLStringFormatter  # noqa: PLC0415 - classic sessions only
+    from pyspark.sql.sql_formatter import SQLStringFormatter  # noqa: PLC0415 - only for such values
 
     formatter = SQLStringFormatter(facts.spark)
     here = {

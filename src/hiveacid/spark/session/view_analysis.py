@@ -1,4 +1,4 @@
-"""Analysis of a view's query apart from the reader's session (classic sessions only).
+"""Analysis of a view's query apart from the reader's session.
 
 Spark analyses the query of its own views with the functions of the view's database and the settings of its creator,
 and without temporary functions and variables. A session of its own does the same here. The time zone is the reader's,

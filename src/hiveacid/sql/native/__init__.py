@@ -1,4 +1,4 @@
-"""Native sessions: Spark's own ``spark.sql`` on transactional tables (classic sessions only).
+"""Native sessions: Spark's own ``spark.sql`` on transactional tables.
 
 ``builder.configure(native=True)`` makes a ``NativeSession``, whose ``sql`` and ``table`` ask `sql.binding.statement_owner`
 first. A statement on a table of the hiveacid catalog runs on the ``NativeConnection`` of that session and thread; Spark

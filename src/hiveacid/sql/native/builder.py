@@ -23,7 +23,7 @@ def configure(
     """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
 
     ``native``: the session's own ``spark.sql`` carries out statements on transactional tables of ``warehouse`` and
-    ``store`` (as for `connect`), and passes all others to Spark unchanged. Classic sessions only.
+    ``store`` (as for `connect`), and passes all others to Spark unchanged.
     With a local master it also makes Python workers use this interpreter.
     Raises ConfigError for a warehouse, store or settings without ``native``.
     """
