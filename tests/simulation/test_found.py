@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
-from hiveacid.catalog.tables import create_table, drop_table
+from hiveacid.catalog.adopt import adopt
+from hiveacid.catalog.tables import add_partitions, create_table, drop_partitions, drop_table
 from hiveacid.config import Settings
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue_records import CompactionRequest
-from hiveacid.core.model import TableName
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import TableName, WriteId
+from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.transactions.locks import WAITS_FOR, LockComponent, LockType
 from hiveacid.errors import (
+    CatalogError,
     CompactionError,
+    HiveAcidError,
     StorageError,
     StoreUnavailableError,
     TransactionAbortedError,
@@ -21,24 +28,28 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import Operation, TxnKind
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
+from hiveacid.table.context import Context
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.insert import insert_lock
 from hiveacid.transactions.transaction import Transaction
 from support.simulation.planted import BUGS
 from support.simulation.profiles import OTHER, PARTED, PROFILES, WHOLE
+from support.simulation.rows import Event, Row, RowId, to_bytes
 from support.simulation.scheduler import Chances, Scheduler
 from support.simulation.services import Compactor, compact_here
 from support.simulation.session import Session
+from support.simulation.stand_ins import replaced
 from support.simulation.world import TIMEOUT, WAREHOUSE, World, definition
 from support.simulation.writer import Writer
 
 
 @pytest.fixture
-def world() -> World:
-    """Return a world where nothing happens by chance."""
+def world() -> Iterator[World]:
+    """Provide a world where nothing happens by chance."""
     scheduler = Scheduler(0, 0, TIMEOUT, Chances())
     scheduler.quiet = True
-    return World(scheduler, replace(PROFILES["everything"], local=False))
+    with replaced():
+        yield World(scheduler, replace(PROFILES["everything"], local=False))
 
 
 def session(world: World, name: str) -> Session:
@@ -337,24 +348,91 @@ def test_the_settings_only_make_the_lock_of_an_overwrite_stronger(
     assert insert_lock(context, table, {}, overwrite=True).type is overwrites
 
 
-def test_create_table_waits_until_a_drop_has_deleted_the_files_at_its_location(world: World) -> None:
-    """The name is another one, and the catalog has forgotten the old table; its directory was deleted with the new one in it."""
+def take_table(context: Context, place: str) -> None:
+    create_table(context, definition(OTHER, place))
+
+
+def take_by_adopt(context: Context, place: str) -> None:
+    with suppress(HiveAcidError):  # nothing is left to adopt
+        adopt(context, definition(OTHER, place), ValidWriteIdList(OTHER, WriteId(1)), None)
+
+
+def take_partition(context: Context, place: str) -> None:
+    with suppress(CatalogError):
+        add_partitions(context, PARTED, [({"day": "7"}, place)])
+
+
+@pytest.mark.parametrize("take", [take_table, take_by_adopt, take_partition])
+@pytest.mark.parametrize("partition", [False, True])
+def test_whoever_takes_a_place_waits_until_a_drop_has_deleted_its_files(
+    world: World, take: Callable[[Context, str], None], *, partition: bool
+) -> None:
+    """The name is another one, and the catalog has forgotten the old table or partition; its directory was deleted with what was new in it."""
     one, other = session(world, "a"), session(world, "b")
-    table = definition(OTHER, f"{WAREHOUSE}/shop.db/whole")
-    one.context.fs.make_directory(table.location)
-    delete = one.context.fs.delete_tree
+    place = f"{WAREHOUSE}/shop.db/whole"
+    if partition:
+        drop_table(one.context, WHOLE)
+        add_partitions(one.context, PARTED, [({"day": "5"}, place)])
+    one.context.fs.make_directory(place)
+    delete = one.context.fs.delete_listed
+    tries = []
 
     def wait(_: float) -> None:
         raise InterruptedError
 
     other.context.clock.sleep = wait  # type: ignore[method-assign]
 
-    def delete_late(path: str) -> None:
-        with pytest.raises(InterruptedError):
-            create_table(other.context, table)
-        delete(path)
+    def delete_late(root: str, entries: Sequence[FileEntry]) -> object:
+        if not tries:
+            tries.append(root)
+            with pytest.raises(InterruptedError):
+                take(other.context, place)
+        return delete(root, entries)
 
-    one.context.fs.__dict__["delete_tree"] = delete_late
-    drop_table(one.context, WHOLE)
-    create_table(other.context, table)
-    assert world.files.exists(table.location)
+    one.context.fs.__dict__["delete_listed"] = delete_late
+    if partition:
+        drop_partitions(
+            one.context, PARTED, lambda known: [p for p in known if p.location == place], if_exists=False
+        )
+    else:
+        drop_table(one.context, WHOLE)
+    assert tries == [place]
+    take(other.context, place)
+    assert not world.store.show_locks()
+
+
+@pytest.mark.parametrize("take", [take_table, take_partition])
+def test_whoever_was_paused_for_long_takes_no_place(
+    world: World, take: Callable[[Context, str], None]
+) -> None:
+    """Its locks are another one's by now: a DROP may be deleting what lies there."""
+    one = session(world, "a")
+    make = one.context.fs.make_directory
+    before = world.store.places()
+
+    def make_late(path: str) -> None:
+        make(path)
+        reap(world)
+
+    one.context.fs.__dict__["make_directory"] = make_late
+    with pytest.raises(TransactionAbortedError):
+        take(one.context, f"{WAREHOUSE}/shop.db/place")
+    assert world.store.places() == before
+
+
+def test_adopt_that_was_paused_for_long_takes_no_table(world: World) -> None:
+    one, place = session(world, "a"), f"{WAREHOUSE}/shop.db/place"
+    row = Row(RowId(1, 0, 0), 1, 0)
+    one.context.fs.write_bytes(
+        f"{place}/delta_0000001_0000001_0000/bucket_00000", to_bytes([Event(1, row.id, row)])
+    )
+    listing = one.context.fs.list_tree
+
+    def list_late(path: str) -> object:
+        reap(world)
+        return listing(path)
+
+    one.context.fs.__dict__["list_tree"] = list_late
+    with pytest.raises(TransactionAbortedError):
+        adopt(one.context, definition(OTHER, place), ValidWriteIdList(OTHER, WriteId(1)), None)
+    assert one.context.catalog.get_table(OTHER) is None

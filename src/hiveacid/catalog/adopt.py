@@ -33,7 +33,7 @@ from hiveacid.core.snapshot.change_feed import lost_history
 from hiveacid.ports.catalog import SeededWriteIds
 from hiveacid.storage.snapshot_locations import list_layout
 from hiveacid.table.context import Context
-from hiveacid.table.definition import check_definition, exclusive_name
+from hiveacid.table.definition import check_definition, exclusive_name, lock_of_location
 from hiveacid.table.partitions import partitions_on_disk
 from hiveacid.transactions.transaction import Transaction
 
@@ -71,6 +71,7 @@ def adopt(
     if context.catalog.get_database(table.name.database) is None:
         create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
     with exclusive_name(context, table.name) as txn:
+        txn.lock([lock_of_location(table.location)])  # a DROP may still be deleting the files
         _adopt(context, table, write_ids, txns, txn)
 
 

@@ -167,6 +167,7 @@ def create_table(context: Context, table: TableDefinition, *, if_not_exists: boo
         definition = prepare_table(context, table)
         txn.lock([lock_of_location(definition.location)])
         context.fs.make_directory(definition.location)
+        txn.require_open_in_store()  # without the lock, a DROP may be deleting what lies there
         context.catalog.create_table(definition)
 
 
@@ -186,7 +187,7 @@ def drop_table(context: Context, name: TableName, *, if_exists: bool = False) ->
     with exclusive_table(context, name) as (table, txn):
         partitions = partitions_of(context, table) or ()
         require_removable(context, table, partitions)
-        txn.lock([lock_of_location(table.location)])
+        txn.lock([lock_of_location(one) for one in locations_to_remove(table, partitions)])
         txn.require_open_in_store()  # without the lock, another client may have created the table again meanwhile
         context.catalog.drop_table(name, table)
         if not table.external:
@@ -203,6 +204,7 @@ def replace_table(context: Context, name: TableName, content: TableName) -> None
             raise errors.UnsupportedFeatureError(f"{name} is external: its columns cannot be replaced")
         partitions = partitions_of(context, table) or ()
         require_removable(context, table, partitions)
+        txn.lock([lock_of_location(one) for one in locations_to_remove(table, partitions)])
         txn.require_open_in_store()
         renamed = replace(context.require(content), name=name)
         context.catalog.alter_table(content, renamed, replacing=table)
@@ -299,11 +301,14 @@ def add_partitions(
     """Add partitions, each at its location or below the table.
 
     Files at the location that a transactional table's partition is given are moved into a delta below the table, as in Hive.
-    The lock makes DROP and RENAME of the table wait, as a reader's does.
+    The lock makes DROP and RENAME of the table wait, as a reader's does. Locks on locations wait for a DROP that is still
+    deleting what lies there.
     """
     context.require(name)  # nobody waits for the lock of a missing table
+    given = [location for _, location in specs if location is not None]
     with context.transactions.scope(context.settings) as txn:
-        txn.lock([LockComponent(LockType.SHARED_READ, name.database, name.name)])
+        table_lock = LockComponent(LockType.SHARED_READ, name.database, name.name)
+        txn.lock([table_lock, *map(lock_of_location, dict.fromkeys(given))])
         _add_partitions(context, context.require(name), specs, txn, if_not_exists=if_not_exists)
 
 
@@ -350,6 +355,7 @@ def _add_partitions(
         load(context, name, directory, LoadOptions(partition=named), txn)
     for partition in added:
         context.fs.make_directory(partition.location)
+    txn.require_open_in_store()
     context.catalog.add_partitions(name, added, empty=True, seen=table)
 
 
@@ -398,6 +404,8 @@ def drop_partitions(
             raise errors.NoSuchPartitionError(f"{name} has no such partition: see SHOW PARTITIONS {name}")
         if not table.external:
             require_listable(context, [partition.location for partition in chosen])
+            *outside, _ = locations_to_remove(table, chosen)
+            txn.lock([lock_of_location(one) for one in outside])  # others may take them before they are empty
         if chosen and table.kind is not TableKind.PLAIN and context.store.maintained_by_hiveacid():
             _drop_at_a_write_id(context, table, chosen, txn)
         else:
