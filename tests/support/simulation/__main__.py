@@ -26,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help="of each run")
     parser.add_argument("--bug", choices=list(BUGS), default="", help="plant a bug, to see it caught")
     parser.add_argument(
-        "--trace", action="store_true", help="show the last steps of a run that went well, too"
+        "--trace",
+        action="store_true",
+        help="show the last steps of a run that went well, and a digest of all, too",
     )
     chosen = parser.parse_args(arguments)
     seeds = range(chosen.first, chosen.first + chosen.seeds) if chosen.seed is None else [chosen.seed]
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _say(explain(broken, chosen.bug))
             return 1
         if chosen.trace:
-            _say("\n".join(outcomes[-1].trace))
+            _say("\n".join((*outcomes[-1].trace, f"seed {seed}: {outcomes[-1].digest}")))
     _say(f"{summary(outcomes)}: no broken invariant")
     return 0
 

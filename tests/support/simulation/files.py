@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry, is_as_listed
 from hiveacid.errors import MissingDirectoryError, StorageError
+from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileVersion
 
 
@@ -16,8 +17,10 @@ class MemoryFileSystem:
     ``local``: files are moved and grow, and directories are renamed in one step.
     """
 
-    def __init__(self, *, local: bool = False) -> None:
+    def __init__(self, clock: Clock, *, local: bool = False) -> None:
         self.local = local
+        self._clock = clock
+        self._last = 0
         self.files: dict[str, bytes] = {}
         self._versions: dict[str, FileVersion] = {}
         self._numbers = count(1)
@@ -29,11 +32,7 @@ class MemoryFileSystem:
             raise MissingDirectoryError("the directory is not there", path=root)
         start, cut = root + "/", len(root) + 1
         found = [FileEntry(path[cut:], is_dir=True) for path in self._directories if path.startswith(start)]
-        found += [
-            FileEntry(path[cut:], is_dir=False, size=len(data))
-            for path, data in self.files.items()
-            if path.startswith(start)
-        ]
+        found += [self._entry(path, cut) for path in self.files if path.startswith(start)]
         found.sort(key=lambda entry: entry.path)
         return tuple(found)
 
@@ -61,7 +60,7 @@ class MemoryFileSystem:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
         self.make_directory(path.rpartition("/")[0])
         self.files[path] = data
-        self._versions[path] = (next(self._numbers), 0)
+        self._versions[path] = (next(self._numbers), self._time())
 
     def file_version(self, path: str) -> FileVersion | None:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
@@ -75,7 +74,7 @@ class MemoryFileSystem:
         if version is not None and version != self._versions[path]:
             raise StorageError(f"cannot change {path}: it is another file by now")
         self.files[path] = data[:start] + tail
-        self._versions[path] = (self._versions[path][0], next(self._numbers))
+        self._versions[path] = (self._versions[path][0], self._time())
         return self._versions[path]
 
     def move_file(self, source: str, target: str) -> None:
@@ -128,7 +127,7 @@ class MemoryFileSystem:
             del self._directories[one]
 
     def delete_listed(self, root: str, entries: Sequence[FileEntry]) -> tuple[str, ...]:
-        """See :class:`hiveacid.ports.file_system.FileSystem`. A file without a time is told by its size."""
+        """See :class:`hiveacid.ports.file_system.FileSystem`."""
         kept = []
         for entry in sorted(entries, key=lambda entry: entry.path, reverse=True):
             path = f"{root}/{entry.path}".rstrip("/")
@@ -136,11 +135,21 @@ class MemoryFileSystem:
                 one.startswith(f"{path}/") for one in (*self.files, *self._directories)
             ):
                 self._directories.pop(path, None)
-            elif not entry.is_dir and len(self.files.get(path, b"")) == entry.size:
-                self.files.pop(path, None)
+            elif path in self.files and is_as_listed(self._entry(path, len(root) + 1), entry):
+                del self.files[path]
             elif self.exists(path):
                 kept.append(entry.path)
         return tuple(sorted(kept))
+
+    def _entry(self, path: str, cut: int) -> FileEntry:
+        return FileEntry(
+            path[cut:], is_dir=False, size=len(self.files[path]), modified=self._versions[path][1]
+        )
+
+    def _time(self) -> int:
+        """Return the time of a change; no two have the same one, as pauses that matter are longer than a clock's step."""
+        self._last = max(self._clock.now(), self._last + 1)
+        return self._last
 
     def _file(self, path: str) -> bytes:
         try:

@@ -33,6 +33,7 @@ class Outcome:
     deaths: int
     definitions: Mapping[str, int]  # DROP and CREATE and the others, and commits of streams
     trace: tuple[str, ...]
+    digest: str  # of the whole history
 
 
 def simulate(seed: int, steps: int, bug: str = "", profile: str = "") -> Outcome:
@@ -52,7 +53,7 @@ def simulate(seed: int, steps: int, bug: str = "", profile: str = "") -> Outcome
         _settle(world, BUGS[bug])
     return Outcome(
         seed, scheduler.steps, world.ledger.commits, world.reads, world.compactions, scheduler.deaths, world.done,
-        tuple(scheduler.trace),
+        tuple(scheduler.trace), scheduler.digest,
     )  # fmt: skip
 
 

@@ -7,9 +7,10 @@ threads are only there because it cannot be stopped half-way otherwise.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -45,6 +46,9 @@ class Chances:
     goes_on: float = 0.5  # the same process also takes the next step
     longest: float = 3.0  # freezes and sleeps, in time-outs
     paused: tuple[str, ...] = ()  # roles that freeze so often; others a tenth of it (none given: all)
+    before: Mapping[str, float] = field(
+        default_factory=dict
+    )  # to freeze before certain calls, for the roles above
 
 
 @dataclass(eq=False)
@@ -72,6 +76,7 @@ class Scheduler:
         self.steps = 0
         self.deaths = 0
         self.trace: deque[str] = deque(maxlen=_TRACE)
+        self._history = hashlib.sha256()
         self.failure: BaseException | None = None
         self.quiet = False  # calls are no steps: the one who checks makes them
         self._limit = steps
@@ -115,7 +120,7 @@ class Scheduler:
             return
         self._require_life(process)
         if not at_once:
-            self._befall(process)
+            self._befall(process, what)
         following = process
         if not at_once and (process.until > self.clock.now() or self.random.random() > self._chances.goes_on):
             following = self._choose()
@@ -126,15 +131,20 @@ class Scheduler:
         self.steps += 1
         self.clock.advance(self.random.choice(_MILLISECONDS) / 1000)
         self._beat()
-        self.trace.append(f"{self.steps} {process.name}: {what}")
+        self._record(f"{self.steps} {process.name}: {what}")
         if self.steps > self._limit:
             self._end()
             raise Over
 
+    @property
+    def digest(self) -> str:
+        """Return a number of the whole history: two runs that did the same have the same one."""
+        return self._history.hexdigest()
+
     def note(self, what: str) -> None:
         """Write something about the last step into the trace."""
         if not self.quiet:
-            self.trace.append(f"    {what}")
+            self._record(f"    {what}")
 
     def sleep(self, process: Process, seconds: float) -> None:
         """Let a process wait, its heart beating."""
@@ -150,6 +160,10 @@ class Scheduler:
         return Over()
 
     # --- inside ---------------------------------------------------------------------------------
+
+    def _record(self, what: str) -> None:
+        self.trace.append(what)
+        self._history.update(what.encode() + b"\n")
 
     def _live(self, process: Process) -> None:
         process.turn.acquire()
@@ -179,28 +193,28 @@ class Scheduler:
         if process.dead:
             raise SimulatedCrash
 
-    def _befall(self, process: Process) -> None:
+    def _befall(self, process: Process, what: str) -> None:
         """Let the process die, freeze or sleep, as chance has it."""
         chance, chances = self.random.random(), self._chances
         process.frozen = False
         if chance < chances.dies:
             process.dead = True
             self.deaths += 1
-            self.trace.append(f"    {process.name} dies")
+            self._record(f"    {process.name} dies")
             raise SimulatedCrash
         chance -= chances.dies
         freezes = chances.freezes
         if chances.paused and not process.name.startswith(chances.paused):
             freezes /= 10
+        else:
+            freezes = max(freezes, chances.before.get(what.partition("(")[0], 0.0))
         if chance < freezes + chances.sleeps:
             process.frozen = chance < freezes
             long = self.random.random() ** 3 * chances.longest * self._timeout
             process.until = self.clock.now() + int(1000 * long)
             if process.frozen:  # thawed, its heart need not be the first to act
                 process.next_beat = process.until + int(500 * self.random.random() * self._timeout)
-            self.trace.append(
-                f"    {process.name} {'freezes' if process.frozen else 'sleeps'} for {long:.1f} s"
-            )
+            self._record(f"    {process.name} {'freezes' if process.frozen else 'sleeps'} for {long:.1f} s")
 
     def _choose(self) -> Process:
         now = self.clock.now()

@@ -18,6 +18,7 @@ from hiveacid.errors import (
     CommitStateUnknownError,
     HiveAcidError,
     LockTimeoutError,
+    MissingDirectoryError,
     NoSuchPartitionError,
     NoSuchTableError,
     NoSuchTransactionError,
@@ -195,6 +196,9 @@ class Session:
             yield
         except _MAY_HAPPEN as error:
             self.world.scheduler.note(f"{type(error).__name__}: {str(error)[:100]}")
+        except MissingDirectoryError as error:
+            self.world.check_empty(error.path or "")
+            self.world.scheduler.note(str(error)[:100])
         except CatalogError as error:
             if "holds rows already" not in str(
                 error

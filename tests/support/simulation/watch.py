@@ -212,23 +212,17 @@ class WatchedFiles(_Watched):
     """A file system."""
 
     prefix = "fs"
-    # The question whether a lock still holds and the deletion after it are one step here. A gap remains between them, as no
-    # file system takes a condition with a deletion.
-    at_once = ("delete_tree", "delete_listed")
 
     def _fail(self, verb: str) -> None:
         if verb in _FAILING and self._chance():
             self._world.scheduler.note("the disk says no")
             raise InjectedStorageError("no space left on device (simulated)")
 
-    def _run(self, verb: str, run: Callable[[], Any], args: Sequence[Any]) -> Any:
-        if verb == "delete_tree":
-            self._world.check_needs(args[0])
-        if verb == "delete_listed":
-            root, entries = args
-            for top in dict.fromkeys(entry.path.partition("/")[0] for entry in entries):
-                self._world.check_needs(f"{root}/{top}".rstrip("/"))
-        return run()
+    def _run(self, verb: str, run: Callable[[], Any], _args: Sequence[Any]) -> Any:
+        before = self._world.files.files.copy() if verb in ("delete_tree", "delete_listed") else {}
+        result = run()
+        self._world.check_needs(before.keys() - self._world.files.files.keys())
+        return result
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
         """Finish a file inside the store: nobody is paused for long between the reading and the writing of a copy."""
@@ -269,7 +263,7 @@ class WatchedFiles(_Watched):
     def after_delete_listed(self, _: object, root: str, entries: Sequence[FileEntry]) -> None:
         """Look what their absence changed."""
         for entry in entries:
-            self._changed(f"{root}/{entry.path}")
+            self._changed(f"{root}/{entry.path}".rstrip("/"))
 
     def _changed(self, path: str) -> None:
         for place in self._world.places_at(path):

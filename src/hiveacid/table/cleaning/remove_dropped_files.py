@@ -63,7 +63,7 @@ def remove_aborted(context: WriterContext, table: TableDefinition, directories: 
     directories may have the same names. The same holds for another table at the location, if the table is not, or no
     longer, in the catalog. What cannot be locked is left to the cleaner.
     """
-    directories = list(directories)
+    directories = sorted(directories)
     if not directories:
         return
     with lock_against_drop(context, table.name) as held:
