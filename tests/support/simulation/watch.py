@@ -179,17 +179,19 @@ class WatchedStore(_Watched):
         self._world.after_create(table.name)
         self._world.check_now()
 
-    def after_drop_table(self, _: None, name: TableName) -> None:
+    def after_drop_table(self, _: None, name: TableName, *_rest: object) -> None:
         """Note that it is gone."""
         self._world.ledger.dropped(name)
 
-    def after_alter_table(self, _: None, name: TableName, table: TableDefinition) -> None:
+    def after_alter_table(self, _: None, name: TableName, table: TableDefinition, *_rest: object) -> None:
         """Note a new name."""
         if table.name != name:
             self._world.ledger.renamed(name, table.name)
         self._world.check_now()
 
-    def after_add_partitions(self, _: None, name: TableName, partitions: Sequence[Partition]) -> None:
+    def after_add_partitions(
+        self, _: None, name: TableName, partitions: Sequence[Partition], *_rest: object
+    ) -> None:
         """Look whether they are empty, and nobody else's."""
         table = self._world.store.get_table(name)
         if table is not None:
