@@ -17,7 +17,7 @@ from hiveacid.core.format import names as layout
 from hiveacid.core.format.write_id_lists import RangeShare, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableKind, TxnId
 from hiveacid.core.snapshot.directory_listing import DataFile, FileEntry
-from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
+from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, format_ids, select
 from hiveacid.errors import BadDirectoryNameError, FormatError
 
 ROOT = ""
@@ -121,7 +121,12 @@ def take_inventory(
         ]
         try:
             state = select(
-                good, snapshot.write_ids, snapshot.txns, metadata, adopted_txn_id=snapshot.adopted_txn_id
+                good,
+                snapshot.write_ids,
+                snapshot.txns,
+                metadata,
+                adopted_txn_id=snapshot.adopted_txn_id,
+                row_ids=kind is TableKind.FULL_ACID,
             )
         except FormatError as error:
             errors = [*errors, error]
@@ -189,14 +194,6 @@ class _Classifier:
         return {file.path: file for directory in self.used.values() for file in directory.files}
 
     @cached_property
-    def not_read(self) -> Mapping[str, ItemState]:
-        """Return the states of obsolete and aborted directories, by path."""
-        if self.state is None:
-            return {}
-        obsolete = dict.fromkeys(self.state.obsolete, ItemState.OBSOLETE)
-        return obsolete | dict.fromkeys(self.state.aborted, ItemState.ABORTED)
-
-    @cached_property
     def original_directories(self) -> AbstractSet[str]:
         """Return the top-level directories of original files, read or replaced."""
         if self.state is None:
@@ -257,42 +254,21 @@ class _Classifier:
 
     def _acid_directory(self, path: str, name: layout.BaseName | layout.DeltaName) -> _Classification:
         if int(name.visibility_txn_id) in self.snapshot.uncommitted_at_adoption:
-            return ItemState.ABORTED, _not_committed(name) + " when the table was adopted"
+            return ItemState.ABORTED, (
+                f"transaction {name.visibility_txn_id} of its compaction had not committed when the table was adopted"
+            )
         if layout.ends_below(path, self.min_write_id):
             why = f"the partition was recorded later, when {self.min_write_id} was the lowest write id in use"
-            return ItemState.OBSOLETE, f"{_ids(name, 'had', 'had')} ended before: {why}"
+            return ItemState.OBSOLETE, f"{format_ids(name, 'had', 'had')} ended before: {why}"
         if self.state is None:
             return self._unreadable()
         if path in self.used:
             return ItemState.USED, _why_used(self.used[path])
-        match self.not_read.get(path):
-            case ItemState.OBSOLETE:
-                return ItemState.OBSOLETE, _why_obsolete(name, self.state)
-            case ItemState.ABORTED:
-                return ItemState.ABORTED, self._why_aborted(name)
-        return ItemState.OPEN, self._why_open(name)
+        state, reason = self.state.unread[path]
+        return ItemState(state), reason
 
     def _unreadable(self) -> _Classification:
         return ItemState.REFUSED, next(iter(self.refused.values()), "the location cannot be read")
-
-    def _why_aborted(self, name: layout.BaseName | layout.DeltaName) -> str:
-        txns = self.snapshot.txns
-        if txns is not None and txns.is_aborted(name.visibility_txn_id):
-            return f"transaction {name.visibility_txn_id} of its compaction was aborted"
-        return f"{_ids(name)} aborted"
-
-    def _why_open(self, name: layout.BaseName | layout.DeltaName) -> str:
-        txns, write_ids = self.snapshot.txns, self.snapshot.write_ids
-        is_visible = name.visibility_txn_id <= self.snapshot.adopted_txn_id or txns is None
-        if not is_visible and txns is not None and not txns.is_valid(name.visibility_txn_id):
-            return _not_committed(name) + " yet"
-        low, high = name.span
-        if low > write_ids.high_watermark:
-            return f"{_ids(name, 'lies', 'lie')} above the table's last write id, {write_ids.high_watermark}"
-        opened = [write_id for write_id in write_ids.open if low <= write_id <= high]
-        if opened:
-            return f"write id {opened[0]} is open"
-        return f"it was compacted together with write ids that this snapshot must not see (open: {write_ids.min_open})"
 
     def _originals(self) -> _Classification:
         if self.kind is TableKind.PLAIN:
@@ -363,27 +339,4 @@ def _why_used(directory: AcidDirectory) -> str:
         return "the newest base that this snapshot may read"
     if directory.validity is RangeShare.SOME:
         return "some of its write ids are open or aborted: its rows are looked at one by one"
-    return f"{_ids(directory.name)} committed"
-
-
-def _why_obsolete(name: layout.BaseName | layout.DeltaName, state: AcidState) -> str:
-    low, high = (
-        (0, name.write_id) if isinstance(name, layout.BaseName) else (name.min_write_id, name.max_write_id)
-    )
-    base = state.base
-    if base is not None and isinstance(base.name, layout.BaseName) and high <= base.name.write_id:
-        return f"{base.path} holds or replaces its rows"
-    for directory in (*state.deltas, *state.delete_deltas):
-        other = directory.name
-        if isinstance(other, layout.DeltaName) and other.min_write_id <= low and high <= other.max_write_id:
-            return f"{directory.path} holds its rows"
-    return "other directories hold its rows"
-
-
-def _ids(name: layout.BaseName | layout.DeltaName, one: str = "is", many: str = "are") -> str:
-    low, high = name.span
-    return f"write id {low} {one}" if low == high else f"write ids {low} to {high} {many}"
-
-
-def _not_committed(name: layout.BaseName | layout.DeltaName) -> str:
-    return f"transaction {name.visibility_txn_id} of its compaction had not committed"
+    return f"{format_ids(directory.name)} committed"

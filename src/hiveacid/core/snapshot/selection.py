@@ -13,7 +13,8 @@ Rules: Hive 4's ``AcidUtils.getAcidState``. Where Hive 3 and 4 are wrong or diff
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 
 from hiveacid.core.format.names import (
@@ -35,7 +36,7 @@ from hiveacid.core.snapshot.directory_listing import (
 )
 from hiveacid.errors import NotEnoughHistoryError
 
-__all__ = ["AcidDirectory", "AcidState", "DataFile", "as_acid_directory", "select"]
+__all__ = ["AcidDirectory", "AcidState", "DataFile", "as_acid_directory", "format_ids", "select"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,17 @@ class AcidDirectory:
         return tuple(file for file in files if parse_original_file(file.name) is not None)
 
 
+class Unread(StrEnum):
+    """State of an entry that a snapshot does not read."""
+
+    OBSOLETE = "obsolete"
+    ABORTED = "aborted"
+    PENDING = "open"
+
+
+_Unread = dict[str, tuple[Unread, str]]
+
+
 @dataclass(frozen=True)
 class AcidState:
     """A location as one snapshot sees it. Paths are relative to the location.
@@ -80,6 +92,7 @@ class AcidState:
     ``pending``: directories that the snapshot must not read, because their writers are open or began later.
     ``unpaired_deltas``: pending deltas whose delete delta of the same minor compaction is missing, or the reverse
     (``names.PAIR_FILE``).
+    ``unread``: state and reason of each obsolete, aborted or pending entry.
     """
 
     base: AcidDirectory | None
@@ -92,6 +105,7 @@ class AcidState:
     foreign: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     unpaired_deltas: tuple[str, ...] = ()
+    unread: Mapping[str, tuple[Unread, str]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def row_directories(self) -> tuple[AcidDirectory, ...]:
@@ -130,47 +144,66 @@ def select(
     exist only in a compacted base, beside rows that it must not see.
     """
     listing = read_listing(entries)
-    aborted: list[str] = []
     visible: list[ListedDirectory] = []
     unpaired_deltas = _unpaired_deltas(listing.directories)
+    unread: _Unread = {}
     for directory in listing.directories:
-        if directory.path in unpaired_deltas or (not row_ids and _reaches_beyond(directory.name, write_ids)):
-            continue
-        txn_id = directory.name.visibility_txn_id
-        if txn_id <= adopted_txn_id or txns is None or txns.is_valid(txn_id):
+        path, txn_id = directory.path, directory.name.visibility_txn_id
+        if path in unpaired_deltas:
+            reason = "the delta or delete delta that its compaction made beside it is missing"
+            unread[path] = Unread.PENDING, reason
+        elif not row_ids and _reaches_beyond(directory.name, write_ids):
+            reason = "it holds rows that this snapshot must not see, and rows here have no write ids"
+            unread[path] = Unread.PENDING, reason
+        elif txn_id <= adopted_txn_id or txns is None or txns.is_valid(txn_id):
             visible.append(directory)
         elif txns.is_aborted(txn_id):
-            aborted.append(directory.path)
-    bases = _choose_base(visible, write_ids, metadata or {}, history_kept=history_kept)
-    deltas, aborted_deltas = _live_deltas(visible, write_ids)
-    remaining, covered = _drop_covered(deltas, bases.chosen)
-    aborted.extend((*bases.aborted, *aborted_deltas))
-    obsolete = [*bases.obsolete, *covered]
-    if bases.chosen is not None:
-        obsolete.extend(listing.original_paths)
-    settled = {*aborted, *obsolete, *(delta.path for delta in remaining)}
+            unread[path] = Unread.ABORTED, f"transaction {txn_id} of its compaction was aborted"
+        else:
+            unread[path] = Unread.PENDING, f"transaction {txn_id} of its compaction had not committed yet"
+    base, compacted = _choose_base(visible, write_ids, metadata or {}, unread, history_kept=history_kept)
+    remaining = _drop_covered(_live_deltas(visible, write_ids, unread), base, unread)
+    if base is not None:
+        reason = f"{base.path} holds or replaces the rows of the original files"
+        unread |= dict.fromkeys(listing.original_paths, (Unread.OBSOLETE, reason))
+
+    def paths(state: Unread) -> tuple[str, ...]:
+        return tuple(sorted(path for path, (found, _) in unread.items() if found is state))
+
     return AcidState(
-        base=bases.to_read(),
+        base=None if base is None else as_acid_directory(base, RangeShare.ALL, compacted=compacted),
         deltas=tuple(
             _as_acid_delta(delta, write_ids) for delta in remaining if not _delta_name(delta).is_delete
         ),
         delete_deltas=tuple(
             _as_acid_delta(delta, write_ids) for delta in remaining if _delta_name(delta).is_delete
         ),
-        originals=() if bases.chosen is not None else listing.originals,
-        obsolete=tuple(sorted(obsolete)),
-        aborted=tuple(sorted(aborted)),
+        originals=() if base is not None else listing.originals,
+        obsolete=paths(Unread.OBSOLETE),
+        aborted=paths(Unread.ABORTED),
         uncompacted_aborts=any(_holds_aborted_rows(_delta_name(delta), write_ids) for delta in remaining),
         foreign=listing.foreign,
-        pending=tuple(
-            sorted(
-                entry.path
-                for entry in listing.directories
-                if entry is not bases.chosen and entry.path not in settled
-            )
-        ),
+        pending=paths(Unread.PENDING),
         unpaired_deltas=tuple(sorted(unpaired_deltas)),
+        unread=unread,
     )
+
+
+def format_ids(name: BaseName | DeltaName, one: str = "is", many: str = "are") -> str:
+    """Return the write ids of a directory as the subject of a sentence, with its verb."""
+    low, high = name.span
+    return f"write id {low} {one}" if low == high else f"write ids {low} to {high} {many}"
+
+
+def _why_invisible(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> str:
+    low, high = name.span
+    if low > write_ids.high_watermark:
+        return (
+            f"{format_ids(name, 'lies', 'lie')} above the table's last write id, {write_ids.high_watermark}"
+        )
+    if write_ids.has_open(low, high):
+        return f"write id {next(write_id for write_id in write_ids.open if low <= write_id <= high)} is open"
+    return f"it was compacted together with write ids that this snapshot must not see (open: {write_ids.min_open})"
 
 
 def _reaches_beyond(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> bool:
@@ -196,29 +229,16 @@ def _unpaired_deltas(directories: Iterable[ListedDirectory]) -> set[str]:
     }
 
 
-@dataclass(frozen=True)
-class _ChosenBase:
-    chosen: ListedDirectory | None
-    chosen_compacted: bool
-    obsolete: tuple[str, ...]
-    aborted: tuple[str, ...]
-
-    def to_read(self) -> AcidDirectory | None:
-        if self.chosen is None:
-            return None
-        return as_acid_directory(self.chosen, RangeShare.ALL, compacted=self.chosen_compacted)
-
-
 def _choose_base(
     visible: Iterable[ListedDirectory],
     write_ids: ValidWriteIdList,
     metadata: Mapping[str, str],
+    unread: _Unread,
     *,
     history_kept: bool,
-) -> _ChosenBase:
-    """Choose the usable base with the highest write id; a compacted base wins over the base it was made from."""
+) -> tuple[ListedDirectory | None, bool]:
+    """Return the usable base with the highest write id, and whether it is compacted; such a one wins over its source."""
     usable: list[tuple[tuple[int, bool, int], ListedDirectory]] = []
-    aborted: list[str] = []
     too_new: list[int] = []
     for directory in visible:
         if not isinstance(directory.name, BaseName):
@@ -227,17 +247,20 @@ def _choose_base(
         compacted = is_compacted(directory, metadata)
         if _is_usable(write_id, write_ids, compacted=compacted):
             usable.append(((write_id, compacted, directory.name.visibility_txn_id), directory))
-        elif compacted:
-            too_new.append(write_id)
-        elif write_ids.is_aborted(write_id):
-            aborted.append(directory.path)
+        elif not compacted and write_ids.is_aborted(write_id):
+            unread[directory.path] = Unread.ABORTED, f"{format_ids(directory.name)} aborted"
+        else:
+            unread[directory.path] = Unread.PENDING, _why_invisible(directory.name, write_ids)
+            too_new.extend([write_id] if compacted else [])
     if not usable:
         if not history_kept:
             _refuse_lost_history(too_new, write_ids)
-        return _ChosenBase(None, chosen_compacted=False, obsolete=(), aborted=tuple(aborted))
+        return None, False
     usable.sort(key=lambda pair: pair[0])
     (_, chosen_compacted, _), chosen = usable.pop()
-    return _ChosenBase(chosen, chosen_compacted, tuple(base.path for _, base in usable), tuple(aborted))
+    replaced = Unread.OBSOLETE, f"{chosen.path} holds or replaces its rows"
+    unread |= dict.fromkeys((base.path for _, base in usable), replaced)
+    return chosen, chosen_compacted
 
 
 def _is_usable(write_id: int, write_ids: ValidWriteIdList, *, compacted: bool) -> bool:
@@ -260,20 +283,21 @@ def _refuse_lost_history(too_new: list[int], write_ids: ValidWriteIdList) -> Non
 
 
 def _live_deltas(
-    visible: Iterable[ListedDirectory], write_ids: ValidWriteIdList
-) -> tuple[list[ListedDirectory], list[str]]:
+    visible: Iterable[ListedDirectory], write_ids: ValidWriteIdList, unread: _Unread
+) -> list[ListedDirectory]:
     live: list[ListedDirectory] = []
-    aborted: list[str] = []
     for directory in visible:
         name = directory.name
         if not isinstance(name, DeltaName):
             continue
         span = name.min_write_id, name.max_write_id
         if write_ids.aborted_share(*span) is RangeShare.ALL:
-            aborted.append(directory.path)
+            unread[directory.path] = Unread.ABORTED, f"{format_ids(name)} aborted"
         elif write_ids.directory_share(*span) is not RangeShare.NONE:
             live.append(directory)
-    return sorted(live, key=_delta_order), aborted
+        else:
+            unread[directory.path] = Unread.PENDING, _why_invisible(name, write_ids)
+    return sorted(live, key=_delta_order)
 
 
 def _delta_order(directory: ListedDirectory) -> tuple[int, int, int, int, str]:
@@ -284,26 +308,33 @@ def _delta_order(directory: ListedDirectory) -> tuple[int, int, int, int, str]:
 
 
 def _drop_covered(
-    ordered: Iterable[ListedDirectory], base: ListedDirectory | None
-) -> tuple[list[ListedDirectory], list[str]]:
-    """Return the deltas with rows that no earlier one holds, and the paths of the others."""
-    covered_up_to = 0 if base is None or not isinstance(base.name, BaseName) else base.name.write_id
+    ordered: Iterable[ListedDirectory], base: ListedDirectory | None, unread: _Unread
+) -> list[ListedDirectory]:
+    """Return the deltas with rows that no earlier one holds."""
+    from_base = 0 if base is None else base.name.span[1]
+    covered_up_to = from_base
     ends_with_statement_deltas = False  # whether directories of single statements end at ``covered_up_to``
     previous: DeltaName | None = None
     remaining: list[ListedDirectory] = []
-    covered: list[str] = []
+    holders: dict[bool, str] = {}  # of rows (False) and delete events (True) up to ``covered_up_to``
     for directory in ordered:
         name = _delta_name(directory)
         if name.max_write_id > covered_up_to:
             covered_up_to, ends_with_statement_deltas = name.max_write_id, name.statement_id is not None
+            holders = {}
         elif not _is_other_half(name, previous) and not (
             ends_with_statement_deltas and name.max_write_id == covered_up_to
         ):
-            covered.append(directory.path)
+            if base is not None and name.max_write_id <= from_base:
+                reason = f"{base.path} holds or replaces its rows"
+            else:
+                reason = f"{holders.get(name.is_delete) or next(iter(holders.values()), 'another directory')} holds its rows"
+            unread[directory.path] = Unread.OBSOLETE, reason
             continue
+        holders.setdefault(name.is_delete, directory.path)
         remaining.append(directory)
         previous = name
-    return remaining, covered
+    return remaining
 
 
 def _is_other_half(name: DeltaName, previous: DeltaName | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hiveacid.core.format.names import PAIR_FILE
 from hiveacid.core.format.write_id_lists import parse_txn_list, parse_write_id_list
 from hiveacid.core.model import TableKind, TxnId
 from hiveacid.core.snapshot.classify_entries import (
@@ -113,6 +114,32 @@ def test_what_covers_an_obsolete_delta_is_named_and_a_base_too_new_says_why() ->
     assert reasons(found)["base_6_v9"] == "write id 6 is open"
     assert states(found)["base_6_v9"] == "open"
     assert reasons(found)["delta_5_5"] == "write id 5 is committed"
+
+
+def test_what_holds_rows_and_what_holds_delete_events_are_told_apart() -> None:
+    found = inventory(
+        *(f"{kind}_{ids}/bucket_00000" for kind in ("delta", "delete_delta") for ids in ("1_4_v7", "2_2_0")),
+        "delta_3_3_0/bucket_00000",
+    )
+    assert reasons(found)["delta_2_2_0"] == reasons(found)["delta_3_3_0"] == "delta_1_4_v7 holds its rows"
+    assert reasons(found)["delete_delta_2_2_0"] == "delete_delta_1_4_v7 holds its rows"
+
+
+def test_half_a_compaction_is_not_read_for_the_other_half_is_missing() -> None:
+    found = inventory("delta_1_4/bucket_00000", f"delta_1_4/{PAIR_FILE}", "delta_1_1_0/bucket_00000")
+    assert states(found) == {"delta_1_1_0": "used", "delta_1_4": "open"}
+    assert reasons(found)["delta_1_4"] == (
+        "the delta or delete delta that its compaction made beside it is missing"
+    )
+
+
+def test_a_delta_of_rows_without_ids_is_read_as_a_whole_or_not_at_all() -> None:
+    """As readers do: such a row does not tell the write id that this snapshot must not see."""
+    paths = "delta_1_4/000000_0", "delta_1_1_0/000000_0"
+    found = inventory(*paths, write_ids="3:3:3:", kind=TableKind.INSERT_ONLY)
+    assert states(found) == {"delta_1_1_0": "used", "delta_1_4": "open"}
+    assert reasons(found)["delta_1_4"].startswith("it holds rows that this snapshot must not see")
+    assert states(inventory(*paths, write_ids="3:3:3:"))["delta_1_4"] == "used"
 
 
 def test_files_of_a_used_directory_are_judged_by_their_names() -> None:
