@@ -37,6 +37,7 @@ from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
 from hiveacid.stores.sql.schema import METADATA
 from hiveacid.stores.sql.store import SqlStore
 from support.clock import ManualClock
+from support.contract.given_again import require_that_ids_of_others_are_safe
 from support.contract.suites import CatalogContract, TransactionStoreContract
 from support.exhaustive import examples
 from support.samples import CLIENT, ORDERS, Store, database, lock_on, table, wrote
@@ -397,6 +398,12 @@ class ServerRules:
         store = SqlStore(place.url, limits=replace(Limits.of(Settings()), max_open_batch=3000))
         assert len(store.open_txns(CLIENT, 3000)) == 3000
         store.close()
+
+    def test_ids_given_out_again_after_a_failover(self, store: SqlStore, place: Place) -> None:
+        """To a replica that did not have the latest transactions; a role may restore a database, too."""
+        other = SqlStore(place.url)
+        require_that_ids_of_others_are_safe(store, other, place.empty)
+        other.close()
 
     def test_changes_of_thousands_of_partitions(self, place: Place) -> None:
         """They are compared with thousands of others at once: no statement takes so long that the server counts as lost."""

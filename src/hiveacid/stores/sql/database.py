@@ -27,6 +27,7 @@ from hiveacid.stores.limits import Limits
 from hiveacid.stores.retry_deadlines import RetryDeadlines
 from hiveacid.stores.sql.catalog.places import StoredLocations
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, dialect_of
+from hiveacid.stores.sql.own_txns import OwnTxns
 from hiveacid.stores.sql.store_url import parse_store_url
 
 logger = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class Database:
         self._clock = clock
         self.locations = StoredLocations(None, lambda: str)
         self.retry_deadlines = RetryDeadlines(clock)
+        self.own_txns = OwnTxns()
         self.dialect = dialect_of(self._address.url)
         self._generation = 0  # of connections: a lost one makes all that are as old suspect
         self._server_time = self.dialect.server_time if server_time is None else server_time

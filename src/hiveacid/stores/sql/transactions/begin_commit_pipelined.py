@@ -27,6 +27,7 @@ from hiveacid.ports.locks import LockAnswer
 from hiveacid.ports.transactions import Begun, Start, TxnKind, Written
 from hiveacid.stores.sql.dialects import Dialect
 from hiveacid.stores.sql.dialects.dialect import number_keys
+from hiveacid.stores.sql.own_txns import MARK_LENGTH
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, txns
 from hiveacid.stores.sql.table_names import table_parameters
 from hiveacid.stores.sql.transactions.lock_queue import keys_of
@@ -168,16 +169,18 @@ def commit(
     connection: Connection,
     dialect: Dialect,
     txn_id: TxnId,
+    own: str | None,
     written: Sequence[Written],
     operations: Sequence[TableOperation],
     now: int | None,
 ) -> bool:
-    """Commit in one round trip.
+    """Commit in one round trip; ``own``: the mark of the transaction, if it is known (`own_txns`).
 
     Returns False and changes nothing if the transaction is not open or a conflicting change was committed first.
     """
     parameters = {
         "txn_id": txn_id,
+        "own": own,
         "to": fire(TRANSACTION, TRANSACTION.start, "commit"),
         "now": now,
         "databases": [write.table.database for write in written],
@@ -214,7 +217,8 @@ _NOTED = """noted AS (
         AS told (database_name, table_name, summary)
         ON told.database_name = given.database_name AND told.table_name = given.table_name)"""
 _DONE = f"""UPDATE hiveacid_txns txn SET state = %(to)s, ended = {_NOW}, reason = NULL, code = NULL
-    WHERE txn.id = %(txn_id)s::bigint AND txn.state = '{TransactionState.OPEN}'"""
+    WHERE txn.id = %(txn_id)s::bigint AND txn.state = '{TransactionState.OPEN}'
+    AND (%(own)s::text IS NULL OR left(txn.mark, {MARK_LENGTH}) = %(own)s::text)"""
 # A value of its own, not a column of the row to update: the planner would join what all transactions ever wrote with it.
 _SINCE = "theirs.commit_sequence > (SELECT moment FROM hiveacid_txns WHERE id = %(txn_id)s::bigint)"
 # `commit_txn` decides whether one of the overwrites is of a partition that this transaction wrote.

@@ -37,6 +37,7 @@ class BeginTxn(SqlBase):
         parameters = open_parameters(database, limits, client, 1, kind)
         begun, row = _begin(database, start, parameters)
         database.retry_deadlines.opened([begun.txn_id], limits.txn_timeout, sent)
+        database.own_txns.opened([begun.txn_id], parameters["mark"])
         if row is not None:  # it need not be in the same transaction
             raise_settled_counter(database, row)
         return begun

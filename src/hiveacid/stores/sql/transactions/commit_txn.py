@@ -32,6 +32,7 @@ from hiveacid.stores.sql.compaction import job_states
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
+from hiveacid.stores.sql.own_txns import IS_OWN
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, OPEN, lock_requests, txns, write_ids, written
 from hiveacid.stores.sql.table_names import is_of_any_table, is_of_same_table, table_columns, table_pairs
 from hiveacid.stores.sql.transactions import begin_commit_pipelined, commit_history, stream_progress
@@ -76,10 +77,10 @@ class CommitTxn(SqlBase):
         if changes == NO_CHANGES and batch is None:
             answer = not writes and not operations and _end_read(database, txn_id)
             if not answer and database.dialect.pipelines and not any(write.replaced for write in writes):
-                tried, now = True, database.now()
+                tried, now, own = True, database.now(), database.own_txns.mark(txn_id)
                 answer = database.write_statement(
                     lambda connection: begin_commit_pipelined.commit(
-                        connection, database.dialect, txn_id, writes, operations, now
+                        connection, database.dialect, txn_id, own, writes, operations, now
                     )
                 )
         if not answer:
@@ -90,6 +91,7 @@ class CommitTxn(SqlBase):
             if refused is not None:
                 raise refused
         database.retry_deadlines.ended([txn_id])
+        database.own_txns.ended([txn_id])
 
 
 def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -> None:
@@ -120,7 +122,7 @@ def _end_read(database: Database, txn_id: TxnId) -> bool:
 
     A reader's role therefore needs no privilege on the tables of locks and commits.
     """
-    parameters = {"txn_id": txn_id, "now": database.now()}
+    parameters = {"txn_id": txn_id, "now": database.now(), "own": database.own_txns.mark(txn_id)}
     answer = database.write_statement(
         lambda connection: connection.execute(_END_READ, parameters).rowcount,
         Durability.WITH_CLIENT,
@@ -135,6 +137,7 @@ _END_READ = (
         txns.c.id == bindparam("txn_id"),
         txns.c.state == OPEN,
         txns.c.kind == TxnKind.READ_ONLY.value,
+        IS_OWN,
         ~select(lock_requests.c.id).where(lock_requests.c.txn_id == txns.c.id).exists(),
     )
     .values(state=fire(TRANSACTION, TRANSACTION.start, "commit"), ended=NOW, reason=None, code=None)
@@ -151,7 +154,9 @@ def _commit(
     operations: Sequence[TableOperation],
 ) -> TransactionAbortedError | None:
     """Commit in the open database transaction, or abort; return the reason if the transaction was aborted instead."""
-    rows = connection.execute(_WITH_CHANGES, {"txn_id": txn_id}).all()
+    rows: Sequence[Any] = connection.execute(_WITH_CHANGES, {"txn_id": txn_id}).all()
+    if rows and database.own_txns.is_foreign(txn_id, rows[0].mark):
+        rows = []
     state = rows[0].state if rows else TransactionState.UNKNOWN
     if state == TransactionState.COMMITTED:
         return None
@@ -206,6 +211,7 @@ _WITH_CHANGES = (
         counter_value(COMMIT_SEQUENCE).label("sequence"),
         txns.c.reason,
         txns.c.code,
+        txns.c.mark,
         written.c.database_name,
         written.c.table_name,
         written.c.partition_name,

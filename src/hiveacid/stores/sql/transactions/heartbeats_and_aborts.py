@@ -26,6 +26,7 @@ from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, NOW, end_txns
 _IDS = bindparam("ids", expanding=True, type_=BigInteger)
 _BEAT = update(txns).where(txns.c.id.in_(_IDS), txns.c.state == OPEN).values(heartbeat=NOW)
 _STATES = select(txns.c.id, txns.c.state).where(txns.c.id.in_(_IDS))
+_MARKS = select(txns.c.id, txns.c.mark).where(txns.c.id.in_(_IDS))
 _OPEN_ONES = (
     select(txns.c.id)
     .where(txns.c.id.in_(bindparam("ids", expanding=True)), txns.c.state == OPEN)
@@ -53,6 +54,7 @@ class AbortTxns(SqlBase):
             missing += [txn_id for txn_id in chunk if states.get(txn_id) in ended_states]
         database.retry_deadlines.record_heartbeat(set(txn_ids) - {*aborted, *missing}, sent)
         database.retry_deadlines.ended([*aborted, *missing])
+        database.own_txns.ended([*aborted, *missing])
         return HeartbeatAnswer(tuple(aborted), tuple(missing))
 
     def abort_txns(
@@ -61,20 +63,22 @@ class AbortTxns(SqlBase):
         """Abort the open transactions among ``txn_ids`` and return them."""
 
         def work(connection: Connection) -> tuple[TxnId, ...]:
+            own_ids = _without_foreign(self._database, connection, txn_ids)
             open_ids: list[TxnId] = []
-            for chunk in chunks(sorted(set(txn_ids))):
+            for chunk in chunks(own_ids):
                 open_ids += map(TxnId, connection.scalars(_OPEN_ONES, {"ids": chunk}))
             end_txns(
                 connection, open_ids, "abort", self._database.now(), argument_validation.storable_text(reason)
             )
             if remains is not Remains.UNKNOWN:
-                for chunk in chunks(set(txn_ids)):
+                for chunk in chunks(own_ids):
                     for statement in (_STOPPED, *(_DELETE_TRACES if remains is Remains.NOTHING else ())):
                         connection.execute(statement, {"ids": chunk})
             return tuple(open_ids)
 
         aborted = write_exactly_once(self._database, work, Durability.WITH_CLIENT)
         self._database.retry_deadlines.ended(txn_ids)
+        self._database.own_txns.ended(txn_ids)
         return aborted
 
     def abort_timed_out(self) -> tuple[TxnId, ...]:
@@ -123,6 +127,19 @@ class AbortTxns(SqlBase):
         key = table_parameters(table) | {"up_to": up_to, "before": before or _NO_LIMIT}
         if self._database.read(lambda connection: connection.scalar(_ANY_TRACE, key)):
             self._database.write(lambda connection: _forget(connection, key, partition))
+
+
+def _without_foreign(database: Database, connection: Connection, txn_ids: Sequence[TxnId]) -> list[TxnId]:
+    """Return the ids in ascending order, without those that the store has given to other clients' transactions by now."""
+    ids = sorted(set(txn_ids))
+    marked = [txn_id for txn_id in ids if database.own_txns.mark(txn_id) is not None]
+    foreign = {
+        row.id
+        for chunk in chunks(marked)
+        for row in connection.execute(_MARKS, {"ids": chunk})
+        if database.own_txns.is_foreign(row.id, row.mark)
+    }
+    return [txn_id for txn_id in ids if txn_id not in foreign]
 
 
 def _beat(database: Database, txn_ids: Sequence[TxnId]) -> int:

@@ -65,6 +65,7 @@ class OpenTxns(SqlBase):
         else:
             opened = database.write_statement(work, Durability.WITH_CLIENT, repeatable=True)
         database.retry_deadlines.opened(opened, limits.txn_timeout, sent)
+        database.own_txns.opened(opened, parameters["mark"])
         return opened
 
     def seed_txns(self, high_watermark: TxnId) -> None:

@@ -98,10 +98,12 @@ class Snapshots(SqlBase):
 
     def txn_state(self, txn_id: TxnId) -> str:
         """Return open, committed, aborted or unknown."""
-        state: str | None = self._database.read(
-            lambda connection: connection.scalar(_STATE, {"txn_id": txn_id})
+        row = self._database.read(
+            lambda connection: connection.execute(_STATE, {"txn_id": txn_id}).one_or_none()
         )
-        return state or TransactionState.UNKNOWN
+        if row is None or self._database.own_txns.is_foreign(txn_id, row.mark):
+            return TransactionState.UNKNOWN
+        return str(row.state)
 
     def show_transactions(self) -> tuple[TransactionRow, ...]:
         """List open and aborted transactions by id."""
@@ -121,7 +123,7 @@ class Snapshots(SqlBase):
 
 
 _OPEN_AND_ABORTED = select(txns).where(txns.c.state != COMMITTED).order_by(txns.c.id)
-_STATE = select(txns.c.state).where(txns.c.id == bindparam("txn_id"))
+_STATE = select(txns.c.state, txns.c.mark).where(txns.c.id == bindparam("txn_id"))
 
 
 def read_snapshot_row(database: Database, connection: Connection, txn_id: TxnId) -> Any:
