@@ -346,6 +346,26 @@ def test_a_wait_for_a_lock_is_cancelled(server: Server) -> None:
         assert client.run("SELECT id FROM t") == [(1,)]
 
 
+def test_execute_immediate_writes_as_its_client_and_is_cancelled(
+    server: Server, native: NativeSession
+) -> None:
+    insert = "EXECUTE IMMEDIATE 'INSERT INTO t VALUES (1, \"a\")'"
+    with Hs2Client(server.port) as client, Hs2Client(server.port, "bob") as bob:
+        client.run(TABLE)
+        client.run(insert)
+        client.run("EXECUTE IMMEDIATE 'SET hive.exec.orc.default.compress=SNAPPY'")
+        assert client.run("SET hive.exec.orc.default.compress")[0][-1].endswith("=SNAPPY")
+        bob.run("START TRANSACTION")
+        bob.run("INSERT OVERWRITE t SELECT 2, 'b'")
+        handle = client.start(insert)
+        until(lambda: {txn.user for txn in open_txns(native)} == {"ann", "bob"}, "it does not begin")
+        client.call("CancelOperation", operationHandle=handle)
+        assert client.wait(handle).operationState == hs2_structs.CANCELED
+        assert {txn.user for txn in open_txns(native)} == {"bob"}
+        bob.run("ROLLBACK")
+        assert client.run("SELECT id FROM t") == [(1,)]
+
+
 def test_a_time_limit_cancels(server: Server) -> None:
     with Hs2Client(server.port) as client:
         handle = client.call(

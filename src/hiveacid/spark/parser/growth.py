@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hiveacid.errors import StatementTooLargeError
-
-if TYPE_CHECKING:
-    from hiveacid.spark.parser.lexer import Token
 
 MAX_GROUPING_SETS = 4096
 """Grouping sets of a statement, PostgreSQL's limit. CUBE of n columns has 2^n, and Spark makes a list of them."""
@@ -24,6 +21,30 @@ _MANY = 64  # columns of a CUBE: 2^64 is too many, and more digits say nothing
 _BEHIND_TABLES = frozenset(
     {"SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "SET"}
 )
+
+
+class Token(Protocol):
+    """What is asked of a token of the lexer, which calls this module."""
+
+    @property
+    def keyword(self) -> str:
+        """The upper-case word or symbol."""
+
+    @property
+    def is_name(self) -> bool:
+        """True for words and names in back-quotes."""
+
+    @property
+    def name(self) -> str:
+        """The name without its back-quotes."""
+
+    @property
+    def line(self) -> int:
+        """The line, from 1."""
+
+    @property
+    def column(self) -> int:
+        """The column, from 1."""
 
 
 @dataclass

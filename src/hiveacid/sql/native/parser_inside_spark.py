@@ -184,6 +184,10 @@ class NativeParser:
             return binder.plan(parse(binder.bind(source, QUERY).text))
 
     def _connection(self) -> shared_gateway.NativeConnection:
+        # EXECUTE IMMEDIATE of a client: its transactions have the client's name, and end when the statement is cancelled
+        of_client = self._sql_gateway.connection_of_client(self.session_number)
+        if of_client is not None:
+            return of_client
         if not hasattr(self._local, "connection"):
             self._local.connection = self._sql_gateway.connection(self._spark, self.own_parser)
             self._local.connection.context.shares_store = True  # its settings stay those of the driver

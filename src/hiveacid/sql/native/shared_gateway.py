@@ -99,7 +99,11 @@ class SessionParser(Protocol):
 
 
 class Guard(Protocol):
-    """Session of a client, which may not run every statement."""
+    """Session of a client, which may not run every statement, and has one connection."""
+
+    @property
+    def acid(self) -> NativeConnection:
+        """The connection."""
 
     def require_allowed(self, statement: Statement | None) -> None:
         """Raise ConfigError for a statement that the session may not run."""
@@ -174,6 +178,11 @@ class Gateway:
         guard = self._guards.get(session)
         if guard is not None:
             guard.require_allowed(statement)
+
+    def connection_of_client(self, session: int) -> NativeConnection | None:
+        """Return the connection of a client's session (given by its ``hashCode``); None for another session."""
+        guard = self._guards.get(session)
+        return None if guard is None else guard.acid
 
     def without_parser(self, session: Any) -> Any:
         """Return a JVM session with Spark's own SQL: the given one, or a copy if its parser is hiveacid's."""
