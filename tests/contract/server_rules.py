@@ -511,6 +511,21 @@ class ServerRules:
             assert "wr0ng" not in said
             assert "***" in said
 
+    def test_a_server_that_became_read_only(self, store: SqlStore, place: Place) -> None:
+        """After a failover the old connections may still lead to the former writer; a new one leads to the present one."""
+        read_only = {
+            "psycopg": "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+            "pymysql": "SET SESSION TRANSACTION READ ONLY",
+        }
+        with store._database._engine.connect() as connection:
+            store.valid_txns()  # on a second connection
+            connection.exec_driver_sql(read_only[place.server.driver])
+        begun = store.begin_txn(CLIENT, Start((), (), (ORDERS,)))
+        with store._database._engine.connect() as connection:
+            connection.exec_driver_sql(read_only[place.server.driver])
+        store.commit_txn(begun.txn_id, written=[wrote(ORDERS, Operation.UPDATE)])
+        assert store.txn_state(begun.txn_id) == "committed"
+
     def test_odd_texts_are_kept_and_told_apart(self, store: SqlStore, place: Place) -> None:
         """Case, accents, trailing blanks, emoji: no collation of the database blurs them."""
         names = ["p=a", "p=A", "p=á", "p=a ", "p=\U0001f37a", "p=ß", "p=ss", "p=';--"]

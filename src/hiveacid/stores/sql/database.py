@@ -52,6 +52,7 @@ _DENIED = (
 )
 _EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 _LONGEST_WAIT = 4.0  # seconds
+_TROUBLES = {ErrorKind.LOST: "does not answer", ErrorKind.READ_ONLY: "takes no writes"}
 
 
 class Database:
@@ -221,7 +222,7 @@ class Database:
                 error = failed
             except SQLAlchemyError as failed:
                 raise refusal(StoreUnavailableError, failed) from None
-            lost = trouble is ErrorKind.LOST
+            lost = trouble in (ErrorKind.LOST, ErrorKind.READ_ONLY)
             self._generation += lost
             late = self._clock.now() - begun >= 1000 * _PATIENCE
             remaining = 0.0 if trouble is ErrorKind.BUSY else self.retry_deadlines.remaining()
@@ -231,7 +232,7 @@ class Database:
                 warned = True
                 logger.warning(
                     "the transaction store %s %s; trying for another %.0f s, until the open transactions are about to expire",
-                    self, "does not answer" if lost else "is locked by another client", remaining,
+                    self, _TROUBLES.get(trouble, "is locked by another client"), remaining,
                 )  # fmt: skip
             self._wait(attempt, error)
         raise refusal(StoreUnavailableError, error) from None

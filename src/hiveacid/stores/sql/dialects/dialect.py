@@ -43,6 +43,7 @@ class ErrorKind(Enum):
         auto()
     )  # another client holds a lock for too long: rolled back; try again until the holder is gone
     LOST = auto()  # the connection broke
+    READ_ONLY = auto()  # refused; after a failover, a new connection may lead to the server that takes writes
     UNAVAILABLE = auto()  # disk full, read-only, no such file: an immediate retry is useless
     DENIED = auto()  # the role lacks a privilege
     OTHER = auto()

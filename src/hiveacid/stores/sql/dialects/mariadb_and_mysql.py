@@ -27,7 +27,8 @@ from hiveacid.stores.sql.table_names import table_parameters
 _BUSY = frozenset({1020, 1040, 1062, 1203, 1213, 1451, 1452, 1637, 3101, 3572})
 _LOCKED = 1205
 _LOST = frozenset({0, 1047, 1053, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2055, 3169, 4031})
-_UNAVAILABLE = frozenset({3, 1021, 1026, 1030, 1044, 1045, 1049, 1114, 1290, 1698, 1792, 1836, 2026})
+_READ_ONLY = frozenset({1290, 1792, 1836})
+_UNAVAILABLE = frozenset({3, 1021, 1026, 1030, 1044, 1045, 1049, 1114, 1698, 2026})
 _DENIED = frozenset({1142, 1143, 1227, 1370})
 _DONE_BEFORE = frozenset({1050, 1060, 1061, 1062})  # the table, column, index or row is there
 _OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0, 17)}  # SKIP LOCKED; utf8mb4_0900_bin
@@ -170,6 +171,8 @@ class MariadbDialect(Dialect):
             return ErrorKind.LOST
         if code in _DENIED:
             return ErrorKind.DENIED
+        if code in _READ_ONLY:
+            return ErrorKind.READ_ONLY
         return ErrorKind.UNAVAILABLE if code in _UNAVAILABLE else ErrorKind.OTHER
 
     def take_txn_ids(self, connection: Connection, count: int) -> int:

@@ -151,7 +151,9 @@ class PostgresDialect(Dialect):
             return ErrorKind.LOST
         if state == "42501":
             return ErrorKind.DENIED
-        if state.startswith("53") or state in ("25006", "58030"):
+        if state == "25006":
+            return ErrorKind.READ_ONLY
+        if state.startswith("53") or state == "58030":
             return ErrorKind.UNAVAILABLE
         is_operational = type(error).__name__ in ("OperationalError", "InterfaceError")
         return ErrorKind.LOST if not state and is_operational else ErrorKind.OTHER
