@@ -168,7 +168,8 @@ class AbortContract:
     def test_only_early_compactions_are_forgotten(self, store: Store, clock: ManualClock) -> None:
         """A later one may have left a directory behind the cleaner's listing."""
         txn_id = _crashed_compaction(store, clock)
-        store.forget_aborted(ORDERS, None, WriteId(1), txn_id)
+        for before in (TxnId(0), txn_id):
+            store.forget_aborted(ORDERS, None, WriteId(1), before)
         store.housekeep()
         assert store.valid_txns().is_aborted(txn_id)
         store.forget_aborted(ORDERS, None, WriteId(1), TxnId(txn_id + 1))

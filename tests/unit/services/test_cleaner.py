@@ -11,7 +11,7 @@ import pytest
 from scene import Scene, T
 
 from hiveacid.core.compaction.queue_records import CompactionRequest
-from hiveacid.core.model import Partition, TableName, WriteId
+from hiveacid.core.model import Partition, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.classify_entries import ItemState
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
@@ -146,8 +146,25 @@ def test_aborted_writes_of_a_writer_that_has_stopped_need_no_base(scene: Scene) 
     assert scene.store.aborted_write_ids(T) == (3, 4)
 
 
-def test_an_aborted_compaction_is_forgotten_with_its_directories(scene: Scene) -> None:
-    """Although the table has no aborted write id."""
+@pytest.mark.parametrize("aborted_write", [False, True])
+def test_where_files_are_not_renamed_an_aborted_compaction_is_not_forgotten(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, *, aborted_write: bool
+) -> None:
+    """It may go on after a pause, and its transaction would count as committed: readers would take half of a base."""
+    monkeypatch.setattr(LocalFileSystem, "renames_directories", lambda *_: False)
+    txn_id = abort_compaction(scene)
+    if aborted_write:
+        scene.write(end="stop")
+    scene.clock.advance(10_000)
+    clean_aborted(scene.context, T)
+    assert scene.store.aborted_write_ids(T) == ()
+    scene.store.housekeep()
+    scene.put(scene.place(T, None) / f"base_0000001_v{txn_id:07d}", 1)
+    assert scene.store.valid_txns().is_aborted(txn_id)
+
+
+def abort_compaction(scene: Scene) -> TxnId:
+    """Write once, and abort a compaction that has written its base; return its transaction."""
     scene.table()
     scene.write()
     job = scene.store.enqueue_compaction(CompactionRequest(T, None, "major"), "test")
@@ -157,6 +174,12 @@ def test_an_aborted_compaction_is_forgotten_with_its_directories(scene: Scene) -
     scene.put(scene.place(T, None) / f"base_0000001_v{txn_id:07d}", 1)
     scene.store.abort_txns([txn_id], "killed")
     scene.write()
+    return txn_id
+
+
+def test_an_aborted_compaction_is_forgotten_with_its_directories(scene: Scene) -> None:
+    """Although the table has no aborted write id."""
+    txn_id = abort_compaction(scene)
     scene.clock.advance(10_000)
     scene.store.housekeep()
     assert scene.store.valid_txns().is_aborted(txn_id)

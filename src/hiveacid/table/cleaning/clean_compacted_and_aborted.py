@@ -157,12 +157,13 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
     removed_paths, unread = _clean_staging(context, table, locations, by_root)
     if table.kind is TableKind.PLAIN:
         return removed_paths
+    # where files have their final names at once, a compaction that was paused beyond its time-out may still write some
+    stopped_before = min_open if all(map(context.fs.renames_directories, locations)) else TxnId(0)
     if not context.store.aborted_write_ids(name):
         for root in unread:
             removed_paths += _clean_aborted_at(context, table, root, min_open, held, by_root.get(root))[0]
-        # where files have their final names at once, a compaction that was paused beyond its time-out may still write some
-        if context.store.maintained_by_hiveacid() and all(map(context.fs.renames_directories, locations)):
-            context.store.forget_aborted(name, None, ended_up_to, min_open)
+        if context.store.maintained_by_hiveacid():
+            context.store.forget_aborted(name, None, ended_up_to, stopped_before)
         return removed_paths
     # new partitions of a writer that crashed before its commit are not in the catalog
     disk_locations = [partition.location for partition in partitions_on_disk(context, table)]
@@ -187,7 +188,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
     if may_come is not None:
         reach.append(max(may_come - 1, min(bases, default=0)))
     if min(reach) > 0:
-        context.store.forget_aborted(name, None, WriteId(min(reach)), min_open)
+        context.store.forget_aborted(name, None, WriteId(min(reach)), stopped_before)
     return removed_paths
 
 

@@ -124,7 +124,7 @@ class AbortTxns(SqlBase):
         """
         argument_validation.table_name(table)
         argument_validation.partition_name(partition)
-        key = table_parameters(table) | {"up_to": up_to, "before": before or _NO_LIMIT}
+        key = table_parameters(table) | {"up_to": up_to, "before": _NO_LIMIT if before is None else before}
         if self._database.read(lambda connection: connection.scalar(_ANY_TRACE, key)):
             self._database.write(lambda connection: _forget(connection, key, partition))
 
