@@ -331,7 +331,7 @@ class Migration:
                 self._drop_created_table(name)
             source.alter_table(name, state.table.without_properties(MIGRATION.name))
             raise
-        source.drop_table(name)
+        source.drop_table(name, state.table)
         target.alter_table(name, definition.without_properties(MIGRATION.name))
 
     def _drop_created_table(self, name: TableName) -> None:
