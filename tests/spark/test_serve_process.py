@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
-from support.hs2_client import PATIENCE, Hs2Client
+import pytest
+
+from support.hs2_client import PATIENCE, CallError, Hs2Client
 
 
 @contextmanager
@@ -100,3 +102,14 @@ def test_a_port_in_use_is_told_before_spark_starts(tmp_path: Path) -> None:
         assert process.returncode == 1
         assert process.stderr is not None
         assert "cannot listen on port" in process.stderr.read()
+
+
+def test_a_statement_without_enough_memory_fails_alone(tmp_path: Path) -> None:
+    """Spark would end the JVM, and with it the server."""
+    with serving(tmp_path, "--health-port", "0") as process:
+        port, _ = ports(process)
+        with Hs2Client(port) as client, Hs2Client(port) as other:
+            with pytest.raises(CallError, match=r"memory|heap"):
+                client.run("SELECT repeat(CAST(id AS STRING), 300000) FROM range(0, 4096, 1, 1)")
+            assert client.run("SELECT 1") == other.run("SELECT 1") == [(1,)]
+        assert process.poll() is None

@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SPARK = {"spark.scheduler.mode": "FAIR"}  # a long query of one client does not hold back the others
+# Tasks of a local master run in the server's JVM. One that lacks memory fails; by Spark's default it would end the JVM.
+_LOCAL_SPARK = {"spark.executor.killOnFatalError.depth": "0"}
 
 
 @dataclass(frozen=True)
@@ -156,8 +158,10 @@ def serve(
         )  # fmt: skip
         bound = stack.enter_context(bind(options))  # a port in use is told before Spark starts
         endpoint = None if health_port is None else stack.enter_context(Endpoint(health_port))
-        spark = {"spark.master": master} if master else {}
-        session = stack.enter_context(connection.native_session({**_SPARK, **spark}, pairs))
+        spark = _SPARK | ({} if master is None else {"spark.master": master})
+        if master is None or master.startswith("local"):
+            spark |= _LOCAL_SPARK
+        session = stack.enter_context(connection.native_session(spark, pairs))
         sessions = Sessions(session, idle_timeout, http_idle_timeout)
         server = Server(Service(sessions, session.version), options, bound)
         watch = watch_jvm(session, endpoint)
