@@ -131,7 +131,10 @@ class Catalog(Protocol):
         empty: bool = False,
         seen: TableDefinition | None = None,
     ) -> None:
-        """Add partitions; those that exist already stay as they are. ``empty``: they hold no rows yet. ``seen``: as `drop_table`."""
+        """Add partitions; those that exist already stay as they are. ``empty``: they hold no rows yet. ``seen``: as `drop_table`.
+
+        Raises WriteConflictError if one exists at another location: a writer made it meanwhile.
+        """
 
     def drop_partitions(
         self, name: TableName, partitions: Sequence[Partition], seen: TableDefinition | None = None

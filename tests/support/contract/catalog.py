@@ -405,8 +405,11 @@ class CatalogRules:
         later = Partition(("2026-01-02", "ö"), "file:/p2")
         early = Partition(("2026-01-01", "z" * 3000), "file:/p1")
         store.add_partitions(ORDERS, [later, default])
-        store.add_partitions(ORDERS, [early, replace(later, location="elsewhere"), early])
-        store.add_partitions(ORDERS, [Partition(("", "a/b=c'\""), "elsewhere")])
+        for elsewhere in (replace(later, location="elsewhere"), Partition(("", "a/b=c'\""), "elsewhere")):
+            with pytest.raises(WriteConflictError, match="lies in file:/p"):
+                store.add_partitions(ORDERS, [early, elsewhere, early])
+        assert store.list_partitions(ORDERS) == (later, default)
+        store.add_partitions(ORDERS, [early, later, early])
         store.add_partitions(ORDERS, [])
         assert store.list_partitions(ORDERS) == (early, later, default)
         assert store.list_partitions(STOCK) == ()

@@ -27,7 +27,8 @@ from hiveacid.core.schema.location_overlap import (
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
 from hiveacid.core.transactions.locks import LockState
-from hiveacid.ports.catalog import CatalogChanges
+from hiveacid.errors import WriteConflictError
+from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.stores import argument_validation, refusal_errors
 from support.memory_store.state import NOBODY, MemoryBase, synchronized
 
@@ -176,7 +177,13 @@ class MemoryCatalog(MemoryBase):
     ) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
         argument_validation.partitions(partitions)
-        self._require_free(self._outside(self._require_table(name, seen), partitions))
+        table = self._require_table(name, seen)
+        elsewhere = self._misplaced_partition(
+            CatalogChanges(partitions=tuple(NewPartition(name, one) for one in partitions))
+        )
+        if elsewhere is not None:
+            raise WriteConflictError(elsewhere)
+        self._require_free(self._outside(table, partitions))
         for partition in partitions:
             self._put_partition(name, partition)
 

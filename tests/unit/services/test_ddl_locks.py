@@ -9,10 +9,21 @@ from unittest.mock import patch
 import pytest
 from scene import Scene, T
 
-from hiveacid.catalog.tables import add_columns, drop_partitions, drop_table, rename_table, set_properties
-from hiveacid.core.model import Column, TableName
+from hiveacid.catalog import tables
+from hiveacid.catalog.tables import (
+    add_columns,
+    add_partitions,
+    drop_partitions,
+    drop_table,
+    rename_table,
+    set_properties,
+)
+from hiveacid.core.model import Column, Partition, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.errors import TransactionAbortedError
+from hiveacid.errors import TransactionAbortedError, WriteConflictError
+from hiveacid.ports.catalog import CatalogChanges, NewPartition
+from hiveacid.ports.transactions import Operation, Written
+from support.samples import CLIENT
 
 NEW = TableName("default", "new")
 
@@ -47,11 +58,22 @@ def drop_all_partitions(scene: Scene) -> None:
     drop_partitions(scene.context, T, lambda partitions: partitions, if_exists=False)
 
 
+def add_partition(scene: Scene, *, at: str | None = None) -> None:
+    add_partitions(scene.context, T, [({"p": "2"}, at)])
+
+
+@pytest.fixture(autouse=True)
+def _values_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the values of ADD PARTITION as they are: Spark makes them those of the columns' types."""
+    monkeypatch.setattr(tables, "partition_values", lambda _context, _table, spec: tuple(spec.values()))
+
+
 INSERT_ONLY = {"transactional": "true", "transactional_properties": "insert_only"}
 CHANGES: dict[str, tuple[str, str, Callable[[Scene], object]]] = {
     "drop": ("false", "lock", lambda scene: drop_table(scene.context, T)),
     "drop partitions": ("false", "lock", drop_all_partitions),
     "drop partitions with history": ("true", "allocate_write_ids", drop_all_partitions),
+    "add partition": ("true", "lock", add_partition),
     "add columns": ("true", "lock", lambda scene: add_columns(scene.context, T, [Column("b", "int")])),
     "rename": ("true", "lock", lambda scene: rename_table(scene.context, T, NEW)),
     "convert": ("false", "allocate_write_ids", lambda scene: set_properties(scene.context, T, INSERT_ONLY)),
@@ -89,3 +111,35 @@ def test_a_drop_whose_lock_expires_after_the_catalog_change_deletes_no_files(
     assert f"kept {scene.place(T, None if method == 'drop_table' else 'p=1')}" in caplog.text.replace(
         "/:", ":"
     )
+
+
+@pytest.mark.parametrize("first", ["writer", "definer"])
+def test_one_partition_at_two_places_is_refused_to_the_second(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """A writer makes it at its default place while ADD PARTITION gives it another one, which looked before."""
+    scene.table(partitions=("1",))
+    default, other = str(scene.place(T, "p=2")), str(scene.root / "other")
+    (txn_id,) = scene.store.open_txns(CLIENT)
+    scene.store.allocate_write_ids([txn_id], T)
+    changes = CatalogChanges(partitions=(NewPartition(T, Partition(("2",), default)),))
+
+    def commit() -> None:
+        scene.store.commit_txn(txn_id, changes, [Written(T, "p=2", Operation.INSERT)])
+
+    if first == "writer":
+        add = scene.store.add_partitions
+
+        def beside_a_commit(*arguments: Any, **options: Any) -> None:
+            commit()
+            add(*arguments, **options)
+
+        monkeypatch.setattr(scene.store, "add_partitions", beside_a_commit)
+        with pytest.raises(WriteConflictError, match=f"lies in {default}"):
+            add_partition(scene, at=other)
+    else:
+        add_partition(scene, at=other)
+        with pytest.raises(WriteConflictError, match=f"lies in {other}"):
+            commit()
+    made = next(one for one in scene.store.list_partitions(T) if one.values == ("2",))
+    assert made.location == (default if first == "writer" else other)

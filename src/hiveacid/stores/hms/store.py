@@ -348,7 +348,8 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         try:
             for name, news in groupby(by_table, key=lambda new: new.table):
                 retry.retry_lost_answer(
-                    partial(self.add_written_partitions, name, [new.partition for new in news])
+                    # without rows as yet: those that are written are counted later
+                    partial(self.add_partitions, name, [new.partition for new in news], empty=True)
                 )
         except WriteConflictError as error:
             self.abort_txns([txn_id], str(error))

@@ -327,19 +327,15 @@ class MetastoreCatalog:
         empty: bool = False,
         seen: TableDefinition | None = None,
     ) -> None:
-        """Add missing partitions; one that another client adds at the same time stays unchanged."""
+        """Add missing partitions; one that another client adds at the same time stays unchanged.
+
+        Raises WriteConflictError if it lies elsewhere; the others are there then.
+        """
         plain_table(name)
         argument_validation.partitions(partitions)
         new_partitions = with_zero_row_count(partitions) if empty else partitions
         raw = _require_seen(self._require_raw(name), seen)
-        add_missing_partitions(self.client, raw, new_partitions, self.clock.now())
-
-    def add_written_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Add missing partitions that hold rows. Raises WriteConflictError if one exists at another location meanwhile."""
-        plain_table(name)
-        argument_validation.partitions(partitions)
-        counted = with_zero_row_count(partitions)
-        existing = add_missing_partitions(self.client, self._require_raw(name), counted, self.clock.now())
+        existing = add_missing_partitions(self.client, raw, new_partitions, self.clock.now())
         require_in_place(name, partitions, existing)
 
     def drop_partitions(

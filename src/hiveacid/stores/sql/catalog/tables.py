@@ -28,6 +28,7 @@ from hiveacid.core.schema.location_overlap import (
 )
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.locks import LockState
+from hiveacid.errors import WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import argument_validation, refusal_errors
 from hiveacid.stores.sql.catalog.definitions import (
@@ -178,7 +179,7 @@ class SqlCatalog(SqlBase):
         empty: bool = False,  # noqa: ARG002 - it counts no rows
         seen: TableDefinition | None = None,
     ) -> None:
-        """Add the partitions that do not exist yet."""
+        """Add the partitions that do not exist yet. Raises WriteConflictError if one exists at another location."""
         argument_validation.table_name(name)
         argument_validation.partitions(partitions)
 
@@ -186,6 +187,9 @@ class SqlCatalog(SqlBase):
             table = _require_table(self._database, connection, name, seen)
             by_digest = _by_digest(partitions)
             existing = _read_partitions(self._database.locations, connection, name, by_digest)
+            elsewhere = _first_misplaced(name, partitions, existing)
+            if elsewhere is not None:
+                raise WriteConflictError(elsewhere)
             _insert_partitions(self._database, connection, table, by_digest, existing)
 
         write_exactly_once(self._database, work)
@@ -481,12 +485,18 @@ def existing_partitions(
 
 def misplaced_partition(changes: CatalogChanges, existing: ExistingPartitions) -> str | None:
     """Return the reason why a new partition conflicts with an existing one at another location, None if there is none."""
-    for name, new_partitions in _by_table(changes).items():
-        by_digest = {**_by_digest(new_partitions), **existing[name]}
-        for partition in new_partitions:
-            match = by_digest[partition_digest(partition)]
-            if not is_same_location(match.location, partition.location):
-                return refusal_errors.misplaced_partition(name, partition, match)
+    reasons = (_first_misplaced(name, new, existing[name]) for name, new in _by_table(changes).items())
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _first_misplaced(
+    name: TableName, new_partitions: Sequence[Partition], existing: Mapping[str, Partition]
+) -> str | None:
+    by_digest = {**_by_digest(new_partitions), **existing}
+    for partition in new_partitions:
+        match = by_digest[partition_digest(partition)]
+        if not is_same_location(match.location, partition.location):
+            return refusal_errors.misplaced_partition(name, partition, match)
     return None
 
 

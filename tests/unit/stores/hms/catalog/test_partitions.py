@@ -108,9 +108,10 @@ def test_names_are_asked_for_without_definitions(start: Callable[[Answer], Serve
 def test_what_another_client_adds_meanwhile_keeps_nobody_from_adding_the_others(
     start: Callable[[Answer], Server],
 ) -> None:
-    """The call that met one is made again, one by one; his stays as it is."""
+    """The call that met one is made again, one by one; his stays as it is, and the client is told where it lies."""
     metastore = Metastore({}, {"dt=3/city=a%2Fb": "file:/elsewhere"})
-    _store(start(metastore)).add_partitions(ORDERS, _NEW[:600])
+    with pytest.raises(WriteConflictError, match="lies in /elsewhere"):
+        _store(start(metastore)).add_partitions(ORDERS, _NEW[:600])
     assert metastore.added == [500, *[1] * 500, 100]
     assert len(metastore.there) == 600
     assert metastore.there["dt=3/city=a%2Fb"] == "file:/elsewhere"
