@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, insert, select
+from sqlalchemy import BigInteger, Connection, bindparam, delete, func, insert, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.compaction.queue_records import ChangedPartition, list_changed_partitions
 from hiveacid.core.model import TableName
 from hiveacid.stores.sql.database import SqlBase, chunks
 from hiveacid.stores.sql.schema import ABORTED, COMMITTED, changed_partitions, txns, write_ids, written
-from hiveacid.stores.sql.table_names import is_of_same_table, is_of_table, table_columns, table_parameters
+from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
 
 _PLACE = (written.c.database_name, written.c.table_name, written.c.partition_name)
 _SINCE = bindparam("since", type_=BigInteger)
@@ -29,21 +29,16 @@ _CHANGED = (
     .group_by(*_PLACE)
 )
 _FOLDED = select(changed_partitions).where(changed_partitions.c.changed >= _SINCE)
+# Two statements: in a join of both by transaction and table SQLite reads all changes of the table for each write id.
 _ABORTS = (
-    select(
-        write_ids.c.database_name,
-        write_ids.c.table_name,
-        written.c.partition_name,
-        write_ids.c.txn_id,
-        txns.c.ended,
-    )
-    .distinct()
+    select(write_ids.c.database_name, write_ids.c.table_name, write_ids.c.txn_id, txns.c.ended)
     .join(txns, txns.c.id == write_ids.c.txn_id)
-    .outerjoin(
-        written,
-        and_(written.c.txn_id == write_ids.c.txn_id, is_of_same_table(written, write_ids), _IS_DATA),
-    )
     .where(txns.c.state == ABORTED)
+)
+_WRITTEN_BY_ABORTED = (
+    select(written.c.txn_id, *_PLACE)
+    .join(txns, txns.c.id == written.c.txn_id)
+    .where(txns.c.state == ABORTED, _IS_DATA)
 )
 
 
@@ -59,9 +54,14 @@ class ChangedPartitions(SqlBase):
                 for row in connection.execute(statement, {"since": since}):
                     key = TableName(row.database_name, row.table_name), row.partition_name
                     changed[key] = max(row.changed, changed.get(key, 0))
+            places: dict[tuple[int, TableName], set[str | None]] = defaultdict(set)
+            for row in connection.execute(_WRITTEN_BY_ABORTED):
+                places[row.txn_id, TableName(row.database_name, row.table_name)].add(row.partition_name)
             aborted: dict[tuple[TableName, str | None], list[int]] = defaultdict(list)
             for row in connection.execute(_ABORTS):
-                aborted[TableName(row.database_name, row.table_name), row.partition_name].append(row.ended)
+                table = TableName(row.database_name, row.table_name)
+                for partition in places.get((row.txn_id, table), (None,)):
+                    aborted[table, partition].append(row.ended)
             return list_changed_partitions(changed, aborted)
 
         return self._database.read(work)

@@ -120,13 +120,21 @@ class AbortTxns(SqlBase):
         """Record that the files of aborted transactions in a partition, or (None) in the table, are removed.
 
         A write id stays until every partition that was recorded for it is cleaned. A write id without recorded partitions
-        stays until the whole table is cleaned.
+        stays until the whole table is cleaned. After an interruption the same call goes on, as each portion of ids is a
+        transaction of its own.
         """
         argument_validation.table_name(table)
         argument_validation.partition_name(partition)
         key = table_parameters(table) | {"up_to": up_to, "before": _NO_LIMIT if before is None else before}
-        if self._database.read(lambda connection: connection.scalar(_ANY_TRACE, key)):
-            self._database.write(lambda connection: _forget(connection, key, partition))
+        if not self._database.read(lambda connection: connection.scalar(_ANY_TRACE, key)):
+            return
+        reached = 0
+        while reached < up_to:
+            portion = {**key, "reached": reached}
+            end = self._database.read(lambda connection, of=portion: connection.scalar(_END_OF_PORTION, of))
+            reached = up_to if end is None else int(end)
+            portion = {**key, "up_to": reached}
+            self._database.write(lambda connection, of=portion: _forget(connection, of, partition))
 
 
 def _without_foreign(database: Database, connection: Connection, txn_ids: Sequence[TxnId]) -> list[TxnId]:
@@ -162,6 +170,15 @@ _ABORTED = or_(
 )
 _ON_TABLE = is_of_table(write_ids)
 _ABORTED_IDS = select(write_ids.c.write_id).where(_ON_TABLE, _ABORTED).order_by(write_ids.c.write_id)
+_PORTION = 2000  # ids; a backlog of thousands in one transaction takes longer than a client waits for a server
+_END_OF_PORTION = (
+    _ABORTED_IDS.where(
+        write_ids.c.write_id > bindparam("reached", type_=BigInteger),
+        write_ids.c.write_id < bindparam("up_to", type_=BigInteger),
+    )
+    .offset(_PORTION - 1)
+    .limit(1)
+)
 _STOPPED_WRITER = select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, HAS_STOPPED)
 _IDS_THAT_MAY_COME = _ABORTED_IDS.where(~_STOPPED_WRITER.exists())
 _ARE_ABORTED = and_(txns.c.id.in_(bindparam("ids", expanding=True)), txns.c.state == ABORTED)
@@ -191,8 +208,9 @@ def _forget(connection: Connection, key: dict[str, object], partition: str | Non
         connection.execute(_DELETE_WRITE_IDS_OF_TXNS, {**key, "ids": chunk})
 
 
+# at most one; with min() PostgreSQL looks for it from the lowest of the table on
 _OWN_ID = (
-    select(func.min(write_ids.c.write_id))
+    select(write_ids.c.write_id)
     .where(write_ids.c.txn_id == written.c.txn_id, is_of_same_table(write_ids, written))
     .scalar_subquery()
 )
