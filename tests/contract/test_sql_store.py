@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -14,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 
 from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import CompactionRequest
+from hiveacid.core.model import WriteId
 from hiveacid.core.transactions.locks import LockType
 from hiveacid.errors import (
     CommitStateUnknownError,
@@ -22,7 +24,7 @@ from hiveacid.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hiveacid.ports.transactions import Operation, Start
+from hiveacid.ports.transactions import Operation, Remains, Start
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
@@ -186,6 +188,40 @@ def test_a_locked_database(store: SqlStore, tmp_path: Path) -> None:
     other.execute("ROLLBACK")
     assert store.open_txns(CLIENT) == (1,)
     other.close()
+
+
+def test_waits_for_the_lock_of_another_client_have_the_limit_of_the_settings(tmp_path: Path) -> None:
+    """Also once they change, and on a connection that is open already."""
+    limits = Limits.of(Settings())
+    store = SqlStore(url_in(tmp_path), limits=replace(limits, txn_timeout=9.0))
+
+    def milliseconds() -> int:
+        return store._database.read(lambda connection: connection.scalar(text("PRAGMA busy_timeout")) or 0)
+
+    assert milliseconds() == 3000
+    store.apply_settings(Settings().with_value("hive.txn.timeout", "25s"))
+    assert milliseconds() == 5000
+    store.close()
+
+
+def test_a_warning_about_a_lock_names_no_time_that_is_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client without open transactions gives up after its tries, not at an end of transactions."""
+    SqlStore(url_in(tmp_path)).close()
+    holder = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    clock = ManualClock()
+    store = SqlStore(url_in(tmp_path), clock=clock)
+    with store._database._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA busy_timeout = 1")
+    holder.execute("BEGIN IMMEDIATE")
+    clock.sleep = lambda seconds: clock.advance(30 + seconds)  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailableError):
+        store.open_txns(CLIENT)
+    assert caplog.text.count("is locked by another client; trying again") == 1
+    assert "another 0 s" not in caplog.text
+    holder.close()
+    store.close()
 
 
 class _ReleasesLater(ManualClock):
@@ -377,6 +413,62 @@ def test_history_does_not_make_the_store_grow(tmp_path: Path) -> None:
     assert later == [first] * 2
     assert max(first.values()) <= 5, first
     store.close()
+
+
+def _abort_writers(store: SqlStore, count: int) -> None:
+    for _ in range(count // 500):
+        txn_ids = store.open_txns(CLIENT, 500)
+        store.allocate_write_ids(txn_ids, ORDERS)
+        for txn_id in txn_ids[:20]:
+            store.add_written(txn_id, [wrote(ORDERS, Operation.INSERT, f"p={txn_id % 3}")])
+        store.abort_txns(txn_ids, "no", Remains.FILES)
+
+
+def test_a_backlog_of_aborted_ids_is_forgotten_in_portions(store: SqlStore) -> None:
+    """One transaction for all takes longer than a client waits for a server; an interrupted call is made again."""
+    _abort_writers(store, 5000)
+    deleted: list[int] = []
+
+    def count(_connection: object, cursor: Any, statement: str, *_rest: object) -> None:
+        if statement.startswith("DELETE FROM hiveacid_write_ids"):
+            deleted.append(cursor.rowcount)
+            if len(deleted) == 2 and sum(deleted) < 5000:
+                deleted.append(0)
+                raise KeyboardInterrupt
+
+    event.listen(store._database._engine, "after_cursor_execute", count)
+    with pytest.raises(KeyboardInterrupt):
+        store.forget_aborted(ORDERS, None, WriteId(4900))
+    assert len(store.aborted_write_ids(ORDERS)) == 3000
+    store.forget_aborted(ORDERS, None, WriteId(4900))
+    assert store.aborted_write_ids(ORDERS) == tuple(range(4901, 5001))
+    assert 0 < max(deleted) <= 2000
+    with store._database._engine.connect() as connection:
+        kept = connection.scalar(text("SELECT count(*) FROM hiveacid_written"))
+    assert kept == 0
+
+
+def test_the_work_for_aborted_ids_grows_with_their_number_only(tmp_path: Path) -> None:
+    """Not with its square: ten thousand of them are what a broken writer leaves in a night."""
+    work: dict[int, int] = {}
+    for count in (1000, 4000):
+        store = SqlStore(f"sqlite:///{tmp_path}/{count}.db", clock=ManualClock())
+        _abort_writers(store, count)
+        with store._database._engine.connect() as connection:
+            # a change of each, as a batch of a stream has one
+            connection.exec_driver_sql(
+                "INSERT INTO hiveacid_written (txn_id, database_name, table_name, operation)"
+                f" SELECT id, '{ORDERS.database}', '{ORDERS.name}', 'i' FROM hiveacid_txns"
+            )
+            driver: Any = connection.connection.driver_connection
+            steps = iter(range(1 << 60))
+            driver.set_progress_handler(lambda steps=steps: next(steps) < 0, 100)
+        store.changed_partitions()
+        store.forget_aborted(ORDERS, None, WriteId(count))
+        work[count] = next(steps)
+        assert store.aborted_write_ids(ORDERS) == ()
+        store.close()
+    assert 10 < work[1000] < work[4000] < 6 * work[1000], work
 
 
 def test_frequent_statements_use_indexes(store: SqlStore) -> None:

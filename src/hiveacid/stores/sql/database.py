@@ -231,8 +231,9 @@ class Database:
             if (attempt >= self.tries or late) and not warned:
                 warned = True
                 logger.warning(
-                    "the transaction store %s %s; trying for another %.0f s, until the open transactions are about to expire",
-                    self, _TROUBLES.get(trouble, "is locked by another client"), remaining,
+                    "the transaction store %s %s; trying %s",
+                    self, _TROUBLES.get(trouble, "is locked by another client"),
+                    f"for another {remaining:.0f} s, until the open transactions are about to expire" if remaining else "again",
                 )  # fmt: skip
             self._wait(attempt, error)
         raise refusal(StoreUnavailableError, error) from None

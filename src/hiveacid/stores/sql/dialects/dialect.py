@@ -97,7 +97,8 @@ class Dialect(ABC):
     def engine(self, url: URL) -> Engine:
         """Make the engine; every connection is in autocommit mode, :meth:`begin` opens transactions."""
 
-    def limit_waits(self, connection: Connection, seconds: float) -> None:  # noqa: B027 - an embedded database needs nothing
+    @abstractmethod
+    def limit_waits(self, connection: Connection, seconds: float) -> None:
         """Limit the wait for the server to ``seconds``, and the server's waits for locks and for this client.
 
         A client that stops inside a transaction (a suspended machine, a lost network) then loses its locks after half of

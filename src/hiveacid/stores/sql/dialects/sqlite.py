@@ -52,12 +52,16 @@ class SqliteDialect(Dialect):
             msg = f"the directory of the transaction store {url.database} cannot be made: {error}"
             raise StoreUnavailableError(msg) from error
         protect_file(file)
-        engine = create_engine(
-            url, isolation_level="AUTOCOMMIT", hide_parameters=True, connect_args={"timeout": self.silence}
-        )
+        engine = create_engine(url, isolation_level="AUTOCOMMIT", hide_parameters=True)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "checkout", _require_same_file)
         return engine
+
+    def limit_waits(self, connection: Connection, seconds: float) -> None:  # noqa: ARG002 - no server that is slow
+        """Limit the wait for the lock of another client to :attr:`silence`."""
+        if connection.info.get("limits") != self.silence:
+            self.run(connection, f"PRAGMA busy_timeout = {self.silence * 1000:.0f}")
+            connection.info["limits"] = self.silence
 
     def prepare(self, connection: Connection, durability: Durability) -> None:
         """Set whether the commit waits for the disk."""
