@@ -64,7 +64,7 @@ FOUND = {
     "locations are compared once": (1, 295),
     "locations are not compared": (0, 54),
     "DROP PARTITION leaves no mark": (1, 621),
-    "a partition without its lowest write id": (20, 1163),
+    "a partition without its lowest write id": (170, 1719),
     "a lease begins with its frame": (7, 1589),
     "what leaves nothing is remembered": (62, 382),
 }

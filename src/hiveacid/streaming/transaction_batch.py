@@ -86,7 +86,7 @@ class TransactionBatch:
         cls, context: StreamContext, target: StreamTarget, count: int, *, overwrite: bool = False
     ) -> TransactionBatch:
         """Open the transactions and allocate their write ids; all of them get heartbeats from now on."""
-        work = context.transactions
+        work, asked_at = context.transactions, context.transactions.clock.now()
         ids = work.store.open_txns(work.client, count)
         try:
             write_ids = work.store.allocate_write_ids(ids, target.table.name)
@@ -97,6 +97,7 @@ class TransactionBatch:
         for txn_id, write_id in zip(ids, write_ids, strict=True):
             work.heartbeats.track(txn_id)
             txn = Transaction(work.store, work.heartbeats, context.settings, work.clock, txn_id)
+            txn.alive_at = asked_at
             txn.adopt_start(Begun(txn_id, allocated={target.table.name: write_id}))
             transactions.append(txn)
         return cls(context, target, transactions, write_ids, overwrite=overwrite)

@@ -165,13 +165,13 @@ class Heartbeats:
             self._store.abort_txns([txn_id], reason)
             del self._unaborted[txn_id]
 
-    def _pause(self) -> float:
+    def pause(self) -> float:
         """Return the seconds between two heartbeats, short enough for the time-out that each transaction began with."""
         with self._lock:
             return min(self.interval, self._longest, *self._intervals.values())
 
     def _turn(self) -> float:
-        return max(0.05, min(self._pause(), _LONGEST_TURN))
+        return max(0.05, min(self.pause(), _LONGEST_TURN))
 
     def _run(self) -> None:
         waited = 0.0
@@ -180,7 +180,7 @@ class Heartbeats:
             is_timeout_known = is_timeout_known or _run_safely(self._read_store_timeout)
             _run_safely(self._abort_unaborted)
             waited += turn
-            if waited >= self._pause() and _run_safely(self.beat):
+            if waited >= self.pause() and _run_safely(self.beat):
                 waited = 0.0  # a beat that failed is sent again at the next turn
                 _run_safely(self._store.abort_timed_out)  # of other clients, where no housekeeper does it
 

@@ -77,6 +77,7 @@ class Transaction(Displayed):
     # names of each table's partitions at the last reading, beside a metastore
     partitions_read: dict[TableName, frozenset[str]] = field(default_factory=dict)
     outdated: bool = False  # a table that it read was replaced: no later read may share it
+    alive_at: int = -(1 << 62)  # ms: a moment at which the store has certainly not missed a heartbeat
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
     _valid_write_ids: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
@@ -157,14 +158,23 @@ class Transaction(Displayed):
         return self._snapshot
 
     def require_open_in_store(self) -> None:
-        """Raise TransactionAbortedError unless the store still counts the transaction as open.
+        """Raise TransactionAbortedError unless the store still counts the transaction as open, and does so for a while.
 
         Call it after listing a directory. The cleaner keeps the files of open transactions only, so a transaction that
-        slept past its time-out could miss directories without noticing.
+        slept past its time-out could miss directories without noticing. If the last sign of life may be overdue, another client may
+        abort the transaction just after the answer, so it is a heartbeat then. It asks for the one that holds the locks, too.
         """
         self._require_open()
-        state = self.store.txn_state(self.txn_id)
-        if state != TransactionState.OPEN:
+        if self.guard is not None:
+            self.guard.require_open_in_store()
+        now = self.clock.now()
+        if 0 <= now - self.alive_at < 1000 * self.heartbeats.pause():
+            is_open = self.store.txn_state(self.txn_id) == TransactionState.OPEN
+        else:
+            answer = self.store.heartbeat([self.txn_id])
+            is_open = self.txn_id not in (*answer.aborted, *answer.missing)
+            self.alive_at = now
+        if not is_open:
             raise errors.TransactionAbortedError(
                 f"transaction {self.txn_id} was aborted (timed out, or by ABORT TRANSACTIONS); what its snapshot "
                 "reads may be gone: run it again"
@@ -442,6 +452,7 @@ class Transactions:
         caller takes both, in this order. ``opened`` gets the transaction as soon as it is open, so that the caller can end it
         whenever Ctrl-C interrupts it. Raises LockTimeoutError; then the transaction is aborted.
         """
+        asked_at = self.clock.now()
         if start is None:
             (txn_id,) = self.store.open_txns(self.client, 1, kind)
             begun = Begun(txn_id)
@@ -449,6 +460,7 @@ class Transactions:
             begun = self.store.begin_txn(self.client, start, kind)
         opened = [] if opened is None else opened
         txn = Transaction(self.store, self.heartbeats, settings, self.clock, begun.txn_id, explicit)
+        txn.alive_at = asked_at
         try:
             opened.append(txn)
             self.heartbeats.track(begun.txn_id)

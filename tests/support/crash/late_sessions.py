@@ -18,5 +18,5 @@ def heartbeats_end_nothing() -> Iterator[None]:
     is to die.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Heartbeats, "_pause", lambda _: 3600.0)
+        patch.setattr(Heartbeats, "pause", lambda _: 3600.0)
         yield

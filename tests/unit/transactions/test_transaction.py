@@ -21,6 +21,7 @@ from hiveacid.errors import (
     CommitStateUnknownError,
     LockTimeoutError,
     StoreUnavailableError,
+    TransactionAbortedError,
     UnsupportedFeatureError,
 )
 from hiveacid.ports.catalog import CatalogChanges
@@ -29,6 +30,7 @@ from hiveacid.stores.clock import SystemClock
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions
+from support.clock import ManualClock
 from support.memory_store.store import MemoryStore
 
 SETTINGS = Settings.of({})
@@ -104,6 +106,37 @@ def test_a_reaped_reader_does_not_stop_the_next_one(store: Cut, transactions: Tr
     with snapshots.acquire(SETTINGS) as second:
         assert second.txn_id != first.txn_id
         assert second.snapshot() is not None
+
+
+@pytest.mark.parametrize("passed", [0, 149, 151, 301, 10_000])
+def test_a_transaction_that_may_publish_is_not_aborted_a_moment_later(passed: int) -> None:
+    """The reaper comes just after the answer to a client that was paused: an overdue heartbeat is made up for."""
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    transactions = Transactions(store, Heartbeats(store, 150.0), clock, Client("u", "h", "test"))
+    txn, other = transactions.begin(SETTINGS), transactions.begin(SETTINGS)
+    clock.advance(passed)
+    txn.require_open_in_store()
+    reaped = store.abort_timed_out()
+    assert reaped == ((other.txn_id,) if passed > 300 else ())
+    clock.advance(140)
+    assert txn.txn_id not in store.abort_timed_out()
+    if reaped:
+        with pytest.raises(TransactionAbortedError):
+            other.require_open_in_store()
+    transactions.heartbeats.close()
+
+
+def test_a_transaction_whose_locks_an_older_one_holds_publishes_only_while_that_is_open(
+    store: Cut, transactions: Transactions
+) -> None:
+    txn, guard = transactions.begin(SETTINGS), transactions.begin(SETTINGS)
+    txn.guard = guard
+    txn.require_open_in_store()
+    store.abort_txns([guard.txn_id], "by an administrator")
+    assert store.txn_state(txn.txn_id) == "open"
+    with pytest.raises(TransactionAbortedError, match=f"transaction {guard.txn_id} "):
+        txn.require_open_in_store()
 
 
 def test_a_reader_of_a_replaced_table_is_not_shared(transactions: Transactions) -> None:
