@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog.adopt import adopt
-from hiveacid.catalog.opening import begin_session, open_store
+from hiveacid.catalog.opening import begin_session, log_new_warehouse, open_store
 from hiveacid.config import Settings
 from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
@@ -43,6 +43,8 @@ def make_context(
     facts.apply_settings()
     facts.require_absolute_warehouse(warehouse)
     clock = SystemClock()
+    if warehouse is not None:
+        log_new_warehouse(warehouse, store)
     opened, root = open_store(warehouse, store, chosen, clock)
     chosen, transactions = begin_session(opened, settings or {}, clock)
     fs = AnyFileSystem(SessionFileSystems(facts, {k: v for k, v in chosen.changed if k.startswith("fs.")}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pwd
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ from hiveacid.storage.paths import absolute, is_local, real_paths
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.transaction import Transactions, this_client
+
+logger = logging.getLogger(__name__)
 
 
 def open_store(
@@ -119,19 +122,37 @@ def announce_new_warehouse(warehouse: str, store: str | None) -> str | None:
 
     Raises ConfigError if the directory above it does not exist either (a misspelt path).
     """
-    if not is_local(warehouse) or is_metastore(store):
-        return None
-    root = Path(absolute(warehouse))
-    _require_accessible(root / STORE_DIRECTORY)
-    if Path(root, STORE_DIRECTORY).exists():
+    root = _new_warehouse(warehouse, store)
+    if root is None:
         return None
     if not root.parent.is_dir():
         raise ConfigError(
             f"there is no warehouse at {warehouse}, and no directory {root.parent} for a new one: correct the path, or "
             "create that directory"
         )
+    return f"creating a new warehouse at {root}{_near(root)}"
+
+
+def log_new_warehouse(warehouse: str, store: str | None) -> None:
+    """Log that connecting is about to create a local warehouse: as a warning if the path may be misspelt."""
+    root = _new_warehouse(warehouse, store)
+    if root is not None:
+        near, above = _near(root), "" if root.parent.is_dir() else f", and the directory {root.parent}"
+        level = logging.WARNING if near or above else logging.INFO
+        logger.log(level, "creating a new warehouse at %s%s%s", root, above, near)
+
+
+def _new_warehouse(warehouse: str, store: str | None) -> Path | None:
+    if not is_local(warehouse) or is_metastore(store):
+        return None
+    root = Path(absolute(warehouse))
+    _require_accessible(root / STORE_DIRECTORY)
+    return None if Path(root, STORE_DIRECTORY).exists() else root
+
+
+def _near(root: Path) -> str:
     others = (path.parent.name for path in root.parent.glob(f"*/{STORE_DIRECTORY}"))
-    return f"creating a new warehouse at {root}{did_you_mean(root.name, others)}"
+    return did_you_mean(root.name, others)
 
 
 def _open_metastore(
