@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     help="Rows of one transaction.",
 )  # fmt: skip
 @click.option(
-    "--batch-seconds", type=click.FloatRange(min=0.1), default=10, show_default=True,
+    "--batch-seconds", type=options.Seconds(min=0.1), default=10, show_default=True,
     help="Seconds after which a transaction is committed while lines still come.",
 )  # fmt: skip
 @click.option(

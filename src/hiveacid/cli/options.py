@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import chain
+from math import isfinite
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -121,6 +122,17 @@ class ConnectionOptions:
         if wrong:
             raise click.UsageError(f"--conf {wrong[0]}: expected KEY=VALUE")
         return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds, which a clock can reach: click's own range lets ``nan`` and ``inf`` pass."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number, or end the command with a usage error."""
+        seconds = float(super().convert(value, param, ctx))
+        if not isfinite(seconds):
+            self.fail(f"{value} is not a number of seconds.", param, ctx)
+        return seconds
 
 
 def require_pyspark() -> None:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors, require_pyspark
+from hiveacid.cli.options import (
+    ConnectionOptions,
+    Seconds,
+    connection_options,
+    exit_on_errors,
+    require_pyspark,
+)
 from hiveacid.cli.services import log_to, parse_settings, run_until_signal, watch_jvm
 from hiveacid.config import setting_definitions
 from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, hash_line
@@ -93,15 +99,15 @@ def _new_user(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option(
     "--private-key", type=_FILE, help="Private key of the certificate, if its file does not contain it."
 )
-@click.option("--idle-timeout", type=click.FloatRange(min=1), default=14400.0, show_default=True,
+@click.option("--idle-timeout", type=Seconds(min=1), default=14400.0, show_default=True,
               metavar="SECONDS", help="Close a session that is unused for this long.")  # fmt: skip
-@click.option("--http-idle-timeout", type=click.FloatRange(min=1), default=1800.0, show_default=True, metavar="SECONDS",
+@click.option("--http-idle-timeout", type=Seconds(min=1), default=1800.0, show_default=True, metavar="SECONDS",
               help="With --http: close a session without a transaction after this; its client may have died.")  # fmt: skip
 @click.option("--services", "with_services", is_flag=True,
               help="Compact and clean in this process, as hiveacid services does.")  # fmt: skip
 @click.option("--health-port", type=click.IntRange(0, 65535),
               help="Answer /health and /metrics on this port of the loopback address.")  # fmt: skip
-@click.option("--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, metavar="SECONDS",
+@click.option("--grace", type=Seconds(min=0), default=30.0, show_default=True, metavar="SECONDS",
               help="After a stop signal: time for running statements to end.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
               help="A hiveacid setting for all sessions; may be repeated.")  # fmt: skip

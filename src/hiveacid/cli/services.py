@@ -19,6 +19,7 @@ import click
 
 from hiveacid.cli.options import (
     ConnectionOptions,
+    Seconds,
     connection_options,
     escape_controls_of_lines,
     exit_on_errors,
@@ -91,7 +92,7 @@ def _check_pool_name(context: click.Context, parameter: click.Parameter, value: 
     "--private-key", type=_FILE, help="Private key of the certificate, if its file does not contain it."
 )
 @click.option(
-    "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, metavar="SECONDS",
+    "--grace", type=Seconds(min=0), default=30.0, show_default=True, metavar="SECONDS",
     help="After a stop signal: time for a running compaction to end before it goes back into the queue.",
 )  # fmt: skip
 @click.option(

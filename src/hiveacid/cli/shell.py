@@ -159,8 +159,9 @@ class Shell:
             progress.clear()
         summary = "done"
         if rows is not None and rows.columns:
-            summary = changed_rows(rows) or f"{len(rows.values)} row{'' if len(rows.values) == 1 else 's'}"
-            if changed_rows(rows) is None:
+            changed = changed_rows(rows)
+            summary = changed or f"{len(rows.values)} row{'' if len(rows.values) == 1 else 's'}"
+            if changed is None:
                 print_table(rows, vertical=self.vertical, pages=True)
             if rows.more:
                 click.echo(f"only the first {len(rows.values)} rows are shown: --limit 0 shows all", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -61,11 +62,14 @@ def parse_int(text: str) -> int:
 
 
 def parse_float(text: str) -> float:
-    """Read a decimal number."""
+    """Read a decimal number; not ``nan`` or ``inf``, with which no comparison makes sense."""
     try:
-        return float(text.strip())
+        number = float(text.strip())
     except ValueError as error:
         raise ConfigError(f"expected a number, got {text!r}") from error
+    if not isfinite(number):
+        raise ConfigError(f"expected a number, got {text!r}")
+    return number
 
 
 def parse_fraction(text: str) -> float:

@@ -22,6 +22,8 @@ from hiveacid.cli.services import log_to
         (["--once", "--port", "0"], "leave out --once"),
         (["--port", "65536"], "--port"),
         (["--grace", "-1"], "--grace"),
+        (["--grace", "nan"], "nan is not a number of seconds"),
+        (["--grace", "inf"], "inf is not a number of seconds"),
         (["--pool", ""], "the name of the worker pool is empty"),
         (["--pool", "x" * 500], "has 500 characters"),
         (["--set", "hive.txn.timeout"], "expected NAME=VALUE"),
