@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from hiveacid import errors
 from hiveacid.catalog.databases import create_database
@@ -16,6 +16,7 @@ from hiveacid.config.property_definitions import (
     ADOPTED_TXN,
     HISTORY_FROM,
 )
+from hiveacid.core.display import first_few
 from hiveacid.core.format.names import is_hidden, is_layout
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import (
@@ -39,7 +40,6 @@ from hiveacid.transactions.transaction import Transaction
 
 _MAX_LATER = 100_000
 """Maximum number of write ids above those of a list."""
-_SHOWN = 5  # directories that a message names
 
 logger = logging.getLogger(__name__)
 
@@ -124,9 +124,7 @@ def _require_data(context: Context, table: TableDefinition, partitions: Sequence
             takes_data = True
         else:
             left_out["/".join(takewhile(lambda part: not is_layout(part), folders)) or "."] = None
-    shown = ", ".join(islice(left_out, _SHOWN)) + (
-        f" and {len(left_out) - _SHOWN} others" if len(left_out) > _SHOWN else ""
-    )
+    shown = first_few(left_out)
     if left_out and not takes_data:
         columns = ", ".join(table.partition_column_names)
         raise errors.CatalogError(

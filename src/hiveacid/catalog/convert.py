@@ -8,6 +8,7 @@ before the commit and removes the old names after it, so readers see either the 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -233,10 +234,13 @@ def _remove_crashed_conversion(
 
 def _remove_sources(context: Context, linked: Mapping[tuple[str, DataFile], FileVersion]) -> None:
     """Delete the converted files by their old names, but not files that a later table of this name has there by now."""
-    for root in dict.fromkeys(root for root, _ in linked):
+    by_root: dict[str, list[tuple[DataFile, FileVersion]]] = defaultdict(list)
+    for (root, file), version in linked.items():
+        by_root[root].append((file, version))
+    for root, files in by_root.items():
         unchanged = [
             FileEntry(file.path, is_dir=False, size=file.size, modified=file.modified)
-            for (place, file), version in linked.items()
-            if place == root and context.fs.file_version(f"{root}/{file.path}") == version
+            for file, version in files
+            if context.fs.file_version(f"{root}/{file.path}") == version
         ]
         context.fs.delete_listed(root, unchanged)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
+from hiveacid.core.display import first_few
 from hiveacid.core.format.names import (
     FLUSH_LENGTH_SUFFIX,
     METADATA_FILE,
@@ -35,8 +36,6 @@ from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from hiveacid.stores.sql.home import Relocation
-
-_SHOWN = 5
 
 
 def relocate(warehouse: str | None, store: str | None, clock: Clock, *, keep_outside: bool) -> Relocation:
@@ -143,11 +142,11 @@ def _copy(store: WarehouseStore, root: str, place: Path, clock: Clock, txn: Tran
     txn.require_open_in_store()  # otherwise the cleaner may have deleted files meanwhile
     if copying.missing:
         raise StorageError(
-            f"files vanished while they were copied ({', '.join(copying.missing[:_SHOWN])}): remove {place} and run the command again"
+            f"files vanished while they were copied ({first_few(copying.missing)}): remove {place} and run the command again"
         )
     if copying.merged:
         raise StorageError(
-            f"compactions ran while files were copied ({', '.join(copying.merged[:_SHOWN])}), and may hold rows that are not of the "
+            f"compactions ran while files were copied ({first_few(copying.merged)}), and may hold rows that are not of the "
             f"copy: remove {place} and run the command again"
         )
     resolve = real_paths()

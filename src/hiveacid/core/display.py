@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from html import escape
+from itertools import islice
 from typing import Any
 
 from hiveacid.core.model import TableName
+
+
+def first_few(texts: Collection[str], shown: int = 5) -> str:
+    """Return the first texts of a list, and how many more there are: ``a, b and 3 more``."""
+    more = f" and {len(texts) - shown} more" if len(texts) > shown else ""
+    return ", ".join(islice(texts, shown)) + more
 
 
 class ShownAsText:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hiveacid.core.display import Displayed
+from hiveacid.core.display import Displayed, first_few
 from hiveacid.core.model import TableName
 
 
@@ -22,3 +22,9 @@ def test_only_plain_facts_are_shown() -> None:
     assert repr(one) == f"Shown(name=d.<t>, where={'x' * 200}...)"
     assert "<th>name</th><td>d.&lt;t&gt;</td>" in one._repr_html_()
     assert "counted=True" in repr(Shown(None, TableName("d", "t"), counted=True))
+
+
+def test_a_list_in_a_message_is_short_and_says_how_much_it_leaves_out() -> None:
+    assert first_few(["a", "b"]) == "a, b"
+    assert first_few(dict.fromkeys("abcde")) == "a, b, c, d, e"
+    assert first_few(tuple("abcdefg")) == "a, b, c, d, e and 2 more"

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
+from hiveacid.core.display import first_few
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
 from hiveacid.errors import CatalogError, ConfigError, MisplacedStoreError
 from hiveacid.stores.sql.catalog.places import all_places
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.schema import databases, home, partitions, placed_partitions, tables
-
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -126,10 +125,9 @@ def _relocate(
     places = (*all_places(connection, database.locations), *links)
     outside = tuple(place for place in places if not lies_in(resolve(place.location), root))
     if outside and not keep_outside:
-        shown = ", ".join(f"{place.owner} {place.location}" for place in outside[:_SHOWN])
-        more = f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else ""
+        shown = first_few([f"{place.owner} {place.location}" for place in outside])
         raise CatalogError(
-            f"{place_of(file)} has locations outside: {shown}{more}. If {old.place} still exists, here or on another machine, "
+            f"{place_of(file)} has locations outside: {shown}. If {old.place} still exists, here or on another machine, "
             "both would write and delete the same files: make a copy without those tables, or drop them there. If it does not, or if "
             "they are only read: hiveacid relocate --keep-outside"
         )

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from hiveacid.core.display import first_few
 from hiveacid.core.format.owned_entries import OwnedEntries, is_own_staging, split_by_owner
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.location_overlap import lies_in, overlap
@@ -18,7 +19,6 @@ from hiveacid.table.context import Context, WriterContext
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
-_SHOWN = 5
 _ROOT = FileEntry("", is_dir=True)
 _ATTEMPTS = 3
 
@@ -148,12 +148,10 @@ def remove_location(
             break
         if not context.fs.delete_listed(location, (_ROOT, *entries)):
             return
-    remainder = f" and {len(division.foreign) - _SHOWN} more" if len(division.foreign) > _SHOWN else ""
     logger.warning(
-        "kept %s: it holds files that do not belong to the table (%s%s); remove them yourself if nobody needs them",
+        "kept %s: it holds files that do not belong to the table (%s); remove them yourself if nobody needs them",
         location,
-        ", ".join(division.foreign[:_SHOWN]),
-        remainder,
+        first_few(division.foreign),
     )
 
 

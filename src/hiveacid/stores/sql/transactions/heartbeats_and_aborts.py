@@ -170,7 +170,7 @@ _ABORTED = or_(
 )
 _ON_TABLE = is_of_table(write_ids)
 _ABORTED_IDS = select(write_ids.c.write_id).where(_ON_TABLE, _ABORTED).order_by(write_ids.c.write_id)
-_PORTION = 2000  # ids; a backlog of thousands in one transaction takes longer than a client waits for a server
+_PORTION = 2000  # ids: more in one transaction take longer than a client waits for a server
 _END_OF_PORTION = (
     _ABORTED_IDS.where(
         write_ids.c.write_id > bindparam("reached", type_=BigInteger),
