@@ -127,7 +127,7 @@ class ConnectionOptions:
 class Seconds(click.FloatRange):
     """A number of seconds, which a clock can reach: click's own range lets ``nan`` and ``inf`` pass."""
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number, or end the command with a usage error."""
         seconds = float(super().convert(value, param, ctx))
         if not isfinite(seconds):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, or_, select, update
 
@@ -131,10 +132,9 @@ class AbortTxns(SqlBase):
         reached = 0
         while reached < up_to:
             portion = {**key, "reached": reached}
-            end = self._database.read(lambda connection, of=portion: connection.scalar(_END_OF_PORTION, of))
-            reached = up_to if end is None else int(end)
-            portion = {**key, "up_to": reached}
-            self._database.write(lambda connection, of=portion: _forget(connection, of, partition))
+            end = self._database.read(partial(_end_of_portion, portion=portion))
+            reached = up_to if end is None else end
+            self._database.write(partial(_forget, key={**key, "up_to": reached}, partition=partition))
 
 
 def _without_foreign(database: Database, connection: Connection, txn_ids: Sequence[TxnId]) -> list[TxnId]:
@@ -192,6 +192,10 @@ _DELETE_TRACES = tuple(
     for traces in (write_ids, written)
 )
 _NO_LIMIT = 2**62
+
+
+def _end_of_portion(connection: Connection, portion: dict[str, object]) -> int | None:
+    return connection.scalar(_END_OF_PORTION, portion)
 
 
 def _forget(connection: Connection, key: dict[str, object], partition: str | None) -> None:
