@@ -15,8 +15,8 @@ from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.session.file_systems import open_hadoop
-from hiveacid.spark.write.publish import FinalNames
 from hiveacid.storage.arrow_file_system import BLOCK, ArrowFileSystem
+from hiveacid.storage.final_names import FinalNames
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import parse_uri
 from support.servers.absent import skip_without

@@ -154,7 +154,12 @@ class ArrowTable:
 
         def write() -> int:
             store: Any = context.store
-            options: dict[str, Any] = {"warehouse": context.warehouse, "store": store, "settings": settings}
+            options: dict[str, Any] = {
+                "warehouse": context.warehouse,
+                "store": store,
+                "settings": settings,
+                "fs": context.fs,
+            }
             count = 0
             with Connection(self.name, agent="hiveacid append", **options) as connection:
                 with connection.transaction():

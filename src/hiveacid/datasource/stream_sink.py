@@ -28,6 +28,7 @@ from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import without_offset
 from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.paths import is_local
 from hiveacid.storage.staging import STREAM_PREFIX
 from hiveacid.streaming import Connection, StreamingQueryWriter
 
@@ -199,9 +200,14 @@ def stream_writer(
 
 
 def require_fit(address: source_options.TableAddress, schema: StructType) -> TableDefinition:
-    """Return the table. Raises SchemaMismatchError if the rows do not have its columns, in any order."""
+    """Return the table, which lies on a local disk. Raises UnsupportedFeatureError; SchemaMismatchError if the rows do not have its columns, in any order."""
     with Connection(**asdict(address)) as connection:
         table = connection.definition
+    if not is_local(table.location):
+        raise UnsupportedFeatureError(
+            f"{table.name} lies at {table.location}: Spark's Python workers stage rows on local disks only; write it by "
+            "acid.table(...).insert(df), or foreachBatch(t.stream_writer(...))"
+        )
     names = table.column_names
     require_columns(table.name, [name.lower() for name in schema.fieldNames()], names, names)
     return table

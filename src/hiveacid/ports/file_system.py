@@ -51,14 +51,8 @@ class FileSystem(Protocol):
     def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
         """Create or replace a file from successive pieces, durably. It appears under its name after the last piece."""
 
-    def replace_tail(
-        self, path: str, start: int, tail: bytes, version: FileVersion | None = None
-    ) -> FileVersion | None:
-        """Replace everything from byte ``start`` on by ``tail``, durably; ``tail`` becomes the file's end.
-
-        ``version``: raise StorageError, and change nothing, if the file has another version (`file_version`). Returns the
-        new version; None if the storage cannot tell that of the file that it has written.
-        """
+    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
+        """Replace everything from byte ``start`` on by ``tail``, durably; ``tail`` becomes the file's end."""
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
         """Give a staged file its final name and its end, durably (parents are made; the caller knows that none is there).

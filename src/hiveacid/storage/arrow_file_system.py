@@ -140,9 +140,8 @@ class ArrowFileSystem:
                     self.fs.delete_file(target)
                 self.fs.move(written, target)
 
-    def replace_tail(self, path: str, start: int, tail: bytes, version: FileVersion | None = None) -> None:
+    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
         """Write the whole file again with ``tail`` from ``start`` on; its bytes pass through this process."""
-        require_version(path, self.file_version(path) or (), version)
         size = self._size(path)
         if start > size:
             raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")

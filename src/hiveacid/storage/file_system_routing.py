@@ -79,11 +79,9 @@ class AnyFileSystem:
         """See `ports.FileSystem`."""
         self.at(path).write_pieces(path, pieces)
 
-    def replace_tail(
-        self, path: str, start: int, tail: bytes, version: FileVersion | None = None
-    ) -> FileVersion | None:
+    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
         """See `ports.FileSystem`."""
-        return self.at(path).replace_tail(path, start, tail, version)
+        self.at(path).replace_tail(path, start, tail)
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
         """See `ports.FileSystem`; between two file systems the file is copied through this process."""

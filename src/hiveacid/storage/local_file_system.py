@@ -207,13 +207,10 @@ class LocalFileSystem:
             _forget_checksum(target)
             self._sync_directory(os.path.dirname(target))
 
-    def replace_tail(
-        self, path: str, start: int, tail: bytes, version: FileVersion | None = None
-    ) -> FileVersion:
-        """Overwrite a file from byte ``start`` on and cut it there. Not atomic: for staged files, and growing ones."""
+    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
+        """Overwrite a file from byte ``start`` on and cut it there. Not atomic: for staged files."""
         target = local_path(path)
         with _storage_errors("rewrite", path), open(target, "r+b", opener=_open_regular) as file:
-            require_version(path, _version(os.fstat(file.fileno())), version)
             if start > os.fstat(file.fileno()).st_size:
                 raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")
             _forget_checksum(target)
@@ -222,7 +219,6 @@ class LocalFileSystem:
             file.truncate()
             file.flush()
             self._sync(file.fileno())
-            return _version(os.fstat(file.fileno()))
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
         """See `ports.FileSystem`."""

@@ -2,11 +2,11 @@
 
 A `Connection` opens a batch of transactions (`transaction_batch`). Its records become Arrow batches of the table's
 columns (`records`), which are split by partition and bucket (`split_by_partition_and_bucket`, `arrow_bucket_hash`).
-Each bucket is one file that all transactions of the batch append to (`growing_file`). `StreamingQueryWriter` adds
+Each transaction stages one file for each bucket (`staged_file`), on any file system. `StreamingQueryWriter` adds
 exactly-once batches of a streaming query, and `line_feeder` feeds a connection lines of files and pipes (`text_lines`).
 
-A commit writes a footer and publishes its length in a side file (``_flush_length``) before the store commits. Readers
-therefore never see rows of an open transaction, although the file grows.
+A commit moves the files into directories of its own before the store commits. Files that grow, with a flushed length in a
+side file, are read only: Hive's own streaming writes them.
 """
 
 from hiveacid.streaming.connection import Connection, Statistics

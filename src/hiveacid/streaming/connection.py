@@ -21,8 +21,9 @@ from hiveacid.errors import (
     TransactionStateError,
     WriteConflictError,
 )
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore, WarehouseStore
-from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.streaming.records import to_batches
 from hiveacid.streaming.stream_target import StreamTarget, require_no_update_events
@@ -55,7 +56,7 @@ class Statistics:
 class Connection:
     """Writer of rows into one transactional ORC table without a Spark job: begin, write, commit.
 
-    A batch may hold several transactions (``batch_size``), which share a directory and its files; readers see each one
+    A batch may hold several transactions (``batch_size``), which are opened by one call of the store; readers see each one
     after its commit. One thread at a time may use a connection; any number of connections may write to a table. A
     background thread sends heartbeats. If the process dies, the rows of its open transaction are never visible.
     """
@@ -71,13 +72,15 @@ class Connection:
         agent: str = "hiveacid streaming",
         settings: Mapping[str, str] | None = None,
         overwrite: bool = False,
+        fs: FileSystem | None = None,
     ) -> None:
         """Connect to a table.
 
         ``warehouse``, ``store``: as `hiveacid.connect` takes them; ``store`` may be an open one, which stays open.
         ``partition``: values of static partition columns; the records contain the others. ``batch_size``: transactions per
         batch. ``overwrite``: a transaction's rows replace the rows of their partitions, or of an unpartitioned table, as
-        INSERT OVERWRITE does. Raises NoSuchTableError, UnsupportedFeatureError,
+        INSERT OVERWRITE does. ``fs``: the storage; by default the disks of this machine, and object stores and HDFS as the
+        environment gives access to them. Raises NoSuchTableError, UnsupportedFeatureError,
         ConfigError, NoSuchColumnError, SchemaMismatchError.
         """
         if batch_size < 1:
@@ -93,7 +96,7 @@ class Connection:
         self._own_store = open_store(warehouse, shared_store, effective, clock)[0] if owns_store else None
         opened_store: Any = self._own_store or shared_store
         effective, transactions = begin_session(opened_store, settings or {}, clock, agent)
-        self._context = StreamContext(LocalFileSystem(), opened_store, transactions, effective)
+        self._context = StreamContext(fs or AnyFileSystem(), opened_store, transactions, effective)
         self._partition = dict(partition or {})
         self._batch_size = batch_size
         self._overwrite = overwrite

@@ -22,7 +22,6 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import WarehouseStore
-from hiveacid.storage.paths import is_local
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.streaming.arrow_bucket_hash import check_bucketing
 from hiveacid.streaming.split_by_partition_and_bucket import Values, partition_texts
@@ -52,11 +51,6 @@ class StreamTarget:
         if table.kind is TableKind.PLAIN:
             raise errors.UnsupportedFeatureError(
                 f"{table.name} is not transactional: rows are streamed into transactional tables only"
-            )
-        if not is_local(table.location):
-            raise errors.UnsupportedFeatureError(
-                f"{table.name} lies at {table.location}: rows are streamed into files that grow, and files of an object "
-                "store or of HDFS don't; insert them by Spark (foreachBatch(t.stream_writer(...)))"
             )
         if not table.storage.input_format.endswith("OrcInputFormat"):
             raise errors.UnsupportedFeatureError(

@@ -1,9 +1,9 @@
-"""Batch of transactions that are opened together and share files (Hive's ``TransactionBatch``)."""
+"""Batch of transactions that are opened together (Hive's ``TransactionBatch``); each writes directories of its own."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,22 +23,17 @@ from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_
 from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.core.transactions.commit_records import NewFiles, OperationSummary
 from hiveacid.core.transactions.locks import LockComponent
-from hiveacid.errors import (
-    ConstraintViolationError,
-    HiveAcidError,
-    StorageError,
-    StoreError,
-    WriteConflictError,
-)
+from hiveacid.errors import ConstraintViolationError, StorageError, StoreError, WriteConflictError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.catalog import Catalog, NewPartition
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Begun, Operation, Remains, Written
+from hiveacid.storage.final_names import FinalNames
 from hiveacid.storage.staging import delete_staging, new_staging_directory
-from hiveacid.streaming.growing_file import GrowingFile
 from hiveacid.streaming.split_by_partition_and_bucket import Values, split_by_bucket
+from hiveacid.streaming.staged_file import StagedFile
 from hiveacid.streaming.stream_target import StreamTarget
-from hiveacid.table.cleaning.remove_dropped_files import lock_against_drop, remove_aborted
+from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
 from hiveacid.table.write.conflict_checks import is_overwritten, require_no_leftovers
 from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.transactions.transaction import Transaction, Transactions
@@ -71,13 +66,14 @@ class TransactionBatch:
     write_ids: tuple[WriteId, ...]
     index: int = -1  # of the current transaction
     closed: bool = False
-    bytes: int = 0  # written to files
+    bytes: int = 0  # of committed files
     overwrite: bool = False
-    _files: dict[tuple[Values, int], GrowingFile] = field(default_factory=dict)
-    _partitions: KnownPartitions | None = None  # looked up once a transaction
-    _written_locations: dict[Values, str] = field(default_factory=dict)  # of the current transaction
-    _claimed: set[str] = field(default_factory=set)  # directories that this batch made
-    _check: Callable[[], None] = field(default=lambda: None)  # `Transaction.open_check` of the current commit
+    _written_before: set[Values] = field(default_factory=set)  # by earlier transactions of the batch
+    # of the current transaction:
+    _files: dict[tuple[Values, int], StagedFile] = field(default_factory=dict)
+    _partitions: KnownPartitions | None = None  # looked up once
+    _written_locations: dict[Values, str] = field(default_factory=dict)
+    _claimed: set[str] = field(default_factory=set)  # directories that it made
     _staging: str = ""
     _constraints: tuple[Constraint, ...] = ()
 
@@ -117,11 +113,6 @@ class TransactionBatch:
         """Tell whether all transactions of the batch have begun, or the batch is closed."""
         return self.closed or self.index + 1 >= len(self.transactions)
 
-    @property
-    def shared(self) -> bool:
-        """Tell whether the transactions share files. In insert-only tables they do not, because rows have no row ids."""
-        return len(self.transactions) > 1 and self.target.table.kind is TableKind.FULL_ACID
-
     def begin(self) -> bool:
         """Begin the next transaction and take its lock.
 
@@ -129,10 +120,9 @@ class TransactionBatch:
         a new batch is needed. Raises LockTimeoutError, TransactionAbortedError; then the batch is closed.
         """
         self.index += 1
-        self._partitions, self._written_locations = None, {}
+        self._written_before.update(self._written_locations)
+        self._partitions, self._files, self._written_locations, self._claimed = None, {}, {}, set()
         table = self.target.table
-        if not self.shared:
-            self._files = {}
         try:
             name, store = table.name, self.context.transactions.store
             kind = insert_lock_type(self.context.settings, store, overwrite=self.overwrite)
@@ -153,16 +143,11 @@ class TransactionBatch:
         now = self.context.catalog.get_table(table.name)
         if now != table or not table.is_same_table(now):
             return False
-        for (values, _), file in self._files.items():  # a partition may have been dropped
-            if not file.path.startswith(f"{self._location(values)}/") or not self.context.fs.exists(
-                file.path
-            ):
-                return False
-        dynamic = self.target.dynamic
-        written = (
-            {values for values, _ in self._files} if dynamic else {self._known.values_of(self.target.static)}
-        )
-        return not any(self._is_overwritten(self._location(values)) for values in written)
+        if self.target.dynamic:
+            expected = self._written_before
+        else:
+            expected = {self._known.values_of(self.target.static)}
+        return not any(self._is_overwritten(self._location(values)) for values in expected)
 
     def _is_overwritten(self, location: str) -> bool:
         store = self.context.transactions.store
@@ -171,12 +156,11 @@ class TransactionBatch:
     def write(self, rows: Any) -> None:
         """Add rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
         self._require_not_null(rows)
-        self.txn.published = True
         for part in split_by_bucket(self.target.table, self.target.dynamic, rows):
             self._file((*self.target.static, *part.values), part.bucket).add(part.rows)
         if sum(file.buffered for file in self._files.values()) > _MAX_BUFFERED_BYTES:
             for file in self._files.values():
-                file.spill(self.write_id)
+                file.spill()
 
     def _require_not_null(self, rows: Any) -> None:
         names = self.target.table.partition_column_names
@@ -187,19 +171,18 @@ class TransactionBatch:
                 raise ConstraintViolationError(null_violation(self.target.table.name, constraint))
 
     def commit(self) -> int:
-        """Flush the files, then commit; return the number of rows.
+        """Publish the files, then commit; return the number of rows.
 
         Raises the errors of `Transaction.commit`, and WriteConflictError if a partition was overwritten meanwhile.
         """
-        self._check = self.txn.open_check()
-        self._check()  # without the lock, the table may have been dropped and created again
-        self.txn.published = True
-        if not self.shared:
-            self.txn.on_abort(self._remove_published)
         if self.overwrite and not self.target.dynamic and not self._written_locations:
             # No rows were written: an empty base hides the rows that the table had.
             empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.target.table.columns))
             self._file(self.target.static, 0).add(empty)
+        versions = self._stage()
+        self.txn.on_abort(self._remove_published)
+        check = self.txn.open_check()
+        check()  # without the lock, the table may have been dropped and created again
         for values, location in self._written_locations.items():
             if self._is_overwritten(location):
                 raise WriteConflictError(
@@ -210,41 +193,40 @@ class TransactionBatch:
                 committed = self.txn.committed_write_ids(self.target.table.name)
                 exists = partial(self._exists_by_now, values)
                 require_no_leftovers(self.context.fs, location, committed, self.write_id, exists)
-            self._claim(location)
-        before = self._bytes_written()
-        flushed = dict.fromkeys(self._written_locations, 0)
+        self.txn.published = True
+        for location, version in versions.items():
+            check()
+            self._claim(location, version)
+        final = FinalNames(self.context.fs)
+        rows = dict.fromkeys(self._written_locations, 0)
         for (values, _), file in self._files.items():
-            flushed[values] = flushed.get(values, 0) + file.flush(self.write_id)
-        rows = sum(flushed.values())
-        self._record_writes(flushed)
-        added = self._bytes_written() - before
+            check()
+            rows[values] += file.publish(final)
+        self._record_writes(rows)
+        size, total = sum(file.size for file in self._files.values()), sum(rows.values())
         self.txn.add_summary(
-            self.target.table.name, OperationSummary("STREAM", None, rows, 0, 0, len(self._files), added)
+            self.target.table.name, OperationSummary("STREAM", None, total, 0, 0, len(self._files), size)
         )
         self.txn.commit()
-        self.bytes += added
+        self.bytes += size
         self._clear_staging()
-        return rows
+        return total
 
     def abort(self, reason: str) -> None:
         """Abort the current transaction; the next one can begin."""
-        for file in self._files.values():
-            file.forget()
-        self._files = {key: file for key, file in self._files.items() if file.published}
+        self._files = {}
         self.txn.abort(reason)
         self._clear_staging()
 
     def close(self, reason: str = "the stream was closed") -> int:
-        """Abort the remaining transactions and seal the files; return the number of aborted transactions."""
+        """Abort the remaining transactions; return their number."""
         self.closed = True
         work = self.context.transactions
         open_txns = [txn for txn in self.transactions if not txn.ended]
         if open_txns and self.index >= 0 and not self.txn.ended:
             self.abort(reason)
         still_open = [txn for txn in open_txns if not txn.ended]
-        # A shared directory without a committed row is deleted as a whole, if all its ids stay aborted.
-        wrote_in_vain = not self.bytes and any(txn.published for txn in self.transactions)
-        remains = Remains.FILES if wrote_in_vain else Remains.NOTHING
+        remains = Remains.FILES if any(txn.published for txn in still_open) else Remains.NOTHING
         try:
             if still_open:
                 work.store.abort_txns([txn.txn_id for txn in still_open], reason, remains)
@@ -254,29 +236,9 @@ class TransactionBatch:
         for txn in still_open:
             txn.ended = True
             work.heartbeats.forget(txn.txn_id)
-        try:
-            self._seal()
-        except HiveAcidError as error:  # readers keep using the side files
-            logger.warning("files of %s keep their side files: %s", self.target.table.name, error)
         self._files = {}
         self._clear_staging()
         return len(open_txns)
-
-    def _seal(self) -> None:
-        """Seal the files under a lock, unless the table was dropped and created again: its files may have the same names."""
-        shared = [file for file in self._files.values() if file.has_side_file]
-        table = self.target.table
-        if not shared:
-            return
-        with lock_against_drop(self.context, table.name) as held:
-            if held is None or not table.is_same_table(self.context.catalog.get_table(table.name)):
-                return
-            for file in shared:
-                held.require_open_in_store()
-                file.seal()
-
-    def _bytes_written(self) -> int:
-        return sum(file.written for file in self._files.values())
 
     def _exists_by_now(self, values: Values) -> bool:
         """Tell whether the catalog has a partition, which another writer may have created meanwhile."""
@@ -306,11 +268,9 @@ class TransactionBatch:
     def _directory(self) -> str:
         if self.overwrite:
             return BaseName(self.write_id).format()
-        if self.shared:
-            return DeltaName(False, self.write_ids[0], self.write_ids[-1], None).format()  # noqa: FBT003
         return DeltaName(False, self.write_id, self.write_id, 0).format()  # noqa: FBT003 - no delete delta
 
-    def _file(self, values: Values, bucket: int) -> GrowingFile:
+    def _file(self, values: Values, bucket: int) -> StagedFile:
         values = self._known.values_of(values)
         location = self._written_locations.setdefault(values, self._location(values))
         key = values, bucket
@@ -318,30 +278,29 @@ class TransactionBatch:
             table = self.target.table
             acid = table.kind is TableKind.FULL_ACID
             name = format_bucket_file(bucket) if acid else format_original_file(bucket)
-            self._files[key] = GrowingFile(
-                self.context.fs,
-                table,
-                self.target.codec,
-                path=f"{location}/{self._directory}/{name}",
-                staged=f"{self._staging}/{len(self._files)}",
-                bucket=bucket,
-                acid=acid,
-                shared=self.shared,
-                require_open=self._require_open,
+            staged, path = f"{self._staging}/{len(self._files)}", f"{location}/{self._directory}/{name}"
+            self._files[key] = StagedFile(
+                self.context.fs, table, self.target.codec, self.write_id, bucket, staged, path
             )
         return self._files[key]
 
-    def _require_open(self) -> None:
-        self._check()
+    def _stage(self) -> dict[str, str]:
+        """Write all that is published later; return the version file for each location.
 
-    def _claim(self, location: str) -> None:
-        """Make the directory of the transaction, or of the batch, at a location; nobody else may have made it."""
+        What is written after `Transaction.open_check` could lie in a table that was dropped and made again.
+        """
+        for file in self._files.values():
+            file.spill()
+        versions = {}
+        for number, location in enumerate(self._written_locations.values()):
+            versions[location] = f"{self._staging}/version-{number}"
+            if self.target.table.kind is TableKind.FULL_ACID:
+                self.context.fs.write_bytes(versions[location], b"2")
+        return versions
+
+    def _claim(self, location: str, version: str) -> None:
+        """Make the transaction's directory at a location; nobody else may have made it."""
         directory = f"{location}/{self._directory}"
-        if directory in self._claimed:
-            return
-        version = f"{self._staging}/version"  # moved below: written later, it could lie in a table made again
-        self.context.fs.write_bytes(version, b"2")
-        self._check()
         if not self.context.fs.claim_directory(directory, self._staging):
             raise StorageError(
                 f"cannot write {self.target.table.name}: another writer has made {directory}; write the rows again"
@@ -379,8 +338,7 @@ class TransactionBatch:
 
     def _remove_published(self) -> None:
         """Delete the directories that an aborted transaction made (`remove_aborted`)."""
-        directories = {f"{location}/{self._directory}" for location in self._written_locations.values()}
-        remove_aborted(self.context, self.target.table, directories & self._claimed)
+        remove_aborted(self.context, self.target.table, self._claimed)
 
     def _clear_staging(self) -> None:
         if self._staging:

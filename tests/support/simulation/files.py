@@ -66,16 +66,10 @@ class MemoryFileSystem:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
         return self._versions[path] if path in self.files else None
 
-    def replace_tail(
-        self, path: str, start: int, tail: bytes, version: FileVersion | None = None
-    ) -> FileVersion:
+    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
-        data = self._file(path)
-        if version is not None and version != self._versions[path]:
-            raise StorageError(f"cannot change {path}: it is another file by now")
-        self.files[path] = data[:start] + tail
+        self.files[path] = self._file(path)[:start] + tail
         self._versions[path] = (self._versions[path][0], self._time())
-        return self._versions[path]
 
     def move_file(self, source: str, target: str) -> None:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""

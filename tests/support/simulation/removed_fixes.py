@@ -35,27 +35,10 @@ def _delete_by_path(context: Any, _: object, directories: Iterable[str]) -> None
         context.fs.delete_tree(directory)
 
 
-def _replace_tail_by_path(file: Any, path: str, start: int, tail: bytes) -> None:
-    file.fs.replace_tail(path, start, tail)
-    file._versions[path] = ()
-
-
-def _seal_by_path(file: Any) -> None:
-    _replace_tail_by_path(file, file.path, file.flushed, b"")
-    file.fs.delete_tree(f"{file.path}_flush_length")
-
-
-def _seal_without_lock(batch: Any) -> None:
-    for file in batch._files.values():
-        if file.has_side_file:
-            file.seal()
-
-
-def _stream_claims_unasked(batch: Any, location: str) -> None:
+def _stream_claims_by_path(batch: Any, location: str, _version: str) -> None:
     directory = f"{location}/{batch._directory}"
-    if directory not in batch._claimed:
-        batch.context.fs.claim_directory(directory)
-        batch._claimed.add(directory)
+    batch.context.fs.claim_directory(directory)
+    batch._claimed.add(directory)
 
 
 def _same_name_and_directory(table: Any, other: Any) -> bool:
@@ -128,19 +111,11 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
             "made again",
             [("hiveacid.table.write.output_directories.remove_aborted", _delete_by_path)],
         ),
-        "streams change files by path": (
-            "streams",
-            [
-                ("hiveacid.streaming.growing_file.GrowingFile._replace_tail", _replace_tail_by_path),
-                ("hiveacid.streaming.growing_file.GrowingFile.seal", _seal_by_path),
-                ("hiveacid.streaming.transaction_batch.TransactionBatch._seal", _seal_without_lock),
-            ],
-        ),
         "streams claim without asking": (
             "streams",
             [
-                ("hiveacid.streaming.transaction_batch.TransactionBatch._claim", _stream_claims_unasked),
-                ("hiveacid.streaming.transaction_batch.TransactionBatch._require_open", _nothing),
+                ("hiveacid.transactions.transaction.Transaction.open_check", _no_check),
+                ("hiveacid.streaming.transaction_batch.TransactionBatch._claim", _stream_claims_by_path),
             ],
         ),
         "a table is its name and directory": (

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
-from hiveacid.core.snapshot.directory_listing import DataFile, last_flush_length
+from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
-from hiveacid.errors import StorageError
 from hiveacid.orc.splice_stripes import HEADER
 
 
@@ -79,9 +77,6 @@ class Reading:
         for directory in directories:
             for file in directory.acid_files:
                 data = self.read(file.path)
-                if file.flush_length_path is not None:
-                    with suppress(StorageError):  # the stream has ended meanwhile, and cut its file
-                        data = data[: last_flush_length(self.read(file.flush_length_path))]
                 for event in from_bytes(data):
                     if directory.validity is RangeShare.ALL or self.write_ids.is_valid(event.write_id):
                         yield event

@@ -9,34 +9,28 @@ from typing import Any
 from unittest.mock import patch
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.model import WriteId
-from hiveacid.core.snapshot.directory_listing import last_flush_length
-from hiveacid.orc.splice_stripes import HEADER
+from hiveacid.orc.splice_stripes import StripeBlock
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.streaming.growing_file import GrowingFile
+from hiveacid.streaming.staged_file import StagedFile
 from support.simulation.rows import Event, Row, RowId, from_bytes, to_bytes
 
 
-class JsonGrowingFile(GrowingFile):
-    """A stream's file of JSON lines: the lines of a transaction are its stripe, and there is no footer."""
+class JsonFile(StagedFile):
+    """A stream's file of JSON lines: the lines of a batch are its stripe, and there is no footer."""
 
-    def _encode(self, write_id: WriteId) -> tuple[bytes, list[Any]]:
-        keys = [values for batch in self._rows for values in zip(*batch.to_pydict().values(), strict=True)]
-        ids = (RowId(write_id, 0, self._next_row_id + number) for number in range(len(keys)))
-        events = [Event(write_id, one, Row(one, *values)) for one, values in zip(ids, keys, strict=True)]
-        self._next_row_id += len(events)
-        self._rows, self.buffered = [], 0
-        if not events:
-            return b"", []
-        return to_bytes(events), [SimpleNamespace(tail=SimpleNamespace(number_of_rows=len(events)))]
+    def _encode(self, batch: Any) -> StripeBlock:
+        keys = [*zip(*batch.to_pydict().values(), strict=True)]
+        ids = (RowId(self.write_id, 0, self._encoded_rows + number) for number in range(len(keys)))
+        events = [Event(self.write_id, one, Row(one, *values)) for one, values in zip(ids, keys, strict=True)]
+        tail: Any = SimpleNamespace(number_of_rows=len(events))
+        return StripeBlock(to_bytes(events), 0, tail)
 
-    def _tail(self, pieces: list[Any], end: int) -> bytes:  # noqa: ARG002 - no footer
+    def _tail(self) -> bytes:
         return b""
 
 
-def _has_valid_line(fs: FileSystem, path: str, size: int, committed: ValidWriteIdList, *, side: bool) -> bool:
-    length = last_flush_length(fs.read_bytes(f"{path}_flush_length")) if side else size
-    events = from_bytes(fs.read_bytes(path)[: max(length, len(HEADER))])
+def _has_valid_line(fs: FileSystem, path: str, size: int, committed: ValidWriteIdList, *, side: bool) -> bool:  # noqa: ARG001
+    events = from_bytes(fs.read_bytes(path))
     return any(committed.is_valid(event.write_id) for event in events)
 
 
@@ -52,7 +46,7 @@ _STAND_INS: Iterable[tuple[str, object]] = (
     ("hiveacid.storage.snapshot_locations._map_in_pool", _one_by_one),
     ("hiveacid.table.partitions.partition_values_as_text", _as_texts),
     ("hiveacid.table.write.conflict_checks._has_valid_stripe", _has_valid_line),
-    ("hiveacid.streaming.transaction_batch.GrowingFile", JsonGrowingFile),
+    ("hiveacid.streaming.transaction_batch.StagedFile", JsonFile),
 )
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.transactions import Operation, Start, Written
-from hiveacid.spark.write.publish import FinalNames
 from hiveacid.spark.write.sort_and_stage import StagedKind
+from hiveacid.storage.final_names import FinalNames
 from hiveacid.table.partitions import partition_name, partitions_of
 from hiveacid.table.write import insert, output_directories
 from hiveacid.table.write.conflict_retry import run_with_retry

@@ -5,7 +5,6 @@ Publishing makes no row visible. Only the commit of the write id does.
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from hiveacid.core.format.names import ACID_VERSION_FILE, format_bucket_file
 from hiveacid.core.model import TableDefinition, partition_value
 from hiveacid.core.schema.partitions import unescape
 from hiveacid.core.snapshot.directory_listing import FileEntry
-from hiveacid.errors import BadFileError, MissingDirectoryError, StorageError
+from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem
@@ -26,6 +25,7 @@ from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.sort_and_stage import BUCKET, KIND, StagedKind
 from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.storage.final_names import FinalNames
 from hiveacid.storage.paths import spark_path
 
 _PublishedFile = tuple["StagedFile", int, str]  # a file, its number of rows, its final path
@@ -42,45 +42,6 @@ class StagedFile:
     kind: StagedKind
     values: tuple[str | None, ...]  # of dynamic partition columns
     bucket: int | None
-
-
-@dataclass(frozen=True)
-class FinalNames:
-    """Gives files their final names, which no reader sees before the commit. Several threads may share it.
-
-    On local disks a file gets its new tail and is moved. Elsewhere (object stores, HDFS) the file system finishes it, and
-    the staged file is deleted with its directory. No name is used twice, because an object store would replace the first
-    file.
-    """
-
-    fs: FileSystem
-    _taken: dict[str, set[str]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def finish(self, source: str, target: str, start: int, tail: bytes) -> None:
-        """Give a file a new tail and its final name. Old bytes after ``start`` may remain before it. Raises StorageError."""
-        if self.fs.replaces_tail_in_place(target):
-            self.fs.replace_tail(source, start, tail)
-            self.fs.move_file(source, target)
-            return
-        self._take(target)
-        self.fs.finish_file(source, target, start, tail)
-
-    def _take(self, target: str) -> None:
-        folder, _, name = target.rpartition("/")
-        with self._lock:
-            if folder not in self._taken:
-                self._taken[folder] = _paths_in(self.fs, folder)
-            if name in self._taken[folder]:
-                raise StorageError(f"cannot write {target}: the file exists")
-            self._taken[folder].add(name)
-
-
-def _paths_in(fs: FileSystem, folder: str) -> set[str]:
-    try:
-        return {entry.path for entry in fs.list_directory(folder)}
-    except MissingDirectoryError:
-        return set()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,48 @@
+"""Final names of staged files, on every file system."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from hiveacid.errors import MissingDirectoryError, StorageError
+from hiveacid.ports.file_system import FileSystem
+
+
+@dataclass(frozen=True)
+class FinalNames:
+    """Gives files their final names, which no reader sees before the commit. Several threads may share it.
+
+    On local disks a file gets its new tail and is moved. Elsewhere (object stores, HDFS) the file system finishes it, and
+    the staged file is deleted with its directory. No name is used twice, because an object store would replace the first
+    file.
+    """
+
+    fs: FileSystem
+    _taken: dict[str, set[str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def finish(self, source: str, target: str, start: int, tail: bytes) -> None:
+        """Give a file a new tail and its final name. Old bytes after ``start`` may remain before it. Raises StorageError."""
+        if self.fs.replaces_tail_in_place(target):
+            self.fs.replace_tail(source, start, tail)
+            self.fs.move_file(source, target)
+            return
+        self._take(target)
+        self.fs.finish_file(source, target, start, tail)
+
+    def _take(self, target: str) -> None:
+        folder, _, name = target.rpartition("/")
+        with self._lock:
+            if folder not in self._taken:
+                self._taken[folder] = _paths_in(self.fs, folder)
+            if name in self._taken[folder]:
+                raise StorageError(f"cannot write {target}: the file exists")
+            self._taken[folder].add(name)
+
+
+def _paths_in(fs: FileSystem, folder: str) -> set[str]:
+    try:
+        return {entry.path for entry in fs.list_directory(folder)}
+    except MissingDirectoryError:
+        return set()

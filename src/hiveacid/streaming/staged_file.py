@@ -1,0 +1,107 @@
+"""ORC file of a stream's transaction: its stripes are staged as they come, and the commit gives it footer and final name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from hiveacid.core.format.bucket_property import BucketProperty
+from hiveacid.core.model import TableDefinition, TableKind, WriteId
+from hiveacid.errors import StorageError
+from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
+from hiveacid.orc.splice_stripes import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
+from hiveacid.orc.writing import RecordKeys, write_rows
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.final_names import FinalNames
+from hiveacid.table.cast_to_table_columns import single_batch
+
+_ROWS = 1_000_000  # per batch that is encoded, in one stripe or more
+
+
+@dataclass
+class StagedFile:
+    """Rows of one transaction for one bucket of one partition.
+
+    ``staged``: path in the transaction's hidden staging directory. ``path``: final path. ``size``: bytes written so far.
+    ``buffered``: bytes of rows in memory.
+    """
+
+    fs: FileSystem
+    table: TableDefinition
+    codec: str
+    write_id: WriteId
+    bucket: int
+    staged: str
+    path: str
+    size: int = 0
+    buffered: int = 0
+    _stripes: list[PlacedStripes] = field(default_factory=list)
+    _batches: list[Any] = field(default_factory=list)  # rows in memory
+    _rows: int = 0  # number of all rows
+    _encoded_rows: int = 0
+
+    def add(self, rows: Any) -> None:
+        """Add rows, which stay in memory until `spill`."""
+        self._batches.append(rows)
+        self.buffered += rows.nbytes
+        self._rows += rows.num_rows
+
+    def spill(self) -> None:
+        """Write the rows in memory as stripes at the end of the staged file."""
+        start = self.size or len(HEADER)
+        bodies: list[bytes] = []
+        for batch in _join_batches(self._batches):
+            block = self._encode(batch)
+            self._stripes.append(place_stripes(block, start + sum(map(len, bodies))))
+            bodies.append(block.body)
+            self._encoded_rows += block.rows
+        self._batches, self.buffered = [], 0
+        data = b"".join(bodies)
+        if not bodies:
+            return
+        if self.size:
+            self.fs.replace_tail(self.staged, self.size, data)
+        else:
+            self.fs.write_bytes(self.staged, HEADER + data)
+        self.size = start + len(data)
+
+    def publish(self, final: FinalNames) -> int:
+        """Write the footer and give the file its final name; return the number of rows.
+
+        All rows are spilled. Raises StorageError if the stripes hold another number of rows than was added.
+        """
+        if self._encoded_rows != self._rows:
+            raise StorageError(
+                f"{self._rows} rows were written to {self.path}, but its stripes hold {self._encoded_rows}; nothing was committed"
+            )
+        tail = self._tail()
+        final.finish(self.staged, self.path, self.size, tail)
+        self.size += len(tail)
+        return self._rows
+
+    def _encode(self, batch: Any) -> StripeBlock:
+        keys = None
+        if self.table.kind is TableKind.FULL_ACID:
+            keys = RecordKeys(int(self.write_id), BucketProperty(1, self.bucket).encode(), self._encoded_rows)
+        return write_rows(batch, self.table.columns, keys, self.codec)
+
+    def _tail(self) -> bytes:
+        """Return the metadata section and the footer over all stripes."""
+        tail, flat = merged_tail(self._stripes, self.size, self.path)
+        if self.table.kind is TableKind.FULL_ACID:
+            start, footer = nest_row_columns(
+                tail, self.table.columns, acid_metadata(tail, self.path, deletes=False)
+            )
+        else:
+            start, footer = set_true_types(tail, self.table.columns)
+        return flat[: start - self.size] + footer
+
+
+def _join_batches(batches: list[Any]) -> list[Any]:
+    """Join small batches, because each batch becomes at least one stripe."""
+    if len(batches) < 2:  # noqa: PLR2004 - nothing to join
+        return batches
+    table = pa.Table.from_batches(batches)
+    return [single_batch(table.slice(offset, _ROWS)) for offset in range(0, table.num_rows, _ROWS)]
