@@ -7,18 +7,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from py4j import java_gateway, protocol
 from pyarrow import fs as arrow_fs
 
+import hiveacid
+from hiveacid.catalog.opening import open_store
+from hiveacid.config import Settings
+from hiveacid.core.model import TableName
+from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.session.file_systems import open_hadoop
+from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.storage.arrow_file_system import BLOCK, ArrowFileSystem
 from hiveacid.storage.final_names import FinalNames
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import parse_uri
+from hiveacid.stores.clock import SystemClock
+from hiveacid.streaming import Connection
 from support.servers.absent import skip_without
 from support.servers.hdfs import WHY_NOT as NO_HDFS
 from support.servers.hdfs import Hdfs, hdfs_server
@@ -322,3 +332,68 @@ def test_a_listing_asks_once_for_a_thousand_files_however_deep(s3: S3Server) -> 
     deleting = s3.counted()
     assert deleting["POST"] == 1
     assert deleting.total() <= 8
+
+
+def test_rows_are_streamed_and_appended(room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows and the same files everywhere; nothing of an aborted transaction, and nothing staged stays."""
+    open_store(str(tmp_path / "w"), None, Settings(), SystemClock())[0].close()
+    statement = parse(
+        "CREATE TABLE t (id INT, name STRING) PARTITIONED BY (p STRING) CLUSTERED BY (id) INTO 2 BUCKETS STORED AS ORC "
+        "TBLPROPERTIES ('transactional'='true')"
+    )
+    assert isinstance(statement, CreateTable)
+    monkeypatch.setattr(
+        "hiveacid.streaming.transaction_batch._MAX_BUFFERED_BYTES", 500
+    )  # each write is spilled
+    with hiveacid.open(str(tmp_path / "w")) as warehouse:
+        warehouse.context.fs = room.fs
+        location = f"{room.root}/t"
+        warehouse.context.catalog.create_table(
+            statement.definition(TableName("default", "t"), location=location, storage=ORC)
+        )
+        table = warehouse.table("t")
+
+        def rows(first: int, part: str) -> pa.Table:
+            ids = range(first, first + 50)
+            return pa.table(
+                {"id": pa.array(ids, pa.int32()), "name": [f"n{n}" for n in ids], "p": [part] * 50}
+            )
+
+        with Connection("t", store=warehouse.context.store, batch_size=3, fs=room.fs) as stream:
+            for number, keep in enumerate((True, False, True)):
+                stream.begin_transaction()
+                for part in ("a b", "c"):
+                    stream.write(rows(number * 100, part))
+                    stream.write(rows(number * 100 + 50, part))
+                if keep:
+                    stream.commit()
+                else:
+                    stream.abort()
+        assert table.append(rows(1000, "c")) == 50
+        overwriting = Connection("t", store=warehouse.context.store, overwrite=True, fs=room.fs)
+        with overwriting as stream, stream.transaction():
+            stream.write(rows(2000, "a b"))
+        expected = {("a b", n) for n in range(2000, 2050)} | {
+            ("c", n) for n in (*range(100), *range(200, 300), *range(1000, 1050))
+        }
+        found = table.to_arrow(row_ids=True)
+        read = list(zip(found.column("p").to_pylist(), found.column("id").to_pylist(), strict=True))
+        assert len(read) == len(expected)
+        assert set(read) == expected
+        assert len({str(one) for one in zip(found.column("p"), found.column("ROW__ID"), strict=True)}) == len(
+            read
+        )
+        assert table.count("name = 'n1007'") == 1
+    files = [name for name, is_dir, _ in names(room, "/t") if not is_dir]
+    assert files == sorted(
+        f"{part}/{directory}/{name}"
+        for part, directories in (
+            ("p=a b", ("base_0000005", "delta_0000001_0000001_0000", "delta_0000003_0000003_0000")),
+            (
+                "p=c",
+                ("delta_0000001_0000001_0000", "delta_0000003_0000003_0000", "delta_0000004_0000004_0000"),
+            ),
+        )
+        for directory in directories
+        for name in ("_orc_acid_version", "bucket_00000", "bucket_00001")
+    )

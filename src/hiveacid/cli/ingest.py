@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     "--batch-seconds", type=options.Seconds(min=0.1), default=10, show_default=True,
     help="Seconds after which a transaction is committed while lines still come.",
 )  # fmt: skip
-@click.option(
-    "--batch-size", type=click.IntRange(min=1), default=1, show_default=True,
-    help="Transactions that share a directory (full ACID tables).",
-)  # fmt: skip
 @options.output_option("table", "json")
 @options.connection_options
 def ingest(
@@ -54,7 +50,6 @@ def ingest(
     partition: str | None,
     batch_rows: int,
     batch_seconds: float,
-    batch_size: int,
     output: str,
     header: bool,
     **text: object,
@@ -74,7 +69,6 @@ def ingest(
             name,
             store=store,
             partition=options.partition_spec(partition),
-            batch_size=batch_size,
             agent="hiveacid ingest",
         )
         show_progress = _progress(began, clock.now)

@@ -106,8 +106,6 @@ def test_a_slow_pipe_is_committed_while_it_is_open(warehouse: Path) -> None:
             str(warehouse),
             "--batch-seconds",
             "0.1",
-            "--batch-size",
-            "9",
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
