@@ -1,10 +1,11 @@
-"""Final names of staged files, on every file system."""
+"""Final names of staged files, and the version file of their directory, on every file system."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
 
+from hiveacid.core.format.names import ACID_VERSION_FILE
 from hiveacid.errors import MissingDirectoryError, StorageError
 from hiveacid.ports.file_system import FileSystem
 
@@ -46,3 +47,16 @@ def _paths_in(fs: FileSystem, folder: str) -> set[str]:
         return {entry.path for entry in fs.list_directory(folder)}
     except MissingDirectoryError:
         return set()
+
+
+def stage_version_file(fs: FileSystem, staging: str) -> None:
+    """Write the version file for `mark_directory` into a staging directory, which DROP TABLE deletes.
+
+    Call it before `Transaction.open_check`: a file that is written later could lie in a table dropped and made again.
+    """
+    fs.write_bytes(f"{staging}/{ACID_VERSION_FILE}", b"2")
+
+
+def mark_directory(fs: FileSystem, directory: str, staging: str) -> None:
+    """Put the staged version file into a directory of a full ACID table."""
+    fs.link_file(f"{staging}/{ACID_VERSION_FILE}", f"{directory}/{ACID_VERSION_FILE}")

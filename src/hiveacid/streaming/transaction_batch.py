@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from hiveacid.config import Settings
 from hiveacid.core.format.names import (
-    ACID_VERSION_FILE,
     BaseName,
     DeltaName,
     format_bucket_file,
@@ -28,7 +27,7 @@ from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.catalog import Catalog, NewPartition
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Begun, Operation, Remains, Written
-from hiveacid.storage.final_names import FinalNames
+from hiveacid.storage.final_names import FinalNames, mark_directory, stage_version_file
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.streaming.split_by_partition_and_bucket import Values, split_by_bucket
 from hiveacid.streaming.staged_file import StagedFile
@@ -179,7 +178,11 @@ class TransactionBatch:
             # No rows were written: an empty base hides the rows that the table had.
             empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.target.table.columns))
             self._file(self.target.static, 0).add(empty)
-        versions = self._stage()
+        # What is written after `Transaction.open_check` could lie in a table that was dropped and made again.
+        for file in self._files.values():
+            file.spill()
+        if self.target.table.kind is TableKind.FULL_ACID:
+            stage_version_file(self.context.fs, self._staging)
         self.txn.on_abort(self._remove_published)
         check = self.txn.open_check()
         check()  # without the lock, the table may have been dropped and created again
@@ -194,9 +197,9 @@ class TransactionBatch:
                 exists = partial(self._exists_by_now, values)
                 require_no_leftovers(self.context.fs, location, committed, self.write_id, exists)
         self.txn.published = True
-        for location, version in versions.items():
+        for location in self._written_locations.values():
             check()
-            self._claim(location, version)
+            self._claim(location)
         final = FinalNames(self.context.fs)
         rows = dict.fromkeys(self._written_locations, 0)
         for (values, _), file in self._files.items():
@@ -284,21 +287,7 @@ class TransactionBatch:
             )
         return self._files[key]
 
-    def _stage(self) -> dict[str, str]:
-        """Write all that is published later; return the version file for each location.
-
-        What is written after `Transaction.open_check` could lie in a table that was dropped and made again.
-        """
-        for file in self._files.values():
-            file.spill()
-        versions = {}
-        for number, location in enumerate(self._written_locations.values()):
-            versions[location] = f"{self._staging}/version-{number}"
-            if self.target.table.kind is TableKind.FULL_ACID:
-                self.context.fs.write_bytes(versions[location], b"2")
-        return versions
-
-    def _claim(self, location: str, version: str) -> None:
+    def _claim(self, location: str) -> None:
         """Make the transaction's directory at a location; nobody else may have made it."""
         directory = f"{location}/{self._directory}"
         if not self.context.fs.claim_directory(directory, self._staging):
@@ -307,7 +296,7 @@ class TransactionBatch:
             )
         self._claimed.add(directory)
         if self.target.table.kind is TableKind.FULL_ACID:
-            self.context.fs.move_file(version, f"{directory}/{ACID_VERSION_FILE}")
+            mark_directory(self.context.fs, directory, self._staging)
 
     def _record_writes(self, rows: Mapping[Values, int]) -> None:
         """Record the written and the new partitions in the transaction; ``rows``: new rows of each."""

@@ -35,7 +35,7 @@ def _delete_by_path(context: Any, _: object, directories: Iterable[str]) -> None
         context.fs.delete_tree(directory)
 
 
-def _stream_claims_by_path(batch: Any, location: str, _version: str) -> None:
+def _stream_claims_by_path(batch: Any, location: str) -> None:
     directory = f"{location}/{batch._directory}"
     batch.context.fs.claim_directory(directory)
     batch._claimed.add(directory)

@@ -5,13 +5,14 @@ Publishing makes no row visible. Only the commit of the write id does.
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from hiveacid.core.format.bucket_property import decode
-from hiveacid.core.format.names import ACID_VERSION_FILE, format_bucket_file
+from hiveacid.core.format.names import format_bucket_file
 from hiveacid.core.model import TableDefinition, partition_value
 from hiveacid.core.schema.partitions import unescape
 from hiveacid.core.snapshot.directory_listing import FileEntry
@@ -25,7 +26,7 @@ from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.sort_and_stage import BUCKET, KIND, StagedKind
 from hiveacid.spark.write.task_reports import TaskReport
-from hiveacid.storage.final_names import FinalNames
+from hiveacid.storage.final_names import FinalNames, mark_directory, stage_version_file
 from hiveacid.storage.paths import spark_path
 
 _PublishedFile = tuple["StagedFile", int, str]  # a file, its number of rows, its final path
@@ -134,19 +135,13 @@ def publish_acid(
             is_first = directory not in marked
             marked.add(directory)
         if is_first:
-            mark_directory(fs, directory, staging, check)
+            check()
+            mark_directory(fs, directory, staging)
         return file, tail.number_of_rows, target
 
-    # before the first check: written into its directory later, it could lie in that of a table made again
-    fs.write_bytes(f"{staging}/{ACID_VERSION_FILE}", b"2")
+    stage_version_file(fs, staging)
     check()
     return _publish_all(publish_file, files)
-
-
-def mark_directory(fs: FileSystem, directory: str, staging: str, check: Callable[[], None]) -> None:
-    """Put the version file that `publish_acid` has staged into a directory; parameters as there."""
-    check()
-    fs.link_file(f"{staging}/{ACID_VERSION_FILE}", f"{directory}/{ACID_VERSION_FILE}")
 
 
 def _read_tails(

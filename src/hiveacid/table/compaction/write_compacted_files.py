@@ -37,6 +37,7 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import publish, sort_and_stage
 from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_rows, stage_runs
 from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.storage.final_names import mark_directory
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.storage.staging import delete_staging, staging_name
 from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
@@ -373,7 +374,8 @@ def _publish(
     if published.directories:
         return published
     if kind is sort_and_stage.StagedKind.DELETE:
-        publish.mark_directory(fs, output, staging, check)
+        check()
+        mark_directory(fs, output, staging)
         return published
     files, reported = stage_empty(job.context, job.target, f"{staging}-none")
     return publish.publish_acid(
