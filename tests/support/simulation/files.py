@@ -80,6 +80,14 @@ class MemoryFileSystem:
         self._versions[target] = version
         del self.files[source]
 
+    def link_file(self, source: str, target: str) -> None:
+        """See :class:`hiveacid.ports.file_system.FileSystem`."""
+        data, version = self._file(source), self._versions[source]
+        if target in self.files:
+            raise StorageError(f"cannot link {source} to {target}: there is a file of that name")
+        self.write_bytes(target, data)
+        self._versions[target] = version
+
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
         self.write_bytes(target, self._file(source)[:start] + tail)

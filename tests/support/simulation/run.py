@@ -47,8 +47,7 @@ def simulate(seed: int, steps: int, bug: str = "", profile: str = "") -> Outcome
     world = World(scheduler, about)
     with quiet_logs(), replaced(*BUGS[bug].patches):
         for number, role in enumerate(about.crew, 1):
-            if world.files.local or role != "streamer":  # files of an object store do not grow
-                scheduler.add(_maker(world, BUGS[bug], role, number))
+            scheduler.add(_maker(world, BUGS[bug], role, number))
         scheduler.run()
         _settle(world, BUGS[bug])
     return Outcome(

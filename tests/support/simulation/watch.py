@@ -28,6 +28,7 @@ FAULT = 0.003
 _FAILING = (
     "write_bytes",
     "move_file",
+    "link_file",
     "delete_tree",
     "replace_tail",
     "claim_directory",
@@ -251,6 +252,10 @@ class WatchedFiles(_Watched):
         self._changed(path)
 
     def after_move_file(self, _: None, _source: str, target: str) -> None:
+        """Look what the new file changed."""
+        self._changed(target)
+
+    def after_link_file(self, _: None, _source: str, target: str) -> None:
         """Look what the new file changed."""
         self._changed(target)
 
