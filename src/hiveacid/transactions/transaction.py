@@ -162,19 +162,16 @@ class Transaction(Displayed):
 
         Call it after listing a directory. The cleaner keeps the files of open transactions only, so a transaction that
         slept past its time-out could miss directories without noticing. If the last sign of life may be overdue, another client may
-        abort the transaction just after the answer, so it is a heartbeat then. It asks for the one that holds the locks, too.
+        abort the transaction just after the answer, so a heartbeat comes first then. It asks for the one that holds the locks, too.
         """
         self._require_open()
         if self.guard is not None:
             self.guard.require_open_in_store()
         now = self.clock.now()
-        if 0 <= now - self.alive_at < 1000 * self.heartbeats.pause():
-            is_open = self.store.txn_state(self.txn_id) == TransactionState.OPEN
-        else:
-            answer = self.store.heartbeat([self.txn_id])
-            is_open = self.txn_id not in (*answer.aborted, *answer.missing)
+        if not 0 <= now - self.alive_at < 1000 * self.heartbeats.pause():
+            self.store.heartbeat([self.txn_id])
             self.alive_at = now
-        if not is_open:
+        if self.store.txn_state(self.txn_id) != TransactionState.OPEN:
             raise errors.TransactionAbortedError(
                 f"transaction {self.txn_id} was aborted (timed out, or by ABORT TRANSACTIONS); what its snapshot "
                 "reads may be gone: run it again"

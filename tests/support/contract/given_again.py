@@ -20,10 +20,12 @@ def require_that_ids_of_others_are_safe(old: Store, new: Store, go_back: Callabl
     """
     opened = (*old.open_txns(CLIENT, 1, TxnKind.READ_ONLY), *old.open_txns(CLIENT, 2))
     go_back()
+    assert old.heartbeat(opened).missing == opened
     given_again = new.open_txns(CLIENT, 3)
     assert given_again == opened
     new.allocate_write_ids(given_again, ORDERS)
     reader, writer, updater = opened
+    assert old.heartbeat(opened).missing == opened  # and keeps none of the others alive
     for txn_id, written in (
         (reader, ()),
         (writer, [wrote(ORDERS, Operation.INSERT)]),

@@ -44,9 +44,10 @@ class AbortTxns(SqlBase):
     def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
         """Record the time of the heartbeat; return the transactions that are no longer open."""
         database, sent = self._database, self._clock.now()
+        own = database.read(lambda connection: _without_foreign(database, connection, txn_ids))
         aborted: list[TxnId] = []
-        missing: list[TxnId] = []
-        for chunk in chunks(sorted(set(txn_ids))):
+        missing = sorted(set(txn_ids).difference(own))
+        for chunk in chunks(own):
             if _beat(database, chunk) == len(chunk):
                 continue
             states = _states(database, chunk)
@@ -54,8 +55,9 @@ class AbortTxns(SqlBase):
             ended_states = None, TransactionState.COMMITTED
             missing += [txn_id for txn_id in chunk if states.get(txn_id) in ended_states]
         database.retry_deadlines.record_heartbeat(set(txn_ids) - {*aborted, *missing}, sent)
-        database.retry_deadlines.ended([*aborted, *missing])
-        database.own_txns.ended([*aborted, *missing])
+        database.retry_deadlines.ended(
+            [*aborted, *missing]
+        )  # their marks are needed until the owner aborts them
         return HeartbeatAnswer(tuple(aborted), tuple(missing))
 
     def abort_txns(
