@@ -214,6 +214,23 @@ def plan_of(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
 
 
+def unsteady_expression(frame: DataFrame) -> str | None:
+    """Return an expression of a DataFrame that may have another value each time (``rand()``); None if there is none."""
+    node = plan_of(frame)
+    if node.deterministic():
+        return None
+    while (below := _first_unsteady(node.children())) is not None:
+        node = below
+    expression = _first_unsteady(node.expressions())
+    while (below := _first_unsteady(expression.children())) is not None:
+        expression = below
+    return str(expression.sql())
+
+
+def _first_unsteady(nodes: Any) -> Any:
+    return next((node for node in scala_items(nodes) if not node.deterministic()), None)
+
+
 def rows_of(frame: DataFrame) -> Any:
     """Return a DataFrame's analysed plan; of a command, which has run, the plan of its result."""
     return frame._jdf.queryExecution().commandExecuted()  # noqa: SLF001

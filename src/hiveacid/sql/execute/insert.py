@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 
 from pyspark.sql import DataFrame
 
@@ -13,6 +12,7 @@ from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.errors import OutputTwiceError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, parenthesised
+from hiveacid.spark.session.classic_session import unsteady_expression
 from hiveacid.sql.binding.source_positions import Edit, EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import Binder
 from hiveacid.sql.execute.context import ExecutionContext
@@ -56,7 +56,7 @@ def _replace_where(
         with execution.binder(txn) as binder:
             expressions = BoundExpressions(binder, (name,))
             where = expressions.required(condition)
-            rows = _values(binder, text) if _is_values(text) else bound_frame(binder, text)
+            rows = _bound_rows(binder, text)
             wanted = table.column_names
             if len(rows.columns) != len(wanted):
                 raise SchemaMismatchError(
@@ -84,7 +84,11 @@ def _options(statement: Insert, text: Slice, partition: Mapping[str, object] | N
 
 def _rows(execution: ExecutionContext, text: Slice, txn: Transaction | None) -> DataFrame:
     with execution.binder(txn) as binder:
-        return _values(binder, text) if _is_values(text) else bound_frame(binder, text)
+        return _bound_rows(binder, text)
+
+
+def _bound_rows(binder: Binder, text: Slice) -> DataFrame:
+    return _values(binder, text) if _is_values(text) else bound_frame(binder, text)
 
 
 def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFrame:
@@ -93,7 +97,7 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
     Raises OutputTwiceError if two of them name the same table or static partition, as Hive does.
     """
     context = execution.context
-    _require_one_source(statement)
+    _require_one_sample(statement)
     names = [execution.find(leg.table) for leg in statement.legs]
     # Computed once: uuid() would give a lock on another partition than the one written.
     partitions = [partition_values(execution, leg.partition) for leg in statement.legs]
@@ -102,7 +106,10 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
         txn.lock(locks)  # all at once and before the snapshot, because a target may be a source, too
         texts = [statement.leg_query(leg) for leg in statement.legs]
         # All are planned before the first writes: a transaction sees its own writes, but an INSERT must not see the others'.
-        frames = [_rows(execution, text, txn) for text in texts]
+        with execution.binder(txn) as binder:  # one for all: the query of a view is analysed once
+            frames = [_bound_rows(binder, text) for text in texts]
+            source = statement.leg_query(replace(statement.legs[0], query=Slice("SELECT 1")))
+            _require_one_source(bound_frame(binder, source))
         reports = []
         legs = zip(names, statement.legs, texts, partitions, frames, strict=True)
         for name, leg, text, partition, frame in legs:
@@ -111,24 +118,23 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
     return write_result(context.facts, *reports)
 
 
-def _require_one_source(statement: MultiInsert) -> None:
-    """Refuse a source with random functions or samples, because each INSERT reads it again and would get other rows."""
+def _require_one_source(source: DataFrame) -> None:
+    """Refuse a source with random functions, also in a view, because each INSERT reads it again and would get other rows."""
+    unsteady = unsteady_expression(source)
+    if unsteady is not None:
+        raise UnsupportedFeatureError(
+            f"{unsteady} in the source of a multi-insert gives other rows for each INSERT: write the source into a table first"
+        )
+
+
+def _require_one_sample(statement: MultiInsert) -> None:
+    """Refuse a sample that is another one for each INSERT."""
     for text in (statement.ctes, statement.source):
-        tokens = text.tokens if text is not None else []
-        words = {token.keyword for token in tokens}
+        words = {token.keyword for token in text.tokens} if text is not None else set()
         if "TABLESAMPLE" in words and "REPEATABLE" not in words:
             raise UnsupportedFeatureError(
                 "TABLESAMPLE in the source of a multi-insert gives other rows for each INSERT: add REPEATABLE (seed)"
             )
-        for token, behind in pairwise(tokens):
-            if token.keyword in _UNSTEADY and behind.keyword == "(":
-                raise UnsupportedFeatureError(
-                    f"{token.keyword.lower()}() in the source of a multi-insert gives other rows for each INSERT: "
-                    "write the source into a table first"
-                )
-
-
-_UNSTEADY = frozenset({"RAND", "RANDN", "RANDOM", "UUID", "SHUFFLE", "RANDSTR", "UNIFORM"})
 
 
 def _locks(
