@@ -46,6 +46,7 @@ class Scan(Displayed):
 
     ``hint``: a condition that the caller applies to the frame itself, used here only to read less. It refers to the
     table as ``hint_alias``, and means what it means in ``hint_session`` (default: the connection's). ``counted``: the caller counts the rows and needs no values.
+    ``subqueries``: conditions on the frame may have correlated subqueries (`spark.read.acid_rows`).
     """
 
     context: Context
@@ -59,6 +60,7 @@ class Scan(Displayed):
     hint_alias: str | None = None
     hint_session: SparkFacts | None = None
     counted: bool = False
+    subqueries: bool = False
 
     def to_df(self, shared: Transaction | None = None) -> DataFrame:
         """Return the rows of the current snapshot (of the transaction's, inside one).
@@ -75,7 +77,7 @@ class Scan(Displayed):
                 snapshot = list_snapshot(
                     context, table, txn, where=where, alias=alias, session=session, as_of=self.as_of
                 )
-                frame = snapshot.scan(counted=self.counted)
+                frame = snapshot.scan(counted=self.counted, subqueries=self.subqueries)
                 extend_lease(context, reader, frame)
                 rows = filter_rows(frame, self.where, self.name.name)
                 return selected(rows, self._columns(table))

@@ -43,9 +43,16 @@ def reader_options(mapping: ColumnMapping) -> dict[str, str]:
 
 
 def table_columns(
-    facts: SparkFacts, mapping: ColumnMapping, columns: Sequence[Column], prefix: str, path: str
+    facts: SparkFacts,
+    mapping: ColumnMapping,
+    columns: Sequence[Column],
+    prefix: str,
+    path: str,
+    keep: str | None = None,
 ) -> list[Expression]:
     """Return the table's columns; ``prefix``: text before the names of the requested fields (``row.``).
+
+    ``keep``: an expression that is never NULL, and that each column needs.
 
     ORC would look for a pushed ``row.id`` inside the struct ``row`` of an ACID file, and skip rows by the statistics of the
     field ``id`` of a user's own column ``row``. Beside such a column no field is a plain path, so that no session, whatever
@@ -55,7 +62,11 @@ def table_columns(
 
     def value(source: ColumnSource, column: Column) -> Expression:
         field = prefix + quote_name(source.name or "")
-        return _value(facts, source, column, f"coalesce({field}, {field})" if misread else field, path)
+        if keep is not None:
+            field = f"CASE WHEN {keep} IS NOT NULL THEN {field} END"
+        elif misread:
+            field = f"coalesce({field}, {field})"
+        return _value(facts, source, column, field, path)
 
     return [
         named(value(source, column), column.name)

@@ -3,10 +3,14 @@
 ORC's Java reader recognises ACID files by their six root columns, and resolves predicates on root columns inside
 ``row`` (``docs/format.md``). Three rules follow from that:
 
-- All six root columns stay alive in every scan (`_KEEP_COLUMNS`).
+- All six root columns stay alive in every scan (`_keep_columns`).
 - No bare root column is ever compared, so that Spark pushes no such comparison down.
 - Nothing is added to the root: partition columns are expressions over ``_metadata.file_path``
   (``spark.read.partition_lookup``).
+
+Spark merges the scan's filter with a condition of the user. From a condition with a correlated subquery it takes the plan
+below, without the filter, to compute the keys of the subquery. Where that may happen (`ScanSource.subqueries`), each
+column of ``row`` keeps the root columns by itself. Partition columns do not: Spark could skip no partitions by them.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import schema_evolution
@@ -114,13 +119,17 @@ def read_acid_files(
     if values:
         options |= source.arguments(mapping)
     frame = load_orc(source, root_type(row), options, group)
-    condition = f"{_KEEP_WHOLE_ROW if by_position else _KEEP_COLUMNS} {operations}"
+    condition = f"{_keep_columns(mapping)} {operations}"
     if group.options.check:
         valid = (
             row_validity(source.write_ids, name) for name in ("currentTransaction", "originalTransaction")
         )
         condition = " AND ".join([condition, *valid])
     return frame.where(condition)
+
+
+def _keep_columns(mapping: ColumnMapping) -> str:
+    return _KEEP_COLUMNS if mapping.positional is None else _KEEP_WHOLE_ROW
 
 
 def root_type(row: T.StructType) -> T.StructType:
@@ -148,8 +157,9 @@ def _row_columns(
 ) -> DataFrame:
     group, mapping = partition.group, partition.group.options.mapping
     assert mapping is not None  # noqa: S101 - the footer of every ACID file was read
+    keep = _keep_columns(mapping) if source.subqueries else None
     values = schema_evolution.table_columns(
-        source.facts, mapping, source.table.columns, "row.", group.files[0]
+        source.facts, mapping, source.table.columns, "row.", group.files[0], keep
     )
     identity = [
         _ROW_ID_COLUMN,

@@ -46,7 +46,7 @@ class ScanSource:
     a mapping. ``delete_bitmap``: returns the delete bitmap of locations, None where a delete join is needed.
     ``memo``: results that follow from the locations of the scan and ``files`` alone. ``index_ahead``: returns Spark's file
     index of a group if it was made ahead, else None. ``skipped``: paths of data files that need not be read; ``memo`` follows
-    from them, too.
+    from them, too. ``subqueries``: conditions on the rows may have correlated subqueries (`acid_rows`).
     """
 
     facts: SparkFacts
@@ -59,6 +59,7 @@ class ScanSource:
     memo: PlanMemo = field(default_factory=PlanMemo, compare=False, repr=False)
     index_ahead: Callable[[FileGroup], Any] = lambda _: None
     skipped: Collection[str] = frozenset()
+    subqueries: bool = False
 
 
 def filter_files(files_of: FilesOf, condition: Callable[[Location, DataFile], bool]) -> FilesOf:

@@ -26,7 +26,7 @@ class TableSource:
     """Table, or metadata table of a table, whose rows a temporary view shows.
 
     ``metadata``: one of `METADATA_TABLES`; None: the table itself. ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
-    rows that fulfil it. ``counted``: the query needs only the number of rows.
+    rows that fulfil it. ``counted``: the query needs only the number of rows. ``subqueries`` as in `Scan`.
     """
 
     table: TableName
@@ -35,6 +35,7 @@ class TableSource:
     as_of: PointInTime | None = None
     predicate: Predicate | None = None
     counted: bool = False
+    subqueries: bool = False
 
 
 def find_metadata_table(context: Context, parts: Sequence[str]) -> TableSource | None:

@@ -40,6 +40,7 @@ from hiveacid.sql.binding.virtual_columns_in_queries import (
     VIRTUAL_COLUMNS,
     Block,
     VirtualColumns,
+    has_nested_query,
     query_block,
 )
 from hiveacid.sql.statements.values import Slice, TableRef, table_ref
@@ -70,6 +71,7 @@ class Binder:
     tables: dict[str, BoundTable] = field(default_factory=dict)  # by the names that stand in bound texts
     views: dict[TableSource, str] = field(default_factory=dict)  # temporary views
     temporary: list[str] = field(default_factory=list)  # names of all temporary views
+    subqueries: bool = False  # some text has a query in parentheses
     apart: SparkFacts | None = None  # the session for the texts of views
     view: ViewDefinition | None = None  # whose text is being bound, for that session
     within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
@@ -94,6 +96,7 @@ class Binder:
         if predicate is not None and self.view is not None:
             predicate = replace(predicate, view=self.view.name)
         counted = before == QUERY and is_count_of_rows(piece, relations)
+        self.subqueries = self.subqueries or has_nested_query(piece.tokens)
         edits = [Edit(call.start, call.end, self._changes(piece, call, by_plan=by_plan)) for call in calls]
         by_place = {relation.start: relation for relation in relations}  # several INSERTs may share a FROM
         for relation in by_place.values():
@@ -109,7 +112,9 @@ class Binder:
                 if needs_them and not by_plan:
                     virtual_columns.require_named_columns()
                 as_of = resolve_as_of(self.context, piece, relation)
-                source = TableSource(relation_source.table, None, needs_them, as_of, predicate, counted)
+                source = TableSource(
+                    relation_source.table, None, needs_them, as_of, predicate, counted, self.subqueries
+                )
             if by_plan:
                 edits.append(Edit(relation.start, _end(relation), self._bound_table(source, relation.name)))
             else:
@@ -263,6 +268,7 @@ class Binder:
             columns=(*columns, *more),
             as_of=source.as_of,
             counted=source.counted,
+            subqueries=source.subqueries,
         )
         if source.predicate is not None:
             predicate, facts = source.predicate, self._reading_session()

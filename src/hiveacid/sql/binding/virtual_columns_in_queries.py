@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
@@ -78,6 +79,11 @@ class VirtualColumns:
             if depth < 0 or (depth == 0 and token.keyword == "SELECT"):
                 return depth < 0
         return True
+
+
+def has_nested_query(tokens: Sequence[Token]) -> bool:
+    """Tell whether a text has a query in parentheses."""
+    return any(token.keyword == "(" and after.keyword in _QUERY_STARTS for token, after in pairwise(tokens))
 
 
 def query_block(tokens: Sequence[Token], offset: int) -> Block | None:

@@ -63,6 +63,7 @@ def create_view(execution: ExecutionContext, statement: CreateTemporaryView) -> 
     if not statement.is_global and not statement.replace and is_temporary_view(facts, name):
         raise AlreadyExistsError(f"temporary view {name} exists already: use CREATE OR REPLACE")
     with execution.binder() as binder:
+        binder.subqueries = True  # of the queries that will read the view
         frame = bound_frame(binder, statement.query)
     if statement.columns:
         if len(statement.columns) != len(frame.columns):

@@ -83,12 +83,12 @@ class TableSnapshot:
         """Return the size in bytes of the files with rows of the largest partition, or of the table if it has none."""
         return max(map(_size, self.locations), default=0)
 
-    def scan(self, *, changing: bool = False, counted: bool = False) -> DataFrame:
+    def scan(self, *, changing: bool = False, counted: bool = False, subqueries: bool = False) -> DataFrame:
         """Return the rows, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
 
         ``changing``: the caller changes some of the rows; raises UnsupportedFeatureError if files hold update events of
         ACID v1, or if rows do not tell their partition (`require_changeable`).
-        ``counted`` as in `spark.read.scan.scan`.
+        ``counted`` as in `spark.read.scan.scan`, ``subqueries`` as in `ScanSource`.
         """
         if changing:
             require_changeable(self.context, self.table, (each.partition for each in self.locations))
@@ -101,6 +101,7 @@ class TableSnapshot:
             argument=self.argument,
             changing=changing,
             counted=counted,
+            subqueries=subqueries,
         )
         return with_char_metadata(self.table, frame)
 
@@ -152,6 +153,7 @@ def scan_locations(
     current: bool = False,
     changing: bool = False,
     counted: bool = False,
+    subqueries: bool = False,
 ) -> DataFrame:
     """Return the live rows of listed locations (``spark.read.scan``); ``changing`` as in `TableSnapshot.scan`."""
     context.facts.prepare_scan()
@@ -170,6 +172,7 @@ def scan_locations(
             delete_bitmap=delete_bitmap,
             memo=footers.memo,
             index_ahead=index_ahead,
+            subqueries=subqueries,
         )
         if argument is not None:
             source = replace(source, arguments=argument.reader_options)
