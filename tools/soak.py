@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hiveacid
+from hiveacid.ports.store import own_store
 from hiveacid.services import Services
 from hiveacid.spark.session.launch import local_session
 from soak_model import Model, Stream, WrongError
@@ -181,7 +182,7 @@ class Soak:
         """Tell whether the workers of both processes have announced themselves."""
         for process in self.processes:
             process.require_alive()
-        names = [one.name for one in self.acid.context.store.show_services(60)]
+        names = [one.name for one in own_store(self.acid.context.store).show_services(60)]
         return all(
             process.child is None or any(process.mark in name for name in names) for process in self.processes
         )

@@ -12,7 +12,9 @@ from hive_server import HiveServers
 
 from hiveacid.cli.main import main
 from hiveacid.core.model import TableName
+from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.ports.store import stream_store
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.streaming import Connection
 
@@ -79,5 +81,5 @@ def test_lines_into_an_insert_only_table(hive: HiveServers, session: Hive, tmp_p
 def test_what_needs_progress_in_the_store_is_refused(hive: HiveServers) -> None:
     store = MetastoreStore(hive.url)
     with pytest.raises(UnsupportedFeatureError, match="MERGE by key"):
-        store.register_stream(None, "run", "check")  # type: ignore[arg-type]
+        stream_store(store, StreamKey(TableName("db", "t"), "q"))
     store.close()

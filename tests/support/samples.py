@@ -14,7 +14,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.ports.catalog import Catalog
-from hiveacid.ports.store import TransactionStore
+from hiveacid.ports.store import OwnStore
 from hiveacid.ports.transactions import Client, Operation, Written
 
 CLIENT = Client("ann", "host-1", "tests")
@@ -30,7 +30,7 @@ ORC = StorageFormat(
 INCOMPRESSIBLE = f"concat({', '.join(f'hex(xxhash64(id, {salt}))' for salt in range(8))})"
 
 
-class Store(TransactionStore, Catalog, Protocol):
+class Store(OwnStore, Catalog, Protocol):
     """A transaction store that is the catalog too, as all of ours are."""
 
 

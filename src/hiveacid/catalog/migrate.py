@@ -42,7 +42,7 @@ from hiveacid.orc.compression_chunks import Compression
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.ports.store import WarehouseStore
+from hiveacid.ports.store import WarehouseStore, own_store
 from hiveacid.ports.write_ids import current_write_ids_of, is_stand_in
 from hiveacid.storage.snapshot_locations import id_property, list_layout, read_location
 from hiveacid.table.context import table_names
@@ -325,7 +325,8 @@ class Migration:
             target.create_table(definition)
             self._add_partitions_and_write_ids(state)
             # without it, a restarted query would write its last batch a second time
-            target.restore_streams(name, source.list_streams(name))
+            if source.maintained_by_hiveacid() and target.maintained_by_hiveacid():
+                own_store(target).restore_streams(name, own_store(source).list_streams(name))
         except BaseException:
             with suppress(errors.HiveAcidError):
                 self._drop_created_table(name)

@@ -5,7 +5,8 @@ in :mod:`hiveacid.stores` and :mod:`hiveacid.storage` implement them. Value type
 takes or returns them.
 
 - :class:`~hiveacid.ports.store.TransactionStore` is the union of the ports that one store implements: transactions,
-  write ids, locks, compaction queue, stream progress, services. A caller that needs one of them takes that one.
+  write ids, locks, compaction queue. :class:`~hiveacid.ports.store.OwnStore` is one of hiveacid's own: it also keeps the
+  progress of streams, registers services, and is maintained by them.
 - Every adapter of the store and of :class:`~hiveacid.ports.catalog.Catalog` passes ``tests/support/contract/suites.py``.
 - Times are milliseconds since the epoch, durations are seconds; names of databases, tables and columns are lower case.
 - Import from the module of the port; this package re-exports nothing.

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
-    ChangedPartition,
     Compaction,
     CompactionRequest,
 )
@@ -22,18 +21,12 @@ class CompactionQueuePort(Protocol):
     def require_claimable_jobs(self) -> None:
         """Raise UnsupportedFeatureError if hiveacid's workers cannot claim jobs from this store."""
 
-    def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
-        """List, by name, tables and partitions with commits at or after ``since``, or with aborted rows not cleaned yet."""
-
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """Queue a job.
 
         Raises CompactionRefusedError while a job of the same table or partition is initiated or working, or if one that
         is ready for cleaning already covers the request.
         """
-
-    def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
-        """Record in the history that a due job was not queued, and why: state "did not initiate"."""
 
     def claim_compaction(
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
@@ -67,15 +60,6 @@ class CompactionQueuePort(Protocol):
         keeps no record of its transaction. Its cleaning waits for all transactions that begin before this call ends.
         Raises TransactionStateError for any other transition, or if ``worker`` no longer holds the job.
         """
-
-    def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
-        """List jobs ready for cleaning whose readers have all ended, lowest high watermark first.
-
-        Jobs whose commit is younger than ``delay`` (seconds), or that wait for another attempt, are left out.
-        """
-
-    def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
-        """Record that cleaning after a job failed; the next attempt is due in ``wait`` seconds."""
 
     def show_compactions(self) -> tuple[Compaction, ...]:
         """List the queued and the ended jobs, ordered by id."""

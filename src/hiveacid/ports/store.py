@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from hiveacid.config import Settings
-from hiveacid.core.compaction.queue_records import Service
-from hiveacid.core.model import TableName
+from hiveacid.core.compaction.queue_records import ChangedPartition, Compaction, CompactionRequest, Service
+from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.stream_progress import StreamKey, StreamProgress
+from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.compaction_queue import CompactionQueuePort
 from hiveacid.ports.locks import LockPort
@@ -25,8 +26,7 @@ class StreamProgressPort(Protocol):
         """Register a writer of a stream; repeating it for the same writer changes nothing.
 
         ``writer``: a text that identifies one run of the query. The rules are those of
-        :func:`hiveacid.core.transactions.stream_progress.register_writer`. Raises StreamFencedError, StreamCheckpointError,
-        UnsupportedFeatureError where a store cannot commit progress and rows together.
+        :func:`hiveacid.core.transactions.stream_progress.register_writer`. Raises StreamFencedError, StreamCheckpointError.
         """
 
     def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
@@ -36,10 +36,7 @@ class StreamProgressPort(Protocol):
         """Return the progress of all streams into a table, by the names of their queries."""
 
     def restore_streams(self, table: TableName, streams: Sequence[StreamProgress]) -> None:
-        """Replace the progress of all streams into a table by what another store listed (``hiveacid migrate``).
-
-        A store that refuses streams ignores it.
-        """
+        """Replace the progress of all streams into a table by what another store listed (``hiveacid migrate``)."""
 
 
 class ServicePort(Protocol):
@@ -71,15 +68,39 @@ class StoreConnection(Protocol):
         """Close the connections; a later call opens new ones."""
 
 
+class MaintenancePort(Protocol):
+    """What hiveacid's initiator, cleaner and housekeeper ask a store for."""
+
+    def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
+        """List, by name, tables and partitions with commits at or after ``since``, or with aborted rows not cleaned yet."""
+
+    def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
+        """Record in the history that a due job was not queued, and why: state "did not initiate"."""
+
+    def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
+        """List jobs ready for cleaning whose readers have all ended, lowest high watermark first.
+
+        Jobs whose commit is younger than ``delay`` (seconds), or that wait for another attempt, are left out.
+        """
+
+    def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
+        """Record that cleaning after a job failed; the next attempt is due in ``wait`` seconds."""
+
+    def forget_aborted(
+        self, table: TableName, partition: str | None, up_to: WriteId, before: TxnId | None = None
+    ) -> None:
+        """Forget aborted write ids up to ``up_to``, whose files the cleaner has removed (``markCleaned``).
+
+        Also forgets compactions of write ids up to ``up_to`` that were aborted; with ``before`` only those of lower
+        transactions.
+        """
+
+    def housekeep(self) -> None:
+        """Drop rows of ended transactions that no snapshot, conflict check or cleaning can need."""
+
+
 class TransactionStore(
-    TransactionPort,
-    WriteIdPort,
-    LockPort,
-    CompactionQueuePort,
-    StreamProgressPort,
-    ServicePort,
-    StoreConnection,
-    Protocol,
+    TransactionPort, WriteIdPort, LockPort, CompactionQueuePort, StoreConnection, Protocol
 ):
     """A store that keeps all transactional state (Hive's transaction manager). Adapters rely on no remembered state.
 
@@ -89,3 +110,32 @@ class TransactionStore(
 
 class WarehouseStore(TransactionStore, Catalog, Protocol):
     """The transaction store and the catalog of a warehouse, in one adapter: every adapter is both."""
+
+
+class OwnStore(TransactionStore, MaintenancePort, ServicePort, StreamProgressPort, Protocol):
+    """A store of hiveacid's own. Unlike a Hive Metastore it leaves all work to hiveacid, and keeps the progress of streams."""
+
+
+def own_store(store: TransactionStore) -> OwnStore:
+    """Return a store of hiveacid's own as one. Raises UnsupportedFeatureError for a Hive Metastore."""
+    if not store.maintained_by_hiveacid():
+        raise UnsupportedFeatureError(
+            "a Hive Metastore has an initiator, a cleaner and housekeepers of its own"
+        )
+    return cast("OwnStore", store)
+
+
+def stream_store(store: TransactionStore, stream: StreamKey) -> OwnStore:
+    """Return the store that keeps a stream's progress. Raises UnsupportedFeatureError for a Hive Metastore."""
+    if not store.maintained_by_hiveacid():
+        raise streams_refused(stream)
+    return own_store(store)
+
+
+def streams_refused(stream: StreamKey) -> UnsupportedFeatureError:
+    """Return the error for a stream into a table of a Hive Metastore."""
+    return UnsupportedFeatureError(
+        f"stream {stream}: a Hive Metastore cannot commit how far a stream has come together with its rows, so a batch "
+        "could be written twice; keep tables that streams write in a store of hiveacid's own, or insert batches in a "
+        "way that may be repeated (MERGE by key)"
+    )

@@ -214,6 +214,3 @@ class TransactionPort(Protocol):
 
     def show_transactions(self) -> tuple[TransactionRow, ...]:
         """List open and aborted transactions by id."""
-
-    def housekeep(self) -> None:
-        """Drop rows of ended transactions that no snapshot, conflict check or cleaning can need."""

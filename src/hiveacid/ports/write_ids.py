@@ -62,15 +62,6 @@ class WriteIdPort(Protocol):
         ``may_come``: only those whose writer may still publish files, because it has not stopped as far as the store knows.
         """
 
-    def forget_aborted(
-        self, table: TableName, partition: str | None, up_to: WriteId, before: TxnId | None = None
-    ) -> None:
-        """Forget aborted write ids up to ``up_to``, whose files the cleaner has removed (``markCleaned``).
-
-        Also forgets compactions of write ids up to ``up_to`` that were aborted; with ``before`` only those of lower
-        transactions.
-        """
-
 
 STAND_IN_PREFIX = ".hiveacid-"
 """Directory name prefix of the stand-in tables of :meth:`WriteIdPort.restart_write_ids`."""

@@ -12,6 +12,7 @@ from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, HiveAcidError
+from hiveacid.ports.store import own_store
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_aborted, clean_job
 from hiveacid.table.cleaning.file_retention import cleaning_delay
@@ -54,7 +55,7 @@ class Cleaner:
         context.read_leases.sweep()
         removed: list[str] = []
         errors: list[str] = []
-        for job in context.store.ready_to_clean(cleaning_delay(context)):
+        for job in own_store(context.store).ready_to_clean(cleaning_delay(context)):
             try:
                 removed += clean_job(context, job.id)
             except HiveAcidError as error:
@@ -79,7 +80,7 @@ class Cleaner:
         ``hive.compactor.cleaner.retry.maxattempts`` limits the attempts. The wait starts at
         ``hive.compactor.cleaner.retry.retention.time`` and doubles.
         """
-        settings, store = self.context.settings, self.context.store
+        settings, store = self.context.settings, own_store(self.context.store)
         logger.warning("cleaning after compaction %s failed: %s", job.id, error)
         try:
             if job.cleanings + 1 >= settings.get(setting_definitions.CLEANER_MAX_RETRIES):
@@ -92,7 +93,7 @@ class Cleaner:
 
     def _tables_to_clean(self) -> list[TableName]:
         """Return tables with transactions aborted since the last turn; every ten minutes, all tables."""
-        store = self.context.store
+        store = own_store(self.context.store)
         now = store.now()
         latest: dict[TableName, int] = {}  # time of the newest abort
         for changed in store.changed_partitions(now + 1):

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Any, Self
 
 from hiveacid.errors import ConfigError
+from hiveacid.ports.store import own_store
 from hiveacid.services.http_server import PROBES, Access, HttpServer, Page
 from hiveacid.services.metrics import Metric, StoreRows, location_metrics, loop_metrics, store_metrics
 from hiveacid.services.runner import LoopState, Runner
@@ -51,14 +52,15 @@ def _takes_turns(loop: LoopState, now: int) -> bool:
 def collect(services: Services, loops: dict[str, LoopState]) -> Iterator[Metric]:
     """Yield the current metrics of a service process."""
     store = services.context.store
+    own = own_store(store) if store.maintained_by_hiveacid() else None
     now = store.now()
     figures = StoreRows(
         now,
         store.show_compactions(),
         store.show_transactions(),
         store.show_locks(),
-        store.show_services(SERVICE_TIMEOUT),
-        store.changed_partitions(now + 1),
+        own.show_services(SERVICE_TIMEOUT) if own else (),
+        own.changed_partitions(now + 1) if own else (),
     )
     yield from store_metrics(figures)
     yield from loop_metrics(loops)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hiveacid.core.model import TxnId
+from hiveacid.ports.store import own_store
 from hiveacid.table.context import Context
 
 
@@ -16,6 +17,7 @@ class Housekeeper:
 
     def step(self) -> tuple[TxnId, ...]:
         """Do one turn; return the transactions that were aborted because their heartbeats stopped."""
-        aborted = self.context.store.abort_timed_out()
-        self.context.store.housekeep()
+        store = own_store(self.context.store)
+        aborted = store.abort_timed_out()
+        store.housekeep()
         return aborted

@@ -20,6 +20,7 @@ from hiveacid.core.compaction.queue_records import (
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionRefusedError, HiveAcidError, MissingDirectoryError
+from hiveacid.ports.store import own_store
 from hiveacid.storage.snapshot_locations import read_location
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of
@@ -87,7 +88,7 @@ class Initiator:
         """
         if not self.context.settings.get(setting_definitions.INITIATOR_ON):
             return []
-        store = self.context.store
+        store = own_store(self.context.store)
         now = store.now()
         attempts = self._attempts()
         candidates = {
@@ -207,7 +208,7 @@ class Initiator:
             except CompactionRefusedError:
                 return None  # another initiator was first, or the same job is done and waits for the cleaner
         if decision.noted and not (jobs and jobs[-1].state == CompactionState.DID_NOT_INITIATE):
-            return self.context.store.decline_compaction(request, self.name, decision.reason)
+            return own_store(self.context.store).decline_compaction(request, self.name, decision.reason)
         return None
 
     def _decline_after_error(
@@ -218,7 +219,7 @@ class Initiator:
         job = None
         if not (jobs and jobs[-1].state == CompactionState.DID_NOT_INITIATE and jobs[-1].error == reason):
             request = CompactionRequest(*key, kind="major", reason=reason)
-            job = self.context.store.decline_compaction(request, self.name, reason)
+            job = own_store(self.context.store).decline_compaction(request, self.name, reason)
         return InitiatorFinding(*key, policy.Decision(None, reason, noted=True), job=job)
 
 

@@ -15,6 +15,7 @@ from typing import Self
 from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.queue_records import Service
 from hiveacid.errors import CompactionError, HiveAcidError
+from hiveacid.ports.store import own_store
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.services.initiator import Initiator
 from hiveacid.services.services_of_process import Services
@@ -113,9 +114,10 @@ class Runner:
                 thread.join(0.2)
         for thread in self._threads:
             thread.join()
-        for name in self._loops:
+        store = self._services.context.store
+        for name in self._loops if store.maintained_by_hiveacid() else ():
             with suppress(HiveAcidError):
-                self._services.context.store.withdraw_service(name)
+                own_store(store).withdraw_service(name)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until `stop` is called. Returns False if ``seconds`` pass first."""
@@ -194,9 +196,12 @@ class Runner:
                 self._announce_service(name, pools.get(name))
 
     def _announce_service(self, name: str, pool: str | None) -> None:
+        store = self._services.context.store
+        if not store.maintained_by_hiveacid():
+            return  # a metastore knows of its own services only
         service = Service(name, self._loops[name].kind, pool, _installed_version())
         try:
-            self._services.context.store.announce_service(service)
+            own_store(store).announce_service(service)
         except HiveAcidError as error:
             logger.warning("%s could not be announced in the store: %s", name, error)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey, StreamProgress, batch_error
 from hiveacid.errors import StreamReplayedError
+from hiveacid.ports.store import stream_store
 from hiveacid.streaming.connection import Connection, retry_conflicts
 
 logger = logging.getLogger(__name__)
@@ -31,8 +32,9 @@ class StreamingQueryWriter:
         Raises StreamFencedError (a newer run has taken over), StreamCheckpointError (see ``core.transactions.stream_progress``).
         """
         stream = StreamKey(connection.table, query)
-        before = connection.store.stream_progress(stream)
-        progress = connection.store.register_stream(stream, run, checkpoint, restart=restart)
+        store = stream_store(connection.store, stream)
+        before = store.stream_progress(stream)
+        progress = store.register_stream(stream, run, checkpoint, restart=restart)
         return cls(connection, progress, first=before is None or before.epoch != progress.epoch)
 
     def deliver(self, batch_id: int, rows: Callable[[], Iterable[Any]]) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from hiveacid.ports.store import WarehouseStore
+from hiveacid.ports.store import WarehouseStore, own_store
 from hiveacid.transactions.transaction import Transaction
 from support.crash.faults import SimulatedCrash
 from support.history.client import HistoryClient, Workload
@@ -42,7 +42,7 @@ class ThreadedRun:
             worker.start()
         while any(worker.is_alive() for worker in workers):
             self._reaped |= {int(one) for one in self.store.abort_timed_out()}
-            self.store.housekeep()
+            own_store(self.store).housekeep()
             time.sleep(self.timeout / 4)
         self.store.abort_txns([one.txn_id for one in self.store.show_transactions()], "the run is over")
         records = read_lines(self._lines)

@@ -16,7 +16,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, Wr
 from hiveacid.core.transactions.commit_records import CommitRecord, TableOperation
 from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
-from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey, StreamProgress
+from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.errors import (
     CommitStateUnknownError,
     HiveAcidError,
@@ -27,6 +27,7 @@ from hiveacid.errors import (
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.locks import LockAnswer
+from hiveacid.ports.store import streams_refused
 from hiveacid.ports.transactions import (
     SNAPSHOT_ONLY,
     Begun,
@@ -60,8 +61,7 @@ _PartitionKey = tuple[TableName, str | None]
 class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQueue, MetastoreCatalog):
     """Implements :class:`hiveacid.ports.store.WarehouseStore` over a Hive Metastore.
 
-    ``url``: ``thrift://host:9083[,host2]``. Verbs that a metastore has no call for raise UnsupportedFeatureError, or do
-    nothing where the metastore does the work itself (time-outs, cleaning).
+    ``url``: ``thrift://host:9083[,host2]``. Verbs that a metastore has no call for raise UnsupportedFeatureError.
     Each base class has the verbs of one module. Raises ConfigError, StoreUnavailableError,
     StoreVersionError; every verb may raise StoreError and its kinds.
     """
@@ -264,7 +264,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         """
         argument_validation.changes(changes)
         if batch is not None:
-            raise _streams_refused(batch.stream)
+            raise streams_refused(batch.stream)
         new_tables: list[TableDefinition] = []
         counted: list[CountedWrites] = []
         try:
@@ -403,45 +403,10 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         """Return nothing: the metastore aborts silent transactions itself."""
         return ()
 
-    def register_stream(
-        self,
-        stream: StreamKey,
-        writer: str,  # noqa: ARG002 - the port's
-        checkpoint: str,  # noqa: ARG002
-        *,
-        restart: bool = False,  # noqa: ARG002
-    ) -> StreamProgress:
-        """Raise UnsupportedFeatureError: a metastore cannot commit progress and rows atomically."""
-        raise _streams_refused(stream)
-
-    def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
-        """Raise UnsupportedFeatureError, as :meth:`register_stream`."""
-        raise _streams_refused(stream)
-
-    def list_streams(self, table: TableName) -> tuple[StreamProgress, ...]:  # noqa: ARG002 - the port's
-        """Return nothing: streams are refused."""
-        return ()
-
-    def restore_streams(self, table: TableName, streams: Sequence[StreamProgress]) -> None:
-        """Do nothing: streams are refused."""
-
     def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises TransactionStateError where the ids stay."""
         if table.kind is not TableKind.PLAIN:
             seeding.restart_write_ids(self, table, mark)
-
-    def forget_aborted(
-        self, table: TableName, partition: str | None, up_to: WriteId, before: TxnId | None = None
-    ) -> None:
-        """Raise UnsupportedFeatureError: the metastore's own cleaner does this."""
-        del before
-        subject = f"{table}{f'/{partition}' if partition else ''} up to {up_to}"
-        raise UnsupportedFeatureError(
-            f"cleaning {subject}: tables of a Hive Metastore are cleaned by its own cleaner"
-        )
-
-    def housekeep(self) -> None:
-        """Do nothing: the metastore does its own housekeeping."""
 
     def now(self) -> int:
         """Return this machine's time: a metastore has no call for its own."""
@@ -458,11 +423,3 @@ def _without_own_id(write_ids: ValidWriteIdList, own: WriteId) -> ValidWriteIdLi
     top = WriteId(own - 1) if write_ids.high_watermark == own else write_ids.high_watermark
     still_open = tuple(write_id for write_id in write_ids.open if write_id != own)
     return ValidWriteIdList(write_ids.table, top, still_open, write_ids.aborted)
-
-
-def _streams_refused(stream: StreamKey) -> UnsupportedFeatureError:
-    return UnsupportedFeatureError(
-        f"stream {stream}: a Hive Metastore cannot commit how far a stream has come together with its rows, so a batch "
-        "could be written twice; keep tables that streams write in a store of hiveacid's own, or insert batches in a "
-        "way that may be repeated (MERGE by key)"
-    )

@@ -16,6 +16,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.snapshot.selection import select
 from hiveacid.errors import FormatError, MissingDirectoryError
+from hiveacid.ports.store import own_store
 from hiveacid.storage.snapshot_locations import adopted_txn_id, list_adopted, read_metadata
 from hiveacid.table.cleaning.clean_location import (
     cleaner_lock,
@@ -74,7 +75,7 @@ class OverwrittenCleaner:
 
         After a failure the location is forgotten until its next write. The next compaction cleans it, too.
         """
-        store = self.context.store
+        store = own_store(self.context.store)
         now = store.now()
         changes = store.changed_partitions(self._since)
         self._changed |= {
@@ -136,7 +137,7 @@ class OverwrittenCleaner:
 
     def _note_later_writes(self, name: TableName, since: int) -> None:
         """Start the retention at the last write that a listing may have included."""
-        for change in self.context.store.changed_partitions(since):
+        for change in own_store(self.context.store).changed_partitions(since):
             obsolete = self._obsolete_files.get((name, change.partition)) if change.table == name else None
             if obsolete is not None and change.changed is not None:
                 self._obsolete_files[name, change.partition] = replace(

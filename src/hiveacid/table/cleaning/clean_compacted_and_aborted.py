@@ -18,6 +18,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.snapshot.selection import select
 from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import CompactionError, HiveAcidError, MissingDirectoryError, TransactionStateError
+from hiveacid.ports.store import own_store
 from hiveacid.storage.paths import real_path
 from hiveacid.storage.snapshot_locations import (
     adopted_txn_id,
@@ -64,7 +65,7 @@ def clean(context: Context, only: TableName | None = None) -> list[str]:
     OverwrittenCleaner(context).step(attempt)
     for name in table_names(context.catalog) if only is None else [only]:
         attempt(name, partial(clean_aborted, context, name))
-    context.store.housekeep()
+    own_store(context.store).housekeep()
     delete_copies(context)
     if errors:
         for other in errors[1:]:
@@ -163,7 +164,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
         for root in unread:
             removed_paths += _clean_aborted_at(context, table, root, min_open, held, by_root.get(root))[0]
         if context.store.maintained_by_hiveacid():
-            context.store.forget_aborted(name, None, ended_up_to, stopped_before)
+            own_store(context.store).forget_aborted(name, None, ended_up_to, stopped_before)
         return removed_paths
     # new partitions of a writer that crashed before its commit are not in the catalog
     disk_locations = [partition.location for partition in partitions_on_disk(context, table)]
@@ -188,7 +189,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
     if may_come is not None:
         reach.append(max(may_come - 1, min(bases, default=0)))
     if min(reach) > 0:
-        context.store.forget_aborted(name, None, WriteId(min(reach)), stopped_before)
+        own_store(context.store).forget_aborted(name, None, WriteId(min(reach)), stopped_before)
     return removed_paths
 
 

@@ -25,6 +25,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, TransactionState
 from hiveacid.ports.clock import Clock
+from hiveacid.ports.store import own_store
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.jobs import cancel_jobs
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
@@ -258,7 +259,9 @@ def _claim_and_run(
 
 
 def _is_served(context: Context, pool: str) -> bool:
-    services = context.store.show_services(SERVICE_TIMEOUT)
+    if not context.store.maintained_by_hiveacid():
+        return False
+    services = own_store(context.store).show_services(SERVICE_TIMEOUT)
     return any(service.kind == "worker" and service.pool == pool for service in services)
 
 
@@ -325,7 +328,7 @@ def _with_expiry(
         return error
     job = jobs[0]
     expiry, missed = _expiry(context, job)
-    announced = any(service.name == job.worker for service in store.show_services(SERVICE_TIMEOUT))
+    announced = any(service.name == job.worker for service in own_store(store).show_services(SERVICE_TIMEOUT))
     deadline = datetime.fromtimestamp(expiry / 1000, UTC).isoformat(sep=" ", timespec="seconds")
     kind = _HeartbeatOverdueError if missed and not announced else errors.CompactionRefusedError
     return kind(

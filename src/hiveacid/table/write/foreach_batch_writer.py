@@ -21,6 +21,7 @@ from hiveacid.core.transactions.stream_progress import (
     batch_error,
     require_columns,
 )
+from hiveacid.ports.store import stream_store
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.write.column_casts import add_missing_columns, as_stored
 from hiveacid.spark.write.last_change_per_key import (
@@ -88,8 +89,7 @@ class StreamWriter:
             raise errors.NoSuchColumnError(
                 f"{self.table} has no column {unknown[0]} to merge on; it has {', '.join(table.column_names)}{near}"
             )
-        # raises an error if the store does not support streams
-        self.context.store.stream_progress(self.stream)
+        stream_store(self.context.store, self.stream)
 
     @property
     def table(self) -> TableName:
@@ -117,7 +117,9 @@ class StreamWriter:
     def _write(self, frame: DataFrame, batch_id: int) -> None:
         registration = self._register(frame)
         batch = StreamBatch(self.stream, registration.checkpoint, registration.epoch, batch_id)
-        refused = batch_error(self.context.store.stream_progress(self.stream), batch)
+        refused = batch_error(
+            stream_store(self.context.store, self.stream).stream_progress(self.stream), batch
+        )
         if refused is not None:
             raise refused
         self._add_columns(frame)
@@ -145,9 +147,8 @@ class StreamWriter:
             if self._progress is not None:
                 self._writer = uuid.uuid4().hex
             restart = self.options.restart
-            self._progress = self.context.store.register_stream(
-                self.stream, self._writer, checkpoint, restart=restart
-            )
+            store = stream_store(self.context.store, self.stream)
+            self._progress = store.register_stream(self.stream, self._writer, checkpoint, restart=restart)
         return self._progress
 
     def _add_columns(self, frame: DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""The compaction queue port on a metastore; the tasks of Hive's own initiator and cleaner are refused."""
+"""The compaction queue port on a metastore; initiator and cleaner are Hive's own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from pathlib import Path
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
     PRIVATE_POOL_PREFIX,
-    ChangedPartition,
     Compaction,
     CompactionRequest,
-    Service,
 )
 from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import CompactionState
@@ -53,19 +51,9 @@ class MetastoreCompactionQueue:
                 "a metastore of Hive 3 gives compactions to its own workers only: see hive.compactor.worker.threads"
             )
 
-    def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
-        """Return nothing: the metastore has its own initiator."""
-        del since
-        return ()
-
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
         return queue_calls.enqueue_job(self.client, self.capabilities, request, initiator)
-
-    def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
-        """Refuse: the initiator is Hive's."""
-        del initiator, error
-        raise UnsupportedFeatureError(f"{request.table}: a Hive Metastore has an initiator of its own")
 
     def claim_compaction(
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
@@ -163,30 +151,9 @@ class MetastoreCompactionQueue:
         job = self._job_of_worker(compaction_id, worker)
         queue_calls.mark_job(self.client, calls[state], queue_calls.job_struct(job), error)
 
-    def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
-        """Return nothing: the metastore has its own cleaner."""
-        del delay
-        return ()
-
-    def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
-        """Refuse: the cleaner is Hive's."""
-        del error, wait
-        raise _hive_services_only(compaction_id)
-
     def show_compactions(self) -> tuple[Compaction, ...]:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
         return queue_calls.list_jobs(self.client)
-
-    def announce_service(self, service: Service) -> None:
-        """Do nothing: a metastore knows of its own services only."""
-
-    def withdraw_service(self, name: str) -> None:
-        """Do nothing: none was announced."""
-
-    def show_services(self, within: float) -> tuple[Service, ...]:
-        """Return nothing: none can be announced."""
-        del within
-        return ()
 
 
 def _hive_services_only(compaction_id: int) -> UnsupportedFeatureError:

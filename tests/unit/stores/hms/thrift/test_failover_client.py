@@ -26,6 +26,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
     WriteConflictError,
 )
+from hiveacid.ports.store import stream_store
 from hiveacid.stores.hms.address import MetastoreAddress, parse_metastore_url
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
@@ -311,8 +312,7 @@ def test_a_metastore_takes_no_streams(start: Callable[[Answer], Server]) -> None
     store = MetastoreStore(f"thrift://127.0.0.1:{server.port}")
     stream = StreamKey(TableName("shop", "orders"), "clicks")
     for verb in (
-        lambda: store.register_stream(stream, "run", "check"),
-        lambda: store.stream_progress(stream),
+        lambda: stream_store(store, stream),
         lambda: store.commit_txn(TxnId(1), batch=StreamBatch(stream, "check", 1, 0)),
     ):
         with pytest.raises(UnsupportedFeatureError, match="how far a stream has come"):
