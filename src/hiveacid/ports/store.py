@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import ChangedPartition, Compaction, CompactionRequest, Service
-from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.stream_progress import StreamKey, StreamProgress
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import Catalog
@@ -87,12 +87,17 @@ class MaintenancePort(Protocol):
         """Record that cleaning after a job failed; the next attempt is due in ``wait`` seconds."""
 
     def forget_aborted(
-        self, table: TableName, partition: str | None, up_to: WriteId, before: TxnId | None = None
+        self,
+        table: TableName,
+        partition: str | None,
+        up_to: WriteId,
+        before: TxnId | None = None,
+        seen: TableDefinition | None = None,
     ) -> None:
         """Forget aborted write ids up to ``up_to``, whose files the cleaner has removed (``markCleaned``).
 
         Also forgets compactions of write ids up to ``up_to`` that were aborted; with ``before`` only those of lower
-        transactions.
+        transactions. ``seen``: as `Catalog.drop_table`: the ids of another table may be the same, and its files are there.
         """
 
     def housekeep(self) -> None:

@@ -9,7 +9,7 @@ from hiveacid.core.model import TxnId, WriteId
 from hiveacid.errors import NoSuchTransactionError, WriteConflictError
 from hiveacid.ports.transactions import Operation, Remains, TxnKind
 from support.clock import ManualClock
-from support.samples import CLIENT, ORDERS, STOCK, Store, wrote
+from support.samples import CLIENT, ORDERS, STOCK, Store, database, table, wrote
 
 INSERT, UPDATE, DELETE = Operation
 LONG = 10_000  # seconds: more than any time-out
@@ -83,6 +83,20 @@ class AbortContract:
         store.forget_aborted(ORDERS, None, WriteId(3))
         store.housekeep()
         assert _orders(store) == "shop.orders:3:9223372036854775807::"
+
+    def test_ids_of_another_table_of_the_name_are_not_forgotten(self, store: Store) -> None:
+        """A cleaner that was paused read the definition of the one before."""
+        store.create_database(database())
+        store.create_table(table())
+        before = store.get_table(ORDERS)
+        store.drop_table(ORDERS)
+        store.create_table(table())
+        _aborted(store, None)
+        with pytest.raises(WriteConflictError):
+            store.forget_aborted(ORDERS, None, WriteId(1), seen=before)
+        assert store.aborted_write_ids(ORDERS) == (1,)
+        store.forget_aborted(ORDERS, None, WriteId(1), seen=store.get_table(ORDERS))
+        assert store.aborted_write_ids(ORDERS) == ()
 
     def test_every_partition_has_to_be_cleaned(self, store: Store) -> None:
         """A transaction that wrote to several partitions is forgotten with the last of them."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
-from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import (
     CommitRecord,
     OperationSummary,
@@ -392,7 +392,12 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
 
     @synchronized
     def forget_aborted(
-        self, table: TableName, partition: str | None, up_to: WriteId, before: TxnId | None = None
+        self,
+        table: TableName,
+        partition: str | None,
+        up_to: WriteId,
+        before: TxnId | None = None,
+        seen: TableDefinition | None = None,
     ) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. ``partition`` None: the table with all partitions.
 
@@ -401,6 +406,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         """
         argument_validation.table_name(table)
         argument_validation.partition_name(partition)
+        if seen is not None:
+            self._require_table(table, seen)
         given = self._state.write_ids.get(table, {})
         wrote = {txn_id: write_id for write_id, txn_id in given.items()}
         touched = set()

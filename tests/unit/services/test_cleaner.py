@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hiveacid.core.model import Partition, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.classify_entries import ItemState
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
-from hiveacid.errors import BadDirectoryNameError, StorageError
+from hiveacid.errors import BadDirectoryNameError, StorageError, WriteConflictError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.storage.local_file_system import LocalFileSystem
@@ -233,6 +234,30 @@ def test_a_writer_that_is_aborted_during_the_cleaning_is_not_forgotten(
     monkeypatch.setattr(scene.store, "forget_aborted", forget_late)
     clean_aborted(scene.context, T)
     assert scene.store.aborted_write_ids(T) == (2,)
+
+
+@pytest.mark.parametrize("aborts", [True, False])
+def test_a_cleaner_that_was_paused_forgets_no_ids_of_a_later_table(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, *, aborts: bool
+) -> None:
+    """Its lock has expired, the table was dropped and created again, and the ids are the same: rows would come back."""
+    scene.table()
+    scene.write(end="stop" if aborts else "commit")
+    forget = scene.store.forget_aborted
+
+    def forget_late(*arguments: Any) -> None:
+        scene.store.abort_txns(scene.store.valid_txns().open, "timed out")
+        scene.store.drop_table(T)
+        shutil.rmtree(scene.place(T, None))
+        scene.table()
+        scene.write(end="stop")
+        forget(*arguments)
+
+    monkeypatch.setattr(scene.store, "forget_aborted", forget_late)
+    with pytest.raises(WriteConflictError):
+        clean_aborted(scene.context, T)
+    assert scene.store.aborted_write_ids(T) == (1,)
+    assert scene.listing(T) == ["delta_0000001_0000001_0000"]
 
 
 def test_an_aborted_insert_into_new_partitions(scene: Scene) -> None:

@@ -164,7 +164,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
         for root in unread:
             removed_paths += _clean_aborted_at(context, table, root, min_open, held, by_root.get(root))[0]
         if context.store.maintained_by_hiveacid():
-            own_store(context.store).forget_aborted(name, None, ended_up_to, stopped_before)
+            own_store(context.store).forget_aborted(name, None, ended_up_to, stopped_before, table)
         return removed_paths
     # new partitions of a writer that crashed before its commit are not in the catalog
     disk_locations = [partition.location for partition in partitions_on_disk(context, table)]
@@ -189,7 +189,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
     if may_come is not None:
         reach.append(max(may_come - 1, min(bases, default=0)))
     if min(reach) > 0:
-        own_store(context.store).forget_aborted(name, None, WriteId(min(reach)), stopped_before)
+        own_store(context.store).forget_aborted(name, None, WriteId(min(reach)), stopped_before, table)
     return removed_paths
 
 

@@ -159,7 +159,7 @@ class SqlCatalog(SqlBase):
         new = table.name
 
         def work(connection: Connection) -> None:
-            old_row = _require_table(self._database, connection, name)
+            old_row = require_table(self._database, connection, name)
             refusal_errors.require_same_table(old_row, table)
             if new != name:
                 if replacing is not None and connection.scalar(_TABLE, table_parameters(new)) is not None:
@@ -184,7 +184,7 @@ class SqlCatalog(SqlBase):
         argument_validation.partitions(partitions)
 
         def work(connection: Connection) -> None:
-            table = _require_table(self._database, connection, name, seen)
+            table = require_table(self._database, connection, name, seen)
             by_digest = _by_digest(partitions)
             existing = _read_partitions(self._database.locations, connection, name, by_digest)
             elsewhere = _first_misplaced(name, partitions, existing)
@@ -202,7 +202,7 @@ class SqlCatalog(SqlBase):
         argument_validation.partitions(partitions)
 
         def work(connection: Connection) -> None:
-            _require_table(self._database, connection, name, seen)
+            require_table(self._database, connection, name, seen)
             _drop_partitions(connection, name, partitions)
 
         write_exactly_once(self._database, work)
@@ -216,7 +216,7 @@ class SqlCatalog(SqlBase):
             texts = connection.scalars(_PARTITIONS, table_parameters(name))
             stored = [partition_of(text, locations) for text in texts]
             if not stored:
-                _require_table(self._database, connection, name)
+                require_table(self._database, connection, name)
             return stored
 
         return tuple(sorted(self._database.read(work), key=lambda partition: partition.key))
@@ -224,7 +224,7 @@ class SqlCatalog(SqlBase):
     def list_partition_names(self, name: TableName) -> frozenset[str]:
         """Return the names of all partitions."""
         columns = self._database.read(
-            lambda connection: _require_table(self._database, connection, name)
+            lambda connection: require_table(self._database, connection, name)
         ).partition_column_names
         return frozenset(format_partition(columns, one.values) for one in self.list_partitions(name))
 
@@ -351,7 +351,7 @@ def _replace(
 def _drop_table(
     database: Database, connection: Connection, name: TableName, seen: TableDefinition | None
 ) -> None:
-    _require_table(database, connection, name, seen)
+    require_table(database, connection, name, seen)
     connection.execute(delete(tables).where(*_is_named(tables, name)))
     _purge(connection, name)
 
@@ -511,7 +511,7 @@ def apply_changes(
     for definition in changes.tables:
         _create_table(database, connection, definition)
     for definition in changes.altered:
-        old_row = _require_table(database, connection, definition.name)
+        old_row = require_table(database, connection, definition.name)
         refusal_errors.require_same_table(old_row, definition)
         _replace(database, connection, old_row, definition)
     for name in dict.fromkeys(name for name, _ in changes.dropped):
@@ -530,7 +530,7 @@ def _by_table(changes: CatalogChanges) -> dict[TableName, list[Partition]]:
     return new_partitions
 
 
-def _require_table(
+def require_table(
     database: Database, connection: Connection, name: TableName, seen: TableDefinition | None = None
 ) -> TableDefinition:
     """Return a table's definition. With ``seen``, lock its row, and raise WriteConflictError if it is another table."""

@@ -11,11 +11,12 @@ from functools import partial
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, or_, select, update
 
-from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import StorePermissionError
 from hiveacid.ports.transactions import HeartbeatAnswer, Remains
 from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores.sql.catalog.tables import require_table
 from hiveacid.stores.sql.compaction import lost_workers
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
@@ -118,7 +119,12 @@ class AbortTxns(SqlBase):
         return tuple(map(WriteId, ids))
 
     def forget_aborted(
-        self, table: TableName, partition: str | None, up_to: WriteId, before: TxnId | None = None
+        self,
+        table: TableName,
+        partition: str | None,
+        up_to: WriteId,
+        before: TxnId | None = None,
+        seen: TableDefinition | None = None,
     ) -> None:
         """Record that the files of aborted transactions in a partition, or (None) in the table, are removed.
 
@@ -136,7 +142,18 @@ class AbortTxns(SqlBase):
             portion = {**key, "reached": reached}
             end = self._database.read(partial(_end_of_portion, portion=portion))
             reached = up_to if end is None else end
-            self._database.write(partial(_forget, key={**key, "up_to": reached}, partition=partition))
+            self._database.write(partial(self._forget_portion, {**key, "up_to": reached}, partition, seen))
+
+    def _forget_portion(
+        self,
+        key: dict[str, object],
+        partition: str | None,
+        seen: TableDefinition | None,
+        connection: Connection,
+    ) -> None:
+        if seen is not None:
+            require_table(self._database, connection, seen.name, seen)
+        _forget(connection, key, partition)
 
 
 def _without_foreign(database: Database, connection: Connection, txn_ids: Sequence[TxnId]) -> list[TxnId]:
