@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def can_register(spark: SparkSession) -> bool:
-    """Tell whether a session supports data sources in Python: Spark 4.0 and later, classic and Connect."""
+    """Tell whether a session supports data sources in Python: Spark 4.0 and later."""
     return int(spark.version.partition(".")[0]) >= 4  # noqa: PLR2004 - Spark's major version
 
 

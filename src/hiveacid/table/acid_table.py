@@ -314,7 +314,7 @@ def _names(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _require_frame(argument: str, frame: object) -> None:
-    """Raise ConfigError for rows that are not a Spark DataFrame (classic or Connect), such as lists or pandas."""
+    """Raise ConfigError for rows that are not a Spark DataFrame, such as lists or pandas."""
     if not hasattr(frame, "createOrReplaceTempView"):
         raise ConfigError(
             f"{argument} takes a DataFrame of Spark, not {type(frame).__name__}: spark.createDataFrame(...)"

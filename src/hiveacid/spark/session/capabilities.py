@@ -203,7 +203,7 @@ class SparkFacts:
 
     def with_settings(self, changed: Mapping[str, str]) -> SparkFacts:
         """Return a new session like this one with some other settings of Spark."""
-        from pyspark.sql import SparkSession as Plain  # noqa: PLC0415 - classic only
+        from pyspark.sql import SparkSession as Plain  # noqa: PLC0415 - not with the module
 
         context: Any = self.spark.sparkContext
         session = Plain(context, self.spark._jsparkSession.cloneSession())  # noqa: SLF001
