@@ -106,7 +106,7 @@ def simple(facts: SparkFacts, where: str) -> tuple[Any, ...] | None:
 )
 def test_simple_forms(facts: SparkFacts, where: str, expected: tuple[Any, ...] | None) -> None:
     if where.startswith("t."):
-        (only,) = conjuncts(facts, SCHEMA, where, alias="t")
+        (only,) = conjuncts(facts, SCHEMA, where, name="t")
         assert only.comparison is not None
         assert only.comparison.values == (1,)
     else:

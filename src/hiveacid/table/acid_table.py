@@ -79,7 +79,7 @@ class Scan(Displayed):
                 )
                 frame = snapshot.scan(counted=self.counted, subqueries=self.subqueries)
                 extend_lease(context, reader, frame)
-                rows = filter_rows(frame, self.where, self.name.name)
+                rows = filter_rows(context.facts, frame, self.where, self.name.name)
                 return selected(rows, self._columns(table))
 
     def _columns(self, table: TableDefinition) -> list[str]:

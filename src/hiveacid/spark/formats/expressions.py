@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -21,41 +22,71 @@ DEFAULT = "NULL /* DEFAULT */"
 """DEFAULT of Hive's UPDATE and MERGE as Spark SQL: NULL, unless a constraint gives another value."""
 BEFORE_EXPRESSION = "("
 """Prefix that `parenthesised` adds; positions in errors of Spark count it."""
-Expression = str | SparkColumn
+
+
+@dataclass(frozen=True)
+class BoundExpression:
+    """SQL text whose subqueries name tables that only ``bind`` knows: it makes a Column of a text."""
+
+    text: str
+    bind: Callable[[str], SparkColumn] = field(compare=False)
+
+
+Expression = str | SparkColumn | BoundExpression
 """SQL text, or a Column."""
+
+
+def text_of(expression: Expression | None) -> str | None:
+    """Return an expression's text; None if it is a Column."""
+    if isinstance(expression, BoundExpression):
+        return expression.text
+    return expression if isinstance(expression, str) else None
+
+
+def with_text(expression: Expression, text: str) -> Expression:
+    """Return an expression with another text."""
+    return replace(expression, text=text) if isinstance(expression, BoundExpression) else text
 
 
 def shows_columns(expression: Expression) -> bool:
     """Tell whether an expression is a text with the names of its columns, not one with ``IDENTIFIER('…')`` or ``${…}``."""
-    if not isinstance(expression, str) or "${" in expression:
+    text = text_of(expression)
+    if text is None or "${" in text:
         return False
     # By tokens, because a comment may stand between the word and its parenthesis.
     return not any(
-        word.keyword == "IDENTIFIER" and after.keyword == "(" for word, after in pairwise(scan(expression))
+        word.keyword == "IDENTIFIER" and after.keyword == "(" for word, after in pairwise(scan(text))
     )
 
 
 def as_column(expression: Expression) -> SparkColumn:
     """Return an expression as a Column."""
+    if isinstance(expression, BoundExpression):
+        return expression.bind(expression.text)
     return F.expr(expression) if isinstance(expression, str) else expression
 
 
-def parenthesised(expression: Expression) -> Expression:
+def parenthesised(expression: Expression) -> str | SparkColumn:
     """Return a user's expression in parentheses, in which Spark accepts no alias.
 
     Without them it takes the last word of ``a = 1 AND``, or of ``price tax``, for an alias, and ignores it.
     """
     # the line break ends a trailing comment
-    return f"{BEFORE_EXPRESSION}{expression}\n)" if isinstance(expression, str) else expression
+    if isinstance(expression, str):
+        return f"{BEFORE_EXPRESSION}{expression}\n)"
+    if isinstance(expression, BoundExpression):
+        return expression.bind(f"{BEFORE_EXPRESSION}{expression.text}\n)")
+    return expression
 
 
 def named(expression: Expression, name: str) -> Expression:
     """Return an expression under a column name."""
     if isinstance(expression, str):
         return f"{expression} AS {quote_name(name)}"
-    if hasattr(expression, "_jc"):  # one round trip; PySpark's own alias takes eleven, most for the call site
-        return type(expression)(expression._jc.alias(name))  # noqa: SLF001
-    return expression.alias(name)
+    column = as_column(expression)
+    if hasattr(column, "_jc"):  # one round trip; PySpark's own alias takes eleven, most for the call site
+        return type(column)(column._jc.alias(name))  # noqa: SLF001
+    return column.alias(name)
 
 
 def when(condition: Expression, value: Expression, otherwise: Expression) -> Expression:
@@ -94,7 +125,7 @@ def _mixed(frame: DataFrame, expressions: Sequence[Expression]) -> DataFrame:
     if not hasattr(frame, "_jdf"):
         return frame.select(*map(as_column, expressions))
     parse = class_of_session(frame.sparkSession, "org.apache.spark.sql.functions").expr
-    columns: list[Any] = [parse(e) if isinstance(e, str) else e._jc for e in expressions]  # noqa: SLF001
+    columns: list[Any] = [parse(e) if isinstance(e, str) else as_column(e)._jc for e in expressions]  # noqa: SLF001
     to_seq = class_of_session(frame.sparkSession, "org.apache.spark.api.python.PythonUtils").toSeq
     return _from_java(frame, frame._jdf.select(to_seq(columns)))  # noqa: SLF001
 

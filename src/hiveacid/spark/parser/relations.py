@@ -7,13 +7,12 @@ expressions look the same there and are told apart here, by Spark's scoping rule
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hiveacid.errors import ParseError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import common_tables, parser_of, scala_items
-from hiveacid.spark.parser.lexer import Token, scan
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import translate_errors
 
@@ -40,7 +39,6 @@ class Relation:
 
     ``parts``: lower case, without quotes. ``start``, ``end`` (excluded): offsets of the name in code points.
     ``has_alias``: the query gives it another name. ``name``: the last part as written.
-    ``alias_at``: offset at which an alias may be inserted (after TABLESAMPLE); None if none is needed or allowed.
     """
 
     parts: tuple[str, ...]
@@ -48,23 +46,25 @@ class Relation:
     end: int
     has_alias: bool
     name: str
-    alias_at: int | None = None
     travel: TimeTravel | None = None
 
+    @property
+    def whole_end(self) -> int:
+        """The offset behind the name and AS OF."""
+        return self.end if self.travel is None else self.travel.end
 
-def find_relations(
-    facts: SparkFacts, query_text: str, tokens: Sequence[Token] | None = None
-) -> list[Relation]:
+
+def find_relations(facts: SparkFacts, query_text: str) -> list[Relation]:
     """Return the tables that a query names, in the order of the text; names of CTEs are left out.
 
     Also looks into EXPLAIN, CACHE, CREATE VIEW and the like, and into the query (not the target) of an INSERT.
     Streams (``STREAM t``) are left out. Raises ParseError with line and column; UnsupportedFeatureError for
-    names that are only known when the query runs (``IDENTIFIER('a' || 'b')``), and for a text with ``${variables}``, which `substitute_variables` must replace first. ``tokens``: those of the text, if known.
+    names that are only known when the query runs (``IDENTIFIER('a' || 'b')``), and for a text with ``${variables}``, which `substitute_variables` must replace first.
     """
     parser = _parser(facts, query_text)
     with translate_errors():
         plan = parser.parsePlan(query_text)
-    return _RelationFinder(parser, query_text, tokens).find(plan)
+    return _RelationFinder(parser, query_text).find(plan)
 
 
 def find_relations_in_expression(facts: SparkFacts, text: str) -> list[Relation]:
@@ -93,7 +93,6 @@ def shift_relation(relation: Relation, by: int) -> Relation:
         relation,
         start=relation.start + by,
         end=relation.end + by,
-        alias_at=None if relation.alias_at is None else relation.alias_at + by,
         travel=travel and replace(travel, start=travel.start + by, end=travel.end + by),
     )
 
@@ -116,10 +115,9 @@ class _Visit:
 class _RelationFinder:
     """Visitor of one parsed plan, which collects relations."""
 
-    def __init__(self, parser: Any, text: str, tokens: Sequence[Token] | None = None) -> None:
+    def __init__(self, parser: Any, text: str) -> None:
         self._parser = parser
         self._text = text
-        self._tokens = tokens
         self._found: list[Relation] = []
         self._inner = True
 
@@ -190,25 +188,7 @@ class _RelationFinder:
         if len(parts) == 1 and parts[0] in visit.scope:
             return
         start, end = place
-        relation = Relation(parts, start, end, visit.aliased, names[-1], travel=travel)
-        if not visit.aliased:
-            relation = replace(relation, alias_at=self._alias_at(relation))
-        self._found.append(relation)
-
-    def _alias_at(self, relation: Relation) -> int | None:
-        """Return the offset after ``name [AS OF ...] [WITH (...)] [TABLESAMPLE (...) [REPEATABLE (...)]]``."""
-        if self._tokens is None:
-            self._tokens = list(scan(self._text))
-        end = relation.travel.end if relation.travel is not None else relation.end
-        before = [token.keyword for token in self._tokens if token.end <= relation.start][-2:]
-        if before[-1:] == ["TABLE"] or before == ["TABLE", "("]:
-            return None  # TABLE t, f(TABLE(t)): the grammar has no place for an alias
-        following = [token for token in self._tokens if token.start >= end]
-        for clause in ("WITH", "TABLESAMPLE", "REPEATABLE"):
-            if len(following) > 1 and following[0].keyword == clause and following[1].text == "(":
-                behind = _index_after_parentheses(following)
-                end, following = following[behind - 1].end, following[behind:]
-        return end
+        self._found.append(Relation(parts, start, end, visit.aliased, names[-1], travel=travel))
 
 
 def _with(node: Any, scope: frozenset[str]) -> Iterator[_Visit]:
@@ -223,12 +203,3 @@ def _place(node: Any) -> tuple[int, int]:
     if origin.startIndex().isEmpty():
         raise ParseError("Spark's parser does not give the position of a table's name")
     return int(origin.startIndex().get()), int(origin.stopIndex().get()) + 1
-
-
-def _index_after_parentheses(following: Sequence[Token]) -> int:
-    depth = 0
-    for index, token in enumerate(following):
-        depth += (token.text == "(") - (token.text == ")")
-        if index and depth == 0:
-            return index + 1
-    return len(following)

@@ -11,7 +11,7 @@ from itertools import chain
 
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import StatementError
-from hiveacid.spark.formats.expressions import Expression
+from hiveacid.spark.formats.expressions import Expression, text_of, with_text
 from hiveacid.spark.parser.lexer import Token, tokenize
 
 _QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
@@ -23,7 +23,8 @@ def expand_stars(expression: Expression, relations: Mapping[str, Sequence[str]])
     ``relations``: column names by alias; the alias '' is that of a relation without one. Raises StatementError for a star
     with EXCEPT.
     """
-    if not isinstance(expression, str) or "*" not in expression:
+    text = text_of(expression)
+    if text is None or "*" not in text:
         return expression
     columns = {
         alias.lower(): [
@@ -32,7 +33,7 @@ def expand_stars(expression: Expression, relations: Mapping[str, Sequence[str]])
         for alias, names in relations.items()
     }
     parts, end = [], 0
-    tokens = tokenize(expression)
+    tokens = tokenize(text)
     for index in _stars(tokens):
         star, start, names = tokens[index], tokens[index].start, [*chain(*columns.values())]
         if index and tokens[index - 1].keyword == ".":
@@ -42,9 +43,9 @@ def expand_stars(expression: Expression, relations: Mapping[str, Sequence[str]])
             start, names = qualifier.start, columns[qualifier.name.lower()]
         if tokens[index + 1].keyword == "EXCEPT":
             raise StatementError("name the columns instead of * EXCEPT", line=star.line, column=star.column)
-        parts += [expression[end:start], ", ".join(names)]
+        parts += [text[end:start], ", ".join(names)]
         end = star.end
-    return "".join((*parts, expression[end:]))
+    return with_text(expression, "".join((*parts, text[end:])))
 
 
 def _stars(tokens: Sequence[Token]) -> list[int]:

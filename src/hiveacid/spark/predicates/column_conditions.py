@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
@@ -24,7 +24,9 @@ from hiveacid.spark.parser.catalyst import java_class, parser_of, session_of
 from hiveacid.spark.parser.lexer import split_conjunction
 from hiveacid.spark.predicates.pushable_conditions import Comparison, ComparisonReader
 from hiveacid.spark.read.scan_source import ROW_ID_TYPE
+from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
 
 # Spark pads values that are compared with a column of this metadata, so that 'a' equals 'a   ' as in Hive.
@@ -80,7 +82,7 @@ def table_conjuncts(
 ) -> list[Conjunct]:
     """Return the `conjuncts` of a condition on a table; ``alias``: a name for it (default: its own)."""
     require_char_padding(facts.spark, table)
-    return conjuncts(facts, visible_columns(table), where, alias=alias or table.name.name)
+    return conjuncts(facts, visible_columns(table), where, name=alias or table.name)
 
 
 @dataclass(frozen=True)
@@ -97,22 +99,22 @@ class Conjunct:
 
 
 def conjuncts(
-    facts: SparkFacts, schema: T.StructType, where: str, *, alias: str | None = None
+    facts: SparkFacts, schema: T.StructType, where: str, *, name: str | TableName | None = None
 ) -> list[Conjunct]:
     """Return the conjuncts of a condition that depend on nothing but the row.
 
     Left out are subqueries, functions that are not deterministic, and those that depend on the time or the user: a
-    frame may run much later than it is made. ``alias``: a name that may qualify the columns.
+    frame may run much later than it is made. ``name``: what may qualify the columns (`called`).
 
     Raises ParseError; NoSuchColumnError naming candidates; SchemaMismatchError, StatementError.
     """
     patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
     with translate_errors():
         pieces = _split_condition(parser_of(facts), where, patterns.PLAN_EXPRESSION())
-        found = _analyse(facts, schema, [piece.text for piece in pieces], alias) if pieces else []
+        found = _analyse(facts, schema, [piece.text for piece in pieces], name) if pieces else []
         if found is None:
-            pieces = [p for p in pieces if _analyse(facts, schema, [p.text], alias) is not None]
-            found = _analyse(facts, schema, [p.text for p in pieces], alias) if pieces else []
+            pieces = [p for p in pieces if _analyse(facts, schema, [p.text], name) is not None]
+            found = _analyse(facts, schema, [p.text for p in pieces], name) if pieces else []
         trees = found or []
     usable, of_the_run = [], (patterns.CURRENT_LIKE(), patterns.PLAN_EXPRESSION())
     for piece in pieces:
@@ -169,13 +171,14 @@ def _conjunct(schema: T.StructType, text: str, trees: Sequence[Any]) -> Conjunct
 
 
 def _analyse(
-    facts: SparkFacts, schema: T.StructType, texts: Sequence[str], alias: str | None
+    facts: SparkFacts, schema: T.StructType, texts: Sequence[str], name: str | TableName | None
 ) -> list[Any] | None:
     """Return Spark's trees of conditions; None if it needs more than a filter for them, as for a function of SQL."""
     types = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
-    frame = session_of(facts).createDataFrame(java_class(facts, "java.util.ArrayList")(), types)
-    frame = frame.alias(alias) if alias is not None else frame
+    rows = session_of(facts).createDataFrame(java_class(facts, "java.util.ArrayList")(), types)
+    frame = DataFrame(rows, facts.spark)
+    frame = frame if name is None else called(facts, frame, name)
     # The line break ends a trailing comment.
     condition = " AND ".join(f"({text}\n)" for text in texts)
-    plan = frame.filter(condition).queryExecution().analyzed()
+    plan = plan_of(frame.where(condition))
     return _split_tree(plan.condition()) if plan.nodeName() == "Filter" else None

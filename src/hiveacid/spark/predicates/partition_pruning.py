@@ -12,12 +12,13 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.model import Column, Partition, TableDefinition
+from hiveacid.core.model import Column, Partition, TableDefinition, TableName
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.predicates.column_conditions import Conjunct, char_metadata
 from hiveacid.spark.predicates.literals import Value
 from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
+from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkFacts
 
 _INDEX = "__hiveacid_partition"
@@ -42,7 +43,7 @@ def prune_partitions(
         return tuple(partitions)
     kept = _prune_in_python(table, partitions, usable)
     if kept is None:
-        kept = _prune_in_spark(facts, table, partitions, usable, alias or table.name.name)
+        kept = _prune_in_spark(facts, table, partitions, usable, alias or table.name)
     return tuple(partitions) if kept is None else tuple(partitions[index] for index in kept)
 
 
@@ -51,7 +52,7 @@ def _prune_in_spark(
     table: TableDefinition,
     partitions: Sequence[Partition],
     usable: Sequence[Conjunct],
-    alias: str,
+    name: str | TableName,
 ) -> list[int] | None:
     columns = table.partition_columns
     fields = [T.StructField(f"v{index}", T.StringType()) for index in range(len(columns))]
@@ -61,7 +62,7 @@ def _prune_in_spark(
     # The line break ends a trailing comment.
     condition = " AND ".join(f"({conjunct.text}\n)" for conjunct in usable)
     try:
-        matches = frame.select(_INDEX, *typed).alias(alias).where(condition).select(_INDEX).collect()
+        matches = called(facts, frame.select(_INDEX, *typed), name).where(condition).select(_INDEX).collect()
     except (Py4JError, PySparkException):
         return None
     return sorted(row[0] for row in matches)

@@ -7,10 +7,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from hiveacid.core.model import TableDefinition
+from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import INTEGER_TYPES
 from hiveacid.spark.formats.driver_frames import empty_frame
+from hiveacid.spark.formats.expressions import Expression, parenthesised
 from hiveacid.spark.parser.catalyst import scala_items
+from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.error_translation import translate_errors
@@ -18,7 +20,9 @@ from hiveacid.spark.session.error_translation import translate_errors
 _SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"})
 
 
-def subquery_of(facts: SparkFacts, table: TableDefinition, where: str, alias: str) -> DataFrame | None:
+def subquery_of(
+    facts: SparkFacts, table: TableDefinition, where: Expression, name: str | TableName
+) -> DataFrame | None:
     """Return the subquery of a condition's only ``column IN (SELECT …)``.
 
     None if there are other subqueries, if the subquery refers to the table's columns, or if Spark would cast one of the
@@ -26,7 +30,7 @@ def subquery_of(facts: SparkFacts, table: TableDefinition, where: str, alias: st
     """
     columns = table.all_columns
     with translate_errors():
-        frame = empty_frame(facts, columns).alias(alias).where(where)
+        frame = called(facts, empty_frame(facts, columns), name).where(parenthesised(where))
     found = [*_subqueries(plan_of(frame).condition())]
     if len(found) != 1 or found[0].nodeName() != "InSubquery":
         return None

@@ -14,7 +14,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hiveacid.spark.formats.expressions import Expression, named, selected
+from hiveacid.spark.formats.expressions import Expression, as_column, named, selected
 from hiveacid.spark.read.acid_rows import DELETES, UPDATES_AND_DELETES, all_rows, read_acid_files
 from hiveacid.spark.read.delete_join_keys import KEY_STRUCT
 from hiveacid.spark.read.originals import OriginalsByRoot
@@ -82,7 +82,7 @@ def _has_newer_event() -> SparkColumn:
 def _key(partition: Expression) -> Expression:
     if isinstance(partition, str):
         return f"struct({KEY_STRUCT} AS key, {partition} AS place)"
-    return F.struct(F.expr(KEY_STRUCT).alias("key"), partition.alias("place"))
+    return F.struct(F.expr(KEY_STRUCT).alias("key"), as_column(partition).alias("place"))
 
 
 def _version(deletes: str, statement: str) -> str:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.format.record_keys import KeyBox
 from hiveacid.core.schema.virtual_columns import ROW_ID
-from hiveacid.spark.formats.expressions import Expression, named, selected
+from hiveacid.spark.formats.expressions import Expression, as_column, named, selected
 from hiveacid.spark.read import acid_rows
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
 from hiveacid.spark.read.delete_bounds import FIRST_V1_PROPERTY, DeleteBounds
@@ -87,7 +87,7 @@ def delete_key(bounds: DeleteBounds, partition: Expression | None, *, strict: bo
         key = f"CASE WHEN {inside} THEN {packed} ELSE {outside} END"
     if partition is None or isinstance(partition, str):
         return key if partition is None else f"struct({key} AS key, {partition} AS place)"
-    return F.struct(F.expr(key).alias("key"), partition.alias("place"))
+    return F.struct(F.expr(key).alias("key"), as_column(partition).alias("place"))
 
 
 def _box_condition(box: KeyBox) -> str:

@@ -1,4 +1,4 @@
-"""Plans of queries in which the rows of a snapshot stand for the name of a table.
+"""Plans of queries and expressions in which the rows of a snapshot stand for the name of a table.
 
 A plan names a table by `UnresolvedRelation`. Its place is taken by the plan of a DataFrame under the table's name and
 database, so that ``column``, ``table.column`` and ``database.table.column`` mean what they mean in Spark.
@@ -15,15 +15,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from hiveacid.core.model import TableName
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.parser.catalyst import java_class, java_sequence, scala_items
+from hiveacid.spark.parser.catalyst import active_session, java_class, java_sequence, parser_of, scala_items
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.java_methods import scala_sequence
 
+SPARK_CATALOG = "spark_catalog"
+"""Name of Spark's own catalog, of which all tables are."""
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _METADATA_COLUMN = "__metadata_col"  # Spark's METADATA_COL_ATTR_KEY
 
@@ -49,6 +52,30 @@ def with_own_ids(frame: DataFrame) -> DataFrame:
 def named_frame(facts: SparkFacts, table: BoundTable) -> DataFrame:
     """Return a DataFrame whose columns may be called by the table's name, with its database or without."""
     return frame_of_plan(facts, _aliased(facts, table, _own_name(facts, table)))
+
+
+def called(facts: SparkFacts, frame: DataFrame, name: str | TableName) -> DataFrame:
+    """Return a DataFrame whose columns may be called by an alias, or by a table's name as in `named_frame`."""
+    if isinstance(name, str):
+        return frame.alias(name)
+    return named_frame(facts, BoundTable(frame, name.name, (SPARK_CATALOG, name.database)))
+
+
+def last_part(name: str | TableName | None) -> str:
+    """Return the name of one part by which columns may be called in `called`; empty without a name."""
+    return name.name if isinstance(name, TableName) else name or ""
+
+
+def bound_column(facts: SparkFacts, text: str, tables: Mapping[str, BoundTable]) -> Column:
+    """Return an expression as a Column, in whose subqueries tables stand for names as in `with_tables`."""
+    with active_session(facts):
+        expression = parser_of(facts).parseExpression(text)
+        no_table = java_class(facts, f"{_PLANS}.OneRowRelation")()
+        plan = java_class(facts, f"{_PLANS}.Filter")(expression, no_table)
+        expression = with_tables(facts, plan, tables).condition()
+    if facts.version < (4, 0):
+        return Column(java_class(facts, "org.apache.spark.sql.Column")(expression))
+    return Column(java_class(facts, "org.apache.spark.sql.classic.ExpressionUtils").column(expression))
 
 
 def with_tables(facts: SparkFacts, plan: Any, tables: Mapping[str, BoundTable]) -> Any:

@@ -258,7 +258,9 @@ def _missing_name_text(kind: str, name: str | None, candidates: str | None) -> s
         return None
     message = f"{kind} {name.replace('`', '')} does not exist"
     shown = [
-        name for name in (candidates or "").replace("`", "").split(", ") if not name.startswith("__hiveacid")
+        name.removeprefix("spark_catalog.")
+        for name in (candidates or "").replace("`", "").split(", ")
+        if not name.startswith("__hiveacid")
     ]
     if any(shown):
         message += f"; did you mean one of: {', '.join(shown)}"

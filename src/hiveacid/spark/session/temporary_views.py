@@ -1,4 +1,4 @@
-"""Temporary views that bind table names to snapshots while Spark analyses a statement."""
+"""Temporary views of the user, and tables of Spark's own catalogs."""
 
 from __future__ import annotations
 

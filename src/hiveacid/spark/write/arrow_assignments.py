@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T
 
-from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.types import is_primitive, parse_type
 from hiveacid.errors import NoSuchColumnError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import is_beyond_arrow, to_stored_values
@@ -27,6 +27,7 @@ from hiveacid.spark.formats.driver_frames import (
 )
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, shows_columns
 from hiveacid.spark.parser.lexer import mentions, tokenize
+from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.update_delete_merge_rows import assigned_values
 
@@ -46,11 +47,15 @@ _FIRST_DAY = -719_162  # day of 0001-01-01
 
 
 def compute_assignments(
-    facts: SparkFacts, table: TableDefinition, rows: Any, assignments: Mapping[str, Expression], alias: str
+    facts: SparkFacts,
+    table: TableDefinition,
+    rows: Any,
+    assignments: Mapping[str, Expression],
+    name: str | TableName,
 ) -> Any:
     """Return the new values as an Arrow table with at least the assigned columns, in the order of the rows.
 
-    ``rows``: an Arrow table of all columns. ``alias``: the name by which expressions call the table. Raises Spark's errors,
+    ``rows``: an Arrow table of all columns. ``name``: by which expressions call the table (`called`). Raises Spark's errors,
     and UnsupportedFeatureError or ArrowException for rows that Arrow would write otherwise than Spark, or that take too much memory.
     """
     types = {column.name: column.type for column in table.columns}
@@ -71,7 +76,7 @@ def compute_assignments(
     grown = columns_that_grow(table, [assignments], rows.num_rows)
     if grown:  # else Spark's optimizer would compute the values of a local relation in the driver's memory
         frame = frame.coalesce(_MANY_TASKS)
-    valued, values = assigned_values(table, frame.alias(alias), assignments)
+    valued, values = assigned_values(table, called(facts, frame, name), assignments)
     # A file holds the wall clock that the session shows.
     new = [
         named(cast(value, T.TimestampNTZType()) if types[name] == "timestamp" else value, name)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, partition_value
+from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableName, partition_value
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
@@ -28,16 +28,19 @@ from hiveacid.spark.formats.expressions import (
     selected,
 )
 from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
+from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.sort_and_stage import ACTION, Action, value_text
 
 _WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
 
 
-def filter_rows(frame: DataFrame, where: Expression | None, alias: str) -> DataFrame:
-    """Return the rows that a condition selects; the condition may refer to the frame by ``alias``."""
-    aliased = frame.alias(alias)
-    return aliased if where is None else aliased.where(parenthesised(where))
+def filter_rows(
+    facts: SparkFacts, frame: DataFrame, where: Expression | None, name: str | TableName
+) -> DataFrame:
+    """Return the rows that a condition selects; the condition may call the frame by ``name`` (`called`)."""
+    rows = called(facts, frame, name)
+    return rows if where is None else rows.where(parenthesised(where))
 
 
 def partition_values_as_text(

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.expressions import (
@@ -26,6 +26,8 @@ from hiveacid.spark.formats.expressions import (
     when,
 )
 from hiveacid.spark.formats.types import assignment_cast, column_type
+from hiveacid.spark.session.bound_plans import called, last_part
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.sort_and_stage import ACTION, Action
 
 _IN_TARGET, _IN_SOURCE, _CLAUSE = "__hiveacid_target", "__hiveacid_source", "__hiveacid_clause"
@@ -100,11 +102,12 @@ class WhenClause:
 class MergePlan:
     """Checked MERGE; the first clause whose kind and condition hold acts on a joined row."""
 
+    facts: SparkFacts
     table: TableDefinition
     on: Expression
     clauses: Sequence[WhenClause]
-    target_alias: str
-    source_alias: str | None
+    target_name: str | TableName
+    source_name: str | TableName | None
 
     def changed_rows(self, target: DataFrame, source: DataFrame) -> DataFrame:
         """Return the changed rows for `stage_changed_rows`.
@@ -128,7 +131,7 @@ class MergePlan:
 
         A value becomes a column, because columns have types, and texts can name them.
         """
-        target = quote_name(self.target_alias)
+        target = quote_name(last_part(self.target_name))
         columns = self.table.all_columns
         kept = [named(f"{target}.{quote_name(c.name)}", _OLD + c.name) for c in columns if self.keeps(c)]
         values: list[Expression] = []
@@ -149,17 +152,18 @@ class MergePlan:
 
     def joined(self, target: DataFrame, source: DataFrame) -> DataFrame:
         """Return target and source joined, each with a column that is NULL if that side has no row."""
-        marked = target.withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)  # noqa: FBT003
+        marked = called(self.facts, target.withColumn(_IN_TARGET, F.lit(True)), self.target_name)  # noqa: FBT003
         marked_source = self._aliased(source.withColumn(_IN_SOURCE, F.lit(True)))  # noqa: FBT003
         return marked.join(marked_source, as_column(parenthesised(self.on)), self._join_kind())
 
     def matching(self, target: DataFrame, source: DataFrame) -> DataFrame:
         """Return the target rows that match some source row; the source is broadcast."""
         sent = F.broadcast(self._aliased(source))
-        return target.alias(self.target_alias).join(sent, as_column(parenthesised(self.on)), "left_semi")
+        named_target = called(self.facts, target, self.target_name)
+        return named_target.join(sent, as_column(parenthesised(self.on)), "left_semi")
 
     def _aliased(self, source: DataFrame) -> DataFrame:
-        return source if self.source_alias is None else source.alias(self.source_alias)
+        return source if self.source_name is None else called(self.facts, source, self.source_name)
 
     def _has_clause(self, when: MatchKind) -> bool:
         return any(clause.when is when for clause in self.clauses)

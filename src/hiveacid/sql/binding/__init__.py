@@ -1,8 +1,8 @@
 """Binding: the pieces of a statement's text in which rows of a snapshot stand for the names of tables.
 
 ``table_binder.Binder`` serves one statement. For each piece it asks Spark's parser for the names of
-tables and looks each one up in the catalog. In Spark's parsed plan of a query the rows of the table take the place of its name
-(`hiveacid.spark.session.bound_plans`). In expressions of UPDATE, DELETE and MERGE, a temporary view does.
+tables and looks each one up in the catalog. In Spark's parsed plan of a query or an expression the rows of the table take
+the place of its name (`hiveacid.spark.session.bound_plans`).
 The rows are those of the statement's snapshot, or of the point of ``AS OF`` (``time_travel``).
 
 - ``statement_owner`` decides whether hiveacid or Spark carries out a statement of a native session.
@@ -13,6 +13,4 @@ The rows are those of the statement's snapshot, or of the point of ``AS OF`` (``
 - ``metadata_tables`` reads ``t.history`` and its like.
 - ``change_feed_calls`` finds ``hiveacid_changes(...)``, and ``change_feed_rows`` reads its rows.
 - ``source_positions`` maps positions in Spark's errors to the user's text.
-
-Views are dropped when the statement ends. DataFrames that were analysed with them stay valid.
 """

@@ -1,8 +1,6 @@
 """Virtual columns: ``ROW__ID`` and ``INPUT__FILE__NAME``, which a query may name but ``*`` does not show.
 
-A query that is bound by its plan gets them as hidden columns (`hiveacid.spark.session.bound_plans`). Spark's views cannot hide
-columns. Subqueries in the conditions and values of UPDATE, DELETE, MERGE and REPLACE WHERE read views; these must name
-all their columns.
+They are hidden columns of the rows that stand for a table (`hiveacid.spark.session.bound_plans`).
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
-from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, TokenKind
 from hiveacid.sql.statements.values import Slice
 
@@ -21,8 +18,6 @@ VIRTUAL_COLUMNS = (ROW_ID, FILE_NAME)
 _NAMES = frozenset(name.lower() for name in VIRTUAL_COLUMNS)
 _SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
 _QUERY_STARTS = frozenset({"SELECT", "FROM", "WITH", "VALUES", "TABLE"})
-# Words of relations and joins that use all columns of a table.
-_ALL_COLUMNS = frozenset({"NATURAL", "PIVOT", "UNPIVOT", "TABLE"})
 
 
 @dataclass(frozen=True)
@@ -53,42 +48,10 @@ class VirtualColumns:
         innermost = _innermost(self._blocks, offset)
         return innermost is not None and any(innermost.holds(mention) for mention in self._places)
 
-    def require_named_columns(self) -> None:
-        """Raise UnsupportedFeatureError if a text of which Spark gets views may use columns without naming them.
-
-        A view shows all its columns to a star, a pipe, and whatever else stands for all columns.
-        """
-        for index, token in enumerate(self._tokens):
-            counts_rows = index > 1 and [t.keyword for t in self._tokens[index - 2 : index]] == ["COUNT", "("]
-            piped = token.text == ">" and self._tokens[index - 1].text == "|"
-            is_all = piped or (_is_star(self._tokens, index) and not counts_rows)
-            if is_all or token.keyword in _ALL_COLUMNS or self._is_query_without_select(index):
-                raise UnsupportedFeatureError(
-                    f"{'|>' if piped else token.text} cannot be used beside ROW__ID or INPUT__FILE__NAME here "
-                    f"(line {token.line}, column {token.column}): name the columns in SELECT ... FROM"
-                )
-
-    def _is_query_without_select(self, index: int) -> bool:
-        """Tell whether a token begins a query block that shows all columns of its table."""
-        opens = not index or self._tokens[index - 1].keyword in {"(", "ALL", "DISTINCT", *_SET_OPERATORS}
-        if not opens or self._tokens[index].keyword != "FROM":
-            return False
-        depth = 0
-        for token in self._tokens[index:]:
-            depth += (token.keyword == "(") - (token.keyword == ")")
-            if depth < 0 or (depth == 0 and token.keyword == "SELECT"):
-                return depth < 0
-        return True
-
 
 def has_nested_query(tokens: Sequence[Token]) -> bool:
     """Tell whether a text has a query in parentheses."""
     return any(token.keyword == "(" and after.keyword in _QUERY_STARTS for token, after in pairwise(tokens))
-
-
-def query_block(tokens: Sequence[Token], offset: int) -> Block | None:
-    """Return the innermost query block around an offset."""
-    return _innermost(list(_blocks(tokens)), offset)
 
 
 def _innermost(blocks: Sequence[Block], offset: int) -> Block | None:

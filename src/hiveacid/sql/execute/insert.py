@@ -54,7 +54,7 @@ def _replace_where(
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         with execution.binder(txn) as binder:
-            expressions = BoundExpressions(binder, (name,))
+            expressions = BoundExpressions(binder)
             where = expressions.required(condition)
             rows = _bound_rows(binder, text)
             wanted = table.column_names

@@ -41,7 +41,7 @@ def query(execution: ExecutionContext, statement: Query) -> DataFrame:
 
 
 def bound_frame(binder: Binder, text: Slice) -> DataFrame:
-    """Return a query's rows; the binder's views may be dropped afterwards."""
+    """Return a query's rows."""
     bound = binder.bind(text)
     with spark_errors_at_source(bound):
         return binder.run(bound.text)

@@ -8,10 +8,11 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.errors import SchemaMismatchError, StatementError
-from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, DEFAULT
+from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, DEFAULT, BoundExpression, Expression
 from hiveacid.spark.parser.lexer import mentions
+from hiveacid.spark.session.bound_plans import bound_column
 from hiveacid.sql.binding.source_positions import EditedText, errors_at, spark_errors_at_source
-from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder, unqualified
+from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.statements.dml import Assignment, Delete, Merge, MergeClause, MergeMatch, Update, WhenClause
@@ -32,7 +33,7 @@ def update(execution: ExecutionContext, statement: Update) -> DataFrame:
     _check_columns(execution.context.require(name), statement.assignments)
 
     def run(binder: Binder, txn: Transaction | None) -> WriteReport:
-        expressions = BoundExpressions(binder, () if statement.alias else (name,))
+        expressions = BoundExpressions(binder)
         values = expressions.assignments(statement.assignments)
         where = expressions.expression(statement.where)
         with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
@@ -47,7 +48,7 @@ def delete(execution: ExecutionContext, statement: Delete) -> DataFrame:
     name = execution.find(statement.table)
 
     def run(binder: Binder, txn: Transaction | None) -> WriteReport:
-        expressions = BoundExpressions(binder, () if statement.alias else (name,))
+        expressions = BoundExpressions(binder)
         where = expressions.expression(statement.where)
         with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
             return change.delete(execution.context, name, where, txn, statement.alias)
@@ -83,30 +84,29 @@ def _run(
 class BoundExpressions:
     """Translator of a statement's expressions for Spark; it keeps them, so that errors get their positions."""
 
-    def __init__(self, binder: Binder, tables: Sequence[TableName]) -> None:
-        """``tables``: those without an alias, which expressions may name as table and database.table."""
+    def __init__(self, binder: Binder) -> None:
         self.pieces: list[EditedText] = []
         self._binder = binder
-        self._tables = tables
 
-    def expression(self, piece: Slice | None) -> str | None:
+    def expression(self, piece: Slice | None) -> Expression | None:
         """Return an expression with its subqueries bound; DEFAULT is NULL."""
         if piece is None:
             return None
         if piece.text.upper() == "DEFAULT":
             return DEFAULT
         bound = self._binder.bind(piece, EXPRESSION)
-        for table in self._tables:
-            bound = unqualified(self._binder.context, bound, table)
         self.pieces.append(bound)
-        return bound.text
+        if not bound.edits:
+            return bound.text
+        facts, tables = self._binder.context.facts, self._binder.tables
+        return BoundExpression(bound.text, lambda text: bound_column(facts, text, tables))
 
-    def required(self, piece: Slice) -> str:
+    def required(self, piece: Slice) -> Expression:
         """Return an expression that the grammar requires, as `expression` does."""
-        text = self.expression(piece)
-        return "" if text is None else text
+        expression = self.expression(piece)
+        return "" if expression is None else expression
 
-    def assignments(self, assignments: Sequence[Assignment]) -> dict[str, str]:
+    def assignments(self, assignments: Sequence[Assignment]) -> dict[str, Expression]:
         """Return the bound expression of each assigned column."""
         return {a.column: self.required(a.expression) for a in assignments}
 
@@ -121,15 +121,15 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
     def run_in_txn(table: TableDefinition, txn: Transaction) -> WriteReport:
         with execution.binder(txn) as binder:
             source = _source(binder, statement)
-            expressions = BoundExpressions(binder, _without_alias(binder, statement, name))
+            expressions = BoundExpressions(binder)
             table_merge = TableMerge(
                 context,
                 name,
                 source,
                 expressions.required(statement.condition),
                 txn,
-                statement.alias or name.name,
-                statement.source_alias or statement.source.text.rpartition(".")[2].strip(" `").lower(),
+                statement.alias or name,
+                _source_name(binder, statement),
             )
             for clause in statement.clauses:
                 with errors_at(clause.line, clause.column):
@@ -142,12 +142,14 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
     return write_result(context.facts, report)
 
 
-def _without_alias(binder: Binder, statement: Merge, target: TableName) -> list[TableName]:
-    """Return target and source, as far as they have no alias."""
-    source = table_ref([part.name.lower() for part in statement.source.tokens if part.is_name])
-    has_alias = statement.source_alias is not None or statement.source.text.endswith(")")
-    named = [] if statement.alias else [target]
-    return named if has_alias or source is None else [*named, source.resolve(binder.context.database)]
+def _source_name(binder: Binder, statement: Merge) -> str | TableName:
+    """Return the source's alias; without one, its name."""
+    if statement.source_alias is not None:
+        return statement.source_alias
+    table = table_ref([part.name.lower() for part in statement.source.tokens if part.is_name])
+    if table is None or statement.source.text.endswith(")"):
+        return statement.source.text.rpartition(".")[2].strip(" `").lower()
+    return table.resolve(binder.context.database)
 
 
 def _source(binder: Binder, statement: Merge) -> DataFrame:
@@ -181,7 +183,7 @@ def _with_clause(
 
 def _insert_values(
     clause: MergeClause, expressions: BoundExpressions, table: TableDefinition
-) -> Mapping[str, str] | None:
+) -> Mapping[str, Expression] | None:
     if clause.star:
         return None
     columns = clause.columns or tuple(table.column_names)

@@ -36,8 +36,8 @@ class NativeMergeWriter:
             table.name,
             source,
             condition,
-            target_alias=table.name.name,
-            source_alias=None,
+            target_name=table.name.name,
+            source_name=None,
         )
 
     def whenMatched(self, condition: Column | None = None) -> _WhenMatched:  # noqa: N802 - Spark's name

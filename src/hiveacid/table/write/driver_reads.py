@@ -60,7 +60,7 @@ def select_rows(
 
     ``columns``: to read besides ``ROW__ID``: none for a DELETE, all for an UPDATE. Raises an error of `FALLBACK_ERRORS`.
     """
-    if not (where is None or isinstance(where, str)) or not may_read_in_driver(context, table):
+    if not may_read_in_driver(context, table):
         return None
     selection, simple = Selection(columns, row_ids=True, for_change=True), None
     if where is not None:

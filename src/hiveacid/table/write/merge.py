@@ -16,6 +16,7 @@ from hiveacid.errors import ConfigError, NoSuchColumnError, StatementError
 from hiveacid.spark.formats.driver_frames import computed_once
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.parser.stars_in_changes import expand_stars
+from hiveacid.spark.session.bound_plans import last_part
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
 from hiveacid.spark.write.sort_and_stage import Action
@@ -62,7 +63,8 @@ def is_exclusive(context: Context, *, inserts: bool) -> bool:
 class Merge(Displayed):
     """A prepared MERGE: add clauses, then `execute`. The first clause whose condition holds for a row is applied.
 
-    Expressions refer to target and source by ``target_alias`` and ``source_alias``; None keeps the source's own names.
+    Expressions call target and source by ``target_name`` and ``source_name``, aliases or names of tables (`called`); None
+    keeps the source's own names.
     """
 
     context: Context
@@ -70,8 +72,8 @@ class Merge(Displayed):
     source: DataFrame
     on: Expression
     joined: Transaction | None = None
-    target_alias: str = "t"
-    source_alias: str | None = "s"
+    target_name: str | TableName = "t"
+    source_name: str | TableName | None = "s"
     clauses: tuple[WhenClause, ...] = ()
 
     def when_matched_update(self, values: Values | None = None, condition: Expression | None = None) -> Merge:
@@ -117,7 +119,7 @@ class Merge(Displayed):
             self._with_columns_of_stars(table, self._checked(table, clause)) for clause in self.clauses
         ]
         on = expand_stars(self.on, self._columns(table))
-        plan = MergePlan(table, on, clauses, self.target_alias, self.source_alias)
+        plan = MergePlan(self.context.facts, table, on, clauses, self.target_name, self.source_name)
         with translate_errors():
             sides = self._sides(table, txn, plan)
             changes = plan.changed_rows(sides.target, sides.source)
@@ -157,7 +159,10 @@ class Merge(Displayed):
 
     def _columns(self, table: TableDefinition) -> dict[str, list[str]]:
         """Return the columns of target and source by alias."""
-        return {self.target_alias: table.column_names, self.source_alias or "": self.source.columns}
+        return {
+            last_part(self.target_name): table.column_names,
+            last_part(self.source_name): self.source.columns,
+        }
 
     def _with_columns_of_stars(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
         columns = self._columns(table)
@@ -197,9 +202,10 @@ class Merge(Displayed):
                 f"{action.name} * takes columns by name, but the source lacks {', '.join(missing)} of {table.name} and has "
                 f"{', '.join(unknown) or 'no others'}{did_you_mean_any(unknown, missing)}: name the columns and their values"
             )
-        if self.source_alias is None:
+        if self.source_name is None:
             return {name: self.source[quote_name(name)] for name in columns}
-        return {name: f"{quote_name(self.source_alias)}.{quote_name(name)}" for name in columns}
+        source = quote_name(last_part(self.source_name))
+        return {name: f"{source}.{quote_name(name)}" for name in columns}
 
 
 def _defaulted_columns(table: TableDefinition, clauses: Sequence[WhenClause]) -> set[str]:

@@ -33,6 +33,7 @@ from hiveacid.spark.formats.driver_frames import (
     max_bytes_in_driver,
 )
 from hiveacid.spark.parser.lexer import tokenize
+from hiveacid.spark.session.bound_plans import last_part
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.arrow_assignments import columns_that_grow
 from hiveacid.spark.write.merge_narrowing import can_narrow, equal_columns
@@ -85,7 +86,7 @@ def may_read_target_in_driver(
             context.facts.local
             and may_read_in_driver(context, table)
             and can_narrow(plan)
-            and not any(_NEEDS_SCAN.search(str(expression)) for expression in plan.expressions())
+            and all(isinstance(one, str) and not _NEEDS_SCAN.search(one) for one in plan.expressions())
             and all(is_primitive(column.type, ROUND_TRIP_TYPES) for column in _needed_columns(table, plan))
             and estimated_bytes(source) <= _MAX_SOURCE_BYTES
         )
@@ -105,7 +106,7 @@ def _target_names(plan: MergePlan) -> Iterator[str]:
         before = ("", "")
         for token in tokenize(str(expression)):
             name = token.name.lower()
-            if token.is_name and before != ((plan.source_alias or "").lower(), "."):
+            if token.is_name and before != (last_part(plan.source_name).lower(), "."):
                 yield name
             before = (before[1], name)
 

@@ -15,6 +15,7 @@ from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import INTEGER_TYPES, Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.driver_frames import collect_as_arrow
+from hiveacid.spark.formats.expressions import Expression, text_of
 from hiveacid.spark.parser.lexer import TokenKind, tokenize
 from hiveacid.spark.predicates.subquery_values import subquery_of
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -70,26 +71,29 @@ def _is_member(column: str, data_type: Any, values: Any) -> Truth:
 
 
 def simple_condition(
-    facts: SparkFacts, table: TableDefinition, where: str, alias: str | None
+    facts: SparkFacts, table: TableDefinition, where: Expression, alias: str | None
 ) -> SimpleCondition | None:
     """Return a condition as a filter for Arrow; None if Spark could select other rows by it.
 
     ``alias``: the name by which the condition calls the table. Raises StatementError, CatalogError, UnsupportedFeatureError.
     """
-    own_text = _without_subqueries(where)
+    text = text_of(where)
+    if text is None:
+        return None
+    own_text = _without_subqueries(text)
     if _DEPENDS_ON_SPARK.search(own_text) or _doubles_quotes(own_text):
         return None
     subquery = None
-    if own_text != where:
-        subquery = subquery_of(facts, table, where, alias or table.name.name)
+    if own_text != text:
+        subquery = subquery_of(facts, table, where, alias or table.name)
         if subquery is None:
             return None
     condition = parse_condition(
-        where, table, alias, None if subquery is None else lambda _column, _type: ANYTHING
+        text, table, alias, None if subquery is None else lambda _column, _type: ANYTHING
     )
     if not _selects_as_spark(facts, table, own_text, condition):
         return None
-    return SimpleCondition(where, condition, subquery)
+    return SimpleCondition(text, condition, subquery)
 
 
 def _doubles_quotes(text: str) -> bool:

@@ -14,7 +14,7 @@ from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import require_set_once, unquoted_name
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.ports.transactions import Operation
-from hiveacid.spark.formats.expressions import Expression
+from hiveacid.spark.formats.expressions import Expression, text_of
 from hiveacid.spark.parser.stars_in_changes import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import filter_rows
@@ -100,10 +100,9 @@ def select_by_spark(
     context: Context, table: TableDefinition, txn: Transaction, where: Expression | None, alias: str | None
 ) -> tuple[DataFrame, TableSnapshot]:
     """Return a scan of the rows that a condition selects, and its snapshot."""
-    hint = where if isinstance(where, str) else None
-    snapshot = list_snapshot(context, table, txn, where=hint, alias=alias)
+    snapshot = list_snapshot(context, table, txn, where=text_of(where), alias=alias)
     frame = snapshot.scan(changing=True)
-    return filter_rows(frame, where, alias or table.name.name), snapshot
+    return filter_rows(context.facts, frame, where, alias or table.name), snapshot
 
 
 def _fits_one_task(snapshot: TableSnapshot, *expressions: Expression | None) -> bool:

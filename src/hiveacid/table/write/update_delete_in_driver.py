@@ -86,7 +86,7 @@ def _with_new_values(
     schema = arrow_schema(table.all_columns)
     rows = pa.concat_tables([schema.empty_table(), *(part.rows.select(schema.names) for part in selected)])
     with translate_errors():
-        computed = compute_assignments(context.facts, table, rows, assignments, alias or table.name.name)
+        computed = compute_assignments(context.facts, table, rows, assignments, alias or table.name)
     for name in assignments:
         column = computed.column(name).cast(schema.field(name).type)
         rows = rows.set_column(schema.get_field_index(name), name, column)

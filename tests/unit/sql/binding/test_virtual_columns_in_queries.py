@@ -1,10 +1,9 @@
-"""Where ROW__ID and INPUT__FILE__NAME are needed, and what is refused beside them."""
+"""Where ROW__ID and INPUT__FILE__NAME are needed."""
 
 from __future__ import annotations
 
 import pytest
 
-from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.sql.binding.virtual_columns_in_queries import VirtualColumns
 from hiveacid.sql.statements.values import Slice
 
@@ -36,36 +35,3 @@ def needed(text: str) -> list[bool]:
 )
 def test_a_table_gets_them_where_its_own_block_names_them(text: str, expected: list[bool]) -> None:
     assert needed(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "SELECT ROW__ID, * FROM t",
-        "SELECT ROW__ID, t.* FROM t",
-        "SELECT t.ROW__ID FROM t NATURAL JOIN u",
-        "SELECT ROW__ID FROM t PIVOT (sum(a) FOR b IN (1))",
-        "SELECT to_json(struct(*)), ROW__ID FROM t",
-        "SELECT count(DISTINCT *) FROM t WHERE ROW__ID.rowid = 1",
-        "FROM t |> WHERE ROW__ID.rowid = 1",
-        "id IN (FROM (SELECT ROW__ID r FROM t))",
-        "SELECT ROW__ID FROM t INTERSECT TABLE u",
-    ],
-)
-def test_a_text_that_reads_views_must_name_its_columns(text: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=r"line 1, column \d+"):
-        VirtualColumns(Slice(text)).require_named_columns()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "SELECT DISTINCT item FROM t WHERE INPUT__FILE__NAME = 'x'",
-        "SELECT count(*), count(DISTINCT item) FROM t WHERE INPUT__FILE__NAME = 'x'",
-        "SELECT ROW__ID.rowid * 2 FROM t WHERE a IN (1, 2)",
-        "SELECT ROW__ID.rowid FROM t UNION SELECT 1",
-        "id IN (FROM t SELECT ROW__ID.rowid)",
-    ],
-)
-def test_everything_else_goes(text: str) -> None:
-    VirtualColumns(Slice(text)).require_named_columns()
