@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import select
 import stat
@@ -39,18 +40,23 @@ class Feeder:
         self.form.check(self.connection.columns)
 
     def feed(self, descriptor: int, name: str, *, skip_first: bool = False) -> None:
-        """Write all lines of a file or pipe; the last one may lack its line break. Raises StorageError."""
-        remainder = b""
+        """Write all lines of a file or pipe; the last one may lack its line break. Raises StorageError.
+
+        A byte order mark at the start of the file is no part of the first line.
+        """
+        remainder, mark = b"", codecs.BOM_UTF8
         for block in _blocks(descriptor, name, self.seconds):
             if block:
                 whole, newline, remainder = (remainder + block).rpartition(b"\n")
                 whole += newline
+                if newline:
+                    whole, mark = whole.removeprefix(mark), b""
                 if skip_first and newline:
                     whole, skip_first = whole.partition(b"\n")[2], False
                 self._write(whole)
             self._commit_if_due()
         if remainder and not skip_first:
-            self._write(remainder + b"\n")
+            self._write(remainder.removeprefix(mark) + b"\n")
 
     def finish(self) -> None:
         """Commit the open transaction, if there is one."""

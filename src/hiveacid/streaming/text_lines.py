@@ -5,6 +5,7 @@ A line holds one record. Empty lines are skipped, but counted, so that the numbe
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import re
@@ -47,7 +48,10 @@ def parse_lines(form: LineFormat, data: bytes, columns: tuple[Column, ...], firs
         filled = [line for line in lines if line.strip(form.blank)]
         if not filled:
             return pa.RecordBatch.from_pylist([], arrow_schema(columns))
-        batch = form.parse(b"\n".join(filled) + b"\n", columns)
+        text = b"\n".join(filled) + b"\n"
+        if text.startswith(codecs.BOM_UTF8):  # Arrow drops one there: which line that is depends on the block
+            text = codecs.BOM_UTF8 + text
+        batch = form.parse(text, columns)
         batch.validate(full=True)  # texts in UTF-8
         if batch.num_rows != len(filled):
             raise ValueError("a line must hold exactly one record")

@@ -121,3 +121,17 @@ def test_a_slow_pipe_is_committed_while_it_is_open(warehouse: Path) -> None:
     assert process.returncode == 0
     assert told.startswith("t: 3 rows in 3 transactions")
     assert [row[1] for row in rows(warehouse)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+@pytest.mark.parametrize("batch_rows", ["1", "1000"])
+def test_a_byte_order_mark_is_dropped_at_the_start_of_a_file_only(
+    warehouse: Path, tmp_path: Path, batch_rows: str, end: str
+) -> None:
+    (tmp_path / "a").write_text("\ufeff1,a", encoding="utf-8")
+    (tmp_path / "b").write_text(f"\ufeff1,b\n2,\ufeffc\n\ufeff3,d{end}", encoding="utf-8")
+    options = ("--format", "csv", "--partition", "p=1", "--batch-rows", batch_rows)
+    result = run(warehouse, *options, *(str(tmp_path / name) for name in ("a", "b")))
+    assert result.exit_code == 1
+    assert "record 4 does not fit" in result.output
+    assert rows(warehouse) == ([("p=1", 1, "a"), ("p=1", 1, "b"), ("p=1", 2, "\ufeffc")] if batch_rows == "1" else [])

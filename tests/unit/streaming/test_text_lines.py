@@ -103,3 +103,10 @@ def test_nested_values_and_what_cannot_be_read() -> None:
     for form, kind in ((JsonLines(), "map<string,int>"), (DelimitedLines(), "array<int>")):
         with pytest.raises(UnsupportedFeatureError, match="Arrow data or Python dicts"):
             form.check((Column("m", kind),))
+
+
+@pytest.mark.parametrize("lines", ["\ufeffa\nb\n", "b\n\ufeffa\n", "\ufeffa\n", "\ufeff\ufeffa\n"])
+def test_a_byte_order_mark_is_a_character_of_its_field_on_every_line(lines: str) -> None:
+    found = rows(DelimitedLines(), lines, (Column("s", "string"),))
+    assert [row["s"] for row in found] == lines.split()
+    assert first_bad(JsonLines(), '\ufeff{"s":"a"}\n', (Column("s", "string"),))[0] == 1
