@@ -14,6 +14,7 @@ from hiveacid.errors import ConfigError, SchemaMismatchError
 from hiveacid.orc.stored_values import arrow_schema, without_offset
 
 _TEXTS = frozenset({"string", "varchar", "char"})
+_WIDEST = 76  # digits of Arrow's decimals
 
 
 def cast_columns(data: Any, columns: tuple[Column, ...]) -> Any:
@@ -146,7 +147,7 @@ def cast(values: Any, target: Any) -> Any:
         return pa.MapArray.from_arrays(values.offsets, keys, items, target, mask=values.is_null())
     if types.is_struct(have) and types.is_struct(target):
         return _cast_struct(values, target)
-    if types.is_floating(have) and types.is_decimal(target):
+    if types.is_decimal(target):
         return _cast_to_decimal(values, target)
     if types.is_floating(target):
         return _cast_to_floating(values, target)
@@ -161,8 +162,12 @@ def cast(values: Any, target: Any) -> Any:
 
 
 def _cast_to_decimal(values: Any, target: Any) -> Any:
-    """Cast FLOAT or DOUBLE to decimals. Raises ArrowInvalid for a value that is not the nearest to its decimal."""
-    done = values.cast(target)  # rounds to the scale
+    """Cast numbers or texts to decimals. Raises ArrowInvalid for FLOAT or DOUBLE that is not the nearest to its decimal."""
+    if pa.types.is_integer(values.type):  # in one step Arrow asks for room for every number of the type
+        return values.cast(pa.decimal256(_WIDEST, target.scale)).cast(target)
+    done = values.cast(target)  # rounds FLOAT and DOUBLE to the scale
+    if not pa.types.is_floating(values.type):
+        return done
     doubtful = pc.not_equal(
         done.cast(values.type), values
     )  # this cast may be off by one bit, that of texts is exact

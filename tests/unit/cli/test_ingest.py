@@ -134,4 +134,6 @@ def test_a_byte_order_mark_is_dropped_at_the_start_of_a_file_only(
     result = run(warehouse, *options, *(str(tmp_path / name) for name in ("a", "b")))
     assert result.exit_code == 1
     assert "record 4 does not fit" in result.output
-    assert rows(warehouse) == ([("p=1", 1, "a"), ("p=1", 1, "b"), ("p=1", 2, "\ufeffc")] if batch_rows == "1" else [])
+    assert rows(warehouse) == (
+        [("p=1", 1, "a"), ("p=1", 1, "b"), ("p=1", 2, "\ufeffc")] if batch_rows == "1" else []
+    )

@@ -193,6 +193,20 @@ def test_whole_floating_numbers_become_decimals_digit_by_digit() -> None:
     assert rows(batch, (Column("d", "decimal(38,0)"),)) == [{"d": 2**63}, {"d": 10**22}]
 
 
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint64()])
+def test_a_whole_number_fits_a_decimal_that_has_room_for_it(kind: Any) -> None:
+    """Arrow asks for room for every number of the type."""
+    batch = pa.table({"d": pa.array([0, 99, None, 100], kind)})
+    found, rejects = refused(batch, (Column("d", "decimal(4,2)"),))
+    assert [row["d"] for row in found] == [Decimal("0.00"), Decimal("99.00"), None]
+    assert [one.number for one in rejects] == [4]
+
+
+def test_the_longest_whole_number_fits_a_decimal_of_38_digits() -> None:
+    batch = pa.table({"d": pa.array([2**63 - 1, -(2**63)])})
+    assert [row["d"] for row in rows(batch, (Column("d", "decimal(38,19)"),))] == [2**63 - 1, -(2**63)]
+
+
 def test_numbers_beyond_the_range_of_floating_types_are_refused() -> None:
     """They would be infinite."""
     arrays = [pa.array([0.1, float("inf"), 1e300, None]), pa.array([[0.1], [float("inf")], [1e300], None])]
