@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +25,17 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.errors import BadDirectoryNameError, ConfigError, StorageError, UnsupportedFeatureError
+from hiveacid.errors import (
+    BadDirectoryNameError,
+    ConfigError,
+    MissingDirectoryError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.write_ids import current_write_ids_of
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import absolute, is_local, real_path, real_paths
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.context import table_names
@@ -171,20 +178,26 @@ class _Copying:
     merged: list[str] = field(default_factory=list)
 
     def directory(self, source: Path, target: Path, ids: ValidWriteIdList | None) -> None:
-        """Copy a directory; ``ids``: of the table that it belongs to. Symbolic links become what they name."""
+        """Copy a directory; ``ids``: of the table that it belongs to.
+
+        Symbolic links become what they name. Links to nothing and upwards are left out, as by readers, and pipes and sockets.
+        """
         table = self.tables.get(str(source))
         ids = self.lists.get(table) if table is not None else ids
         try:
-            found = list(source.iterdir())
-        except FileNotFoundError:
+            found = LocalFileSystem().list_directory(str(source))
+        except MissingDirectoryError:
             self._note_missing(source, ids)
             return
         target.mkdir(exist_ok=True)
         # the length of a growing file before the file, which may then be longer, but never shorter
-        for path in sorted(found, key=lambda one: (not one.name.endswith(FLUSH_LENGTH_SUFFIX), one.name)):
+        for entry in sorted(found, key=lambda one: (not one.path.endswith(FLUSH_LENGTH_SUFFIX), one.path)):
+            path = source / entry.path
             if path.name == STORE_DIRECTORY or is_own_staging(path.name) or self._is_later(path.name, ids):
                 continue
-            if path.is_dir():
+            if entry.is_special:
+                continue
+            if entry.is_dir:
                 self._note_merged(path, ids)
                 self.directory(path, target / path.name, ids)
             else:
@@ -235,10 +248,13 @@ class _Copying:
 
 def _possibly_compacted(root: str) -> Iterator[str]:
     """Return the directories below a warehouse that a compaction at layout level hive3 may have made."""
-    for folder, directories, _ in os.walk(root, followlinks=True):
-        parsed = {name: _parsed(name) for name in directories}
-        yield from (str(Path(folder, name)) for name, one in parsed.items() if one and _may_be_compacted(one))
-        directories[:] = [name for name, one in parsed.items() if one is None]
+    with suppress(MissingDirectoryError):
+        for entry in LocalFileSystem().list_directory(root):
+            path, parsed = f"{root}/{entry.path}", _parsed(entry.path)
+            if entry.is_dir and parsed is None:
+                yield from _possibly_compacted(path)
+            elif entry.is_dir and parsed is not None and _may_be_compacted(parsed):
+                yield path
 
 
 def _may_be_compacted(name: BaseName | DeltaName) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -235,3 +236,22 @@ def test_impossible_targets(warehouse: Path, tmp_path: Path, target: Sequence[st
     assert done.exit_code == 1
     assert done.output.startswith("error "), done.exception  # not a traceback
     assert files(tmp_path) == before
+
+
+def test_a_backup_leaves_out_what_no_reader_sees(warehouse: Path, tmp_path: Path) -> None:
+    """A link that leads upwards has no end, one to nothing looks like a file that vanished, and a pipe blocks."""
+    for number, target in enumerate((warehouse, warehouse / "t", "nothing")):
+        (warehouse / f"link{number}").symlink_to(target)
+        (warehouse / "t" / "p=1" / f"link{number}").symlink_to(target)
+    os.mkfifo(warehouse / "t" / "pipe")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_text("x", encoding="ascii")
+    (warehouse / "elsewhere").symlink_to(tmp_path / "elsewhere")
+    done = run("backup", "-w", warehouse, tmp_path / "copy")
+    assert done.exit_code == 0, done.output
+    assert run("relocate", "-w", tmp_path / "copy").exit_code == 0
+    assert ids(tmp_path / "copy") == [1, 2, 3]
+    assert {"elsewhere/file", "t/p=1/delta_0000001_0000001_0000/bucket_00000"} <= files(tmp_path / "copy")
+    assert not any(
+        "pipe" in path or "link" in path for path in files(tmp_path / "copy") if "link1/" not in path
+    )
