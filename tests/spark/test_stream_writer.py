@@ -299,6 +299,24 @@ def test_late_changes_of_older_batches_are_skipped_if_the_table_keeps_the_order(
     ]  # fmt: skip
 
 
+def test_the_tables_type_orders_changes_in_a_batch_as_across_batches(
+    spark: SparkSession, acid: AcidSession
+) -> None:
+    """A feed of JSON has texts, which would put 9 behind 10. What the table cannot tell apart, the feed still can."""
+    acid.sql(f"CREATE TABLE t (k INT, v STRING, at INT) {ACID}")
+    writer = acid.table("t").stream_writer(
+        "text", merge_on="k", change_type="op", sequence_by="at", checkpoint="c"
+    )
+    schema = "op STRING, k INT, v STRING, at STRING"
+    writer(batch(spark, schema, ("u", 1, "nine", "9"), ("u", 1, "ten", "10"), ("u", 2, "x", None)), 0)
+    writer(batch(spark, schema, ("u", 1, "late", "9"), ("u", 2, "y", "1")), 1)
+    finer = ("u", 3, "older", 9.2), ("u", 3, "newer", 9.7)
+    writer(batch(spark, schema.replace("at STRING", "at DOUBLE"), *finer), 2)
+    assert rows(acid, "SELECT k, v, at FROM t ORDER BY k") == [(1, "ten", 10), (2, "y", 1), (3, "newer", 9)]
+    with pytest.raises(DataError):
+        writer(batch(spark, schema, ("u", 1, "no number", "x")), 3)
+
+
 def test_changes_that_nothing_orders(spark: SparkSession, acid: AcidSession) -> None:
     """Clear errors, and nothing of the batch is there; the same batch, put right, goes in."""
     acid.sql(f"CREATE TABLE t (k INT, v STRING) {ACID}")

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.formats.types import DATA_ERROR, hive_type_name
+from hiveacid.spark.formats.expressions import as_column
+from hiveacid.spark.formats.types import DATA_ERROR, assignment_cast, hive_type_name
 
 OP = "__hiveacid_op"
 """Column: `UPSERT` or `DELETE`."""
@@ -44,12 +45,17 @@ def columns_to_add(frame: DataFrame, names: Sequence[str], ignored: Sequence[str
 
 
 def last_changes(
-    frame: DataFrame, keys: Sequence[str], change_type: str | None, sequence_by: str | None
+    frame: DataFrame,
+    keys: Sequence[str],
+    change_type: str | None,
+    sequence_by: str | None,
+    stored: Column | None = None,
 ) -> DataFrame:
     """Return the last change of each key, with the column `OP`.
 
     ``change_type``: the column with the kind of change; None if all rows are upserts. ``sequence_by``: the column that
-    orders the changes of a key. Reading the rows raises DataError for an unknown kind of change, and for several changes
+    orders the changes of a key. ``stored``: the table's column of that name, whose type orders them first, as it does across
+    batches: 9 comes before 10 even if the frame has texts. Reading the rows raises DataError for an unknown kind of change, and for several changes
     of one key without an order.
     """
     action: SparkColumn = F.lit(UPSERT)
@@ -68,10 +74,13 @@ def last_changes(
         rank, tie = F.row_number().over(window.orderBy(*columns)), F.count(F.lit(1)).over(window) > 1
         how = "it is unknown which is the last: pass sequence_by=COLUMN"
     else:
-        order = F.col(quote_name(sequence_by))
-        ordered = window.orderBy(order.desc_nulls_last())
-        rank, follows = F.row_number().over(ordered), F.lead(F.struct(order.alias("at"))).over(ordered)
-        tie = follows.isNotNull() & follows["at"].eqNullSafe(order)
+        orders = [F.col(quote_name(sequence_by))]
+        if stored is not None:
+            have = frame.select(orders[0]).schema[0].dataType
+            orders.insert(0, as_column(assignment_cast(orders[0], have, stored)))
+        ordered, place = window.orderBy(*(order.desc_nulls_last() for order in orders)), F.struct(*orders)
+        rank, follows = F.row_number().over(ordered), F.lead(place).over(ordered)
+        tie = follows.isNotNull() & follows.eqNullSafe(place)
         how = f"{sequence_by} is the same in the last two"
     key = F.concat_ws(", ", *(F.concat(F.lit(f"{name}="), _as_text(name)) for name in keys))
     ambiguous = _error(F.lit("several changes of "), key, F.lit(f" in one batch, and {how}"))

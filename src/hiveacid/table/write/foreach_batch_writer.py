@@ -184,7 +184,9 @@ class StreamWriter:
         table, options = self.context.require(self.table), self.options
         names = self._columns_of_feed(table, frame)
         rows = as_stored(table, frame, options.merge_on)
-        changes = last_changes(rows, options.merge_on, options.change_type, options.sequence_by)
+        sequence = (options.sequence_by or "").lower()
+        stored = next((column for column in table.all_columns if column.name == sequence), None)
+        changes = last_changes(rows, options.merge_on, options.change_type, options.sequence_by, stored)
         fixed = {column.name for column in table.partition_columns}
         fixed |= set(table.bucketing.columns if table.bucketing else ())
         condition = " AND ".join(f"t.{quote_name(key)} <=> s.{quote_name(key)}" for key in options.merge_on)
