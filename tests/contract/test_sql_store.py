@@ -267,6 +267,15 @@ def test_a_full_disk(store: SqlStore) -> None:
     assert store.txn_state(txn_id) == "committed"
 
 
+def test_a_look_at_all_changes_may_take_long(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a row for each partition and commit since the oldest reader: a server is silent while it groups millions."""
+    waits: list[float] = []
+    monkeypatch.setattr(store._database.dialect, "limit_waits", lambda _, seconds: waits.append(seconds))
+    store.valid_txns()
+    store.changed_partitions()
+    assert waits == [10.0, 900.0]
+
+
 class _LosesAnswers:
     """Lets the COMMIT happen, or not, and breaks the connection before its answer comes."""
 

@@ -102,10 +102,13 @@ class Database:
         """Return the time for a statement's parameter ``now``; None: the database's own time."""
         return None if self._server_time else self._clock.now()
 
-    def read(self, work: Callable[[Connection], _Answer]) -> _Answer:
-        """Run statements that only read; each one sees all commits before its begin."""
+    def read(self, work: Callable[[Connection], _Answer], *, slow: bool = False) -> _Answer:
+        """Run statements that only read; each one sees all commits before its begin. ``slow``: as :meth:`write`."""
         return self._with_retries(
-            lambda connection, _durability: work(connection), Durability.WITH_CLIENT, repeatable=True
+            lambda connection, _durability: work(connection),
+            Durability.WITH_CLIENT,
+            repeatable=True,
+            slow=slow,
         )
 
     def write(

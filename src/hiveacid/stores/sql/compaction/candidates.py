@@ -64,7 +64,7 @@ class ChangedPartitions(SqlBase):
                     aborted[table, partition].append(row.ended)
             return list_changed_partitions(changed, aborted)
 
-        return self._database.read(work)
+        return self._database.read(work, slow=True)  # of all rows since the last housekeeping
 
 
 def keep_changed_partitions(
