@@ -17,7 +17,7 @@ from hiveacid.config.property_definitions import (
     HISTORY_FROM,
 )
 from hiveacid.core.display import first_few
-from hiveacid.core.format.names import is_hidden, is_layout
+from hiveacid.core.format.names import METADATA_FILE, BaseName, is_hidden, is_layout
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import (
     LAST_SEED,
@@ -31,6 +31,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.location_overlap import place_of_table
 from hiveacid.core.snapshot.change_feed import lost_history
+from hiveacid.core.snapshot.directory_listing import MOST_METADATA, is_compacted
 from hiveacid.ports.catalog import SeededWriteIds
 from hiveacid.storage.snapshot_locations import list_layout
 from hiveacid.table.context import Context
@@ -58,7 +59,7 @@ def adopt(
     does not list as committed are ignored. None: every ``_v`` directory counts as committed.
 
     Creates the database if it is missing. Raises MissingDirectoryError, AlreadyExistsError, and CatalogError for a list
-    that lacks more than `_MAX_LATER` ids of directories.
+    that lacks more than `_MAX_LATER` ids of directories, or ids whose rows a compaction has put into a base.
     """
     if not context.store.maintained_by_hiveacid():
         raise errors.UnsupportedFeatureError(
@@ -88,6 +89,9 @@ def _adopt(
     partitions = partitions_on_disk(context, table)
     roots = [p.location for p in partitions] if table.partition_columns else [table.location]
     left_out = _require_data(context, table, partitions)
+    if write_ids is not None and table.kind is not TableKind.PLAIN:
+        for root in roots:
+            _require_as_new_as_bases(context, root, write_ids, txns)
     highest, history_from, visible = _ids_on_disk(context, roots, table.kind)
     visibility = max(visible, default=0)
     invalid = sorted(txn_id for txn_id in visible if txns is not None and not txns.is_valid(TxnId(txn_id)))
@@ -133,6 +137,30 @@ def _require_data(context: Context, table: TableDefinition, partitions: Sequence
             + " has its rows; PARTITIONED BY names the columns of the directories column=value, in their order"
         )
     return shown
+
+
+def _require_as_new_as_bases(
+    context: Context, root: str, write_ids: ValidWriteIdList, txns: ValidTxnList | None
+) -> None:
+    """Refuse a list that is older than a compaction: the rows of its base cannot be told apart by their write ids."""
+    for directory in list_layout(context.fs, root).directories:
+        name, path = directory.name, f"{root}/{directory.path}"
+        if not isinstance(name, BaseName) or not (
+            write_ids.high_watermark < name.write_id or write_ids.has_open(1, name.write_id)
+        ):
+            continue
+        texts = {}
+        if directory.has_metadata_file:
+            data = context.fs.read_bytes(f"{path}/{METADATA_FILE}", 0, MOST_METADATA)
+            texts = {directory.path: data.decode("utf-8", "replace")}
+        ignored = (
+            txns is not None and bool(name.visibility_txn_id) and not txns.is_valid(name.visibility_txn_id)
+        )
+        if is_compacted(directory, texts) and not ignored:
+            raise errors.CatalogError(
+                f"{path} was compacted after the list {write_ids.to_string()} was taken, and holds rows that it does not have: "
+                "stop the writers and get the list again"
+            )
 
 
 def _write_ids_to_seed(

@@ -16,7 +16,7 @@ from hiveacid.catalog.tables import drop_table
 from hiveacid.config import Settings
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.errors import NoSuchTableError
+from hiveacid.errors import CatalogError, NoSuchTableError
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.write_ids import current_write_ids_of
 from hiveacid.storage.local_file_system import LocalFileSystem
@@ -137,3 +137,35 @@ def test_a_killed_adoption_leaves_no_table_that_owns_the_files(tmp_path: Path) -
             break
     assert (ends[0], ends[-1]) == ("none", "complete")
     assert len(ends) > 5  # each call of the store
+
+
+@pytest.mark.parametrize(
+    ("ids", "txns"),
+    [
+        (ValidWriteIdList(T, WriteId(2)), None),
+        (ValidWriteIdList(T, WriteId(5), (WriteId(3),)), None),
+        (ValidWriteIdList(T, WriteId(5), (WriteId(1),)), ValidTxnList(TxnId(12))),
+    ],
+)
+def test_a_list_older_than_a_compaction_is_refused(
+    tmp_path: Path, ids: ValidWriteIdList, txns: ValidTxnList | None
+) -> None:
+    """The base holds rows that the list does not have, and of one transaction some would be seen, those in deltas not."""
+    table = definition(SQL, str(Warehouse(tmp_path).location))
+
+    def refused(context: Context) -> None:
+        with pytest.raises(CatalogError, match=r"p=2/base_0000003_v0000009 was compacted after the list"):
+            adopt(context, table, ids, txns)
+        assert context.catalog.get_table(T) is None
+        adopt(context, table, ids, ValidTxnList(TxnId(12), (TxnId(9),)))  # the compaction had not committed
+
+    Warehouse(tmp_path / "other").run(refused)
+
+
+def test_open_ids_below_an_overwrite_or_above_a_compaction_are_no_older_list(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    overwritten = warehouse.location / "p=1" / "base_0000005"
+    overwritten.mkdir()
+    (overwritten / "_metadata_acid").write_text('{"thisFileVersion":"0","dataFormat":"truncated"}', "ascii")
+    ids = ValidWriteIdList(T, WriteId(5), (WriteId(4),))
+    warehouse.run(lambda context: adopt(context, definition(SQL, str(warehouse.location)), ids, None))
