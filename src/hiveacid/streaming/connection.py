@@ -162,7 +162,7 @@ class Connection:
             except _HARMLESS:
                 raise
             except BaseException as error:
-                self._abort_batch(str(error))
+                self._abort_after(batch, error)
                 raise
             count: int = sum(rows.num_rows for rows in batches)
             self._records_read += count
@@ -180,7 +180,7 @@ class Connection:
             try:
                 rows = batch.commit()
             except BaseException as error:
-                self._abort_batch(str(error))
+                self._abort_after(batch, error)
                 raise
             self._open = False
             self.stats = replace(
@@ -305,6 +305,13 @@ class Connection:
                 )
             self._asked_at = now
         heartbeats.check(batch.txn.txn_id)
+
+    def _abort_after(self, batch: TransactionBatch, error: BaseException) -> None:
+        """Abort the batch. Raises TransactionAbortedError if files are missing because the transaction had timed out."""
+        lost = self._context.transactions.abort_error(batch.txn, error)
+        self._abort_batch(str(error))
+        if lost is not None:
+            raise lost from error
 
     def _abort_batch(self, reason: str) -> None:
         self._open = False

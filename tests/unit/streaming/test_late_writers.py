@@ -13,7 +13,9 @@ import hiveacid
 from hiveacid.catalog.tables import drop_partitions
 from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.errors import HiveAcidError
+from hiveacid.errors import HiveAcidError, StorageError, TransactionAbortedError
+from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.streaming import transaction_batch
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_aborted
 
 T = TableName("default", "t")
@@ -125,3 +127,33 @@ def _copy(source: Path, target: Path) -> None:
     target.mkdir()
     for file in source.iterdir():
         (target / file.name).write_bytes(file.read_bytes())
+
+
+@pytest.mark.parametrize("step", ["commit", "write"])
+def test_a_writer_whose_staging_the_cleaner_has_taken_hears_of_its_time_out(
+    wh: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Not of a file that is missing: clients begin again after a time-out."""
+    wh.create(f"CREATE TABLE t (id INT) {ACID}")
+    late = wh.connect("t")
+    late.begin_transaction()
+    late.write([{"id": 1}])
+    write = LocalFileSystem.write_bytes
+
+    def pause(fs: LocalFileSystem, path: str, data: bytes) -> None:
+        if late.in_transaction and ".hiveacid-staging-" in path:
+            wh.store.abort_txns([TxnId(late.transactions[0][0])], "no heartbeat")
+            raise StorageError(f"cannot write {path}: No such file or directory")
+        write(fs, path, data)
+
+    monkeypatch.setattr(LocalFileSystem, "write_bytes", pause)
+    monkeypatch.setattr(transaction_batch, "_MAX_BUFFERED_BYTES", 0)
+    go_on = {"commit": late.commit, "write": lambda: late.write([{"id": 2}])}[step]
+    with pytest.raises(TransactionAbortedError, match="was aborted while its statement ran"):
+        go_on()
+    assert not late.in_transaction
+    late.close()
+    monkeypatch.undo()
+    with wh.connect("t") as stream, stream.transaction():
+        stream.write([{"id": 3}])
+    assert _ids(wh) == [3]
