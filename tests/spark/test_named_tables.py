@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.parser.named_tables import named_tables
+from hiveacid.spark.parser.relations import named_tables
 from hiveacid.spark.session.capabilities import SparkFacts
 
 if TYPE_CHECKING:

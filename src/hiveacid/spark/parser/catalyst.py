@@ -16,8 +16,6 @@ from pyspark.sql import SparkSession
 
 from hiveacid.spark.session.capabilities import SparkFacts
 
-_ALLOWS_RECURSION = 2  # the third field of UnresolvedWith, since Spark 4
-
 
 def parser_of(facts: SparkFacts) -> Any:
     """Return the session's ``ParserInterface``, with the user's extensions but without hiveacid's parser."""
@@ -111,19 +109,3 @@ def scala_items(sequence: Any) -> Iterator[Any]:
     """Yield the elements of a Scala Seq."""
     for index in range(sequence.size()):
         yield sequence.apply(index)
-
-
-def common_tables(
-    node: Any, scope: frozenset[str]
-) -> tuple[list[tuple[Any, frozenset[str]]], frozenset[str]]:
-    """Return the plan of each common table expression of a WITH, and the names that its query sees.
-
-    With each plan come the names that it sees: those before it, and its own if it may be recursive.
-    """
-    recursive = node.productArity() > _ALLOWS_RECURSION and bool(node.productElement(_ALLOWS_RECURSION))
-    plans = []
-    for relation in scala_items(node.cteRelations()):
-        name = str(relation._1()).lower()  # noqa: SLF001 - Scala's name of a tuple's element
-        plans.append((relation._2(), scope | {name} if recursive else scope))  # noqa: SLF001
-        scope |= {name}
-    return plans, scope

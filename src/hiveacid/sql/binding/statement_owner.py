@@ -13,7 +13,7 @@ from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.model import TableName
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, TokenKind, is_script
-from hiveacid.spark.parser.named_tables import named_tables
+from hiveacid.spark.parser.relations import named_tables
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
