@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,23 @@ import pytest
 from scene import Scene, T
 
 from hiveacid.core.compaction.queue_records import CompactionRequest
+from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import Partition, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.classify_entries import ItemState
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
-from hiveacid.errors import BadDirectoryNameError, StorageError, WriteConflictError
+from hiveacid.core.transactions.states import CompactionState
+from hiveacid.errors import (
+    BadDirectoryNameError,
+    StorageError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.cleaning.clean_compacted_and_aborted import clean, clean_aborted
+from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean, clean_aborted, clean_job
 from hiveacid.table.read.inventory import StandaloneAccess, inventory_of
 from support.samples import CLIENT
 
@@ -258,6 +267,50 @@ def test_a_cleaner_that_was_paused_forgets_no_ids_of_a_later_table(
         clean_aborted(scene.context, T)
     assert scene.store.aborted_write_ids(T) == (1,)
     assert scene.listing(T) == ["delta_0000001_0000001_0000"]
+
+
+def test_a_cleaner_that_was_paused_until_its_table_had_another_name_says_so(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the old name there are no write ids, and to those the compacted base of the table looks like lost history."""
+    compacted(scene)
+    rename_at_the_first_snapshot(scene, monkeypatch)
+    (job,) = scene.store.show_compactions()
+    with pytest.raises(TransactionAbortedError):
+        clean_job(scene.context, job.id)
+    assert len(scene.listing()) == 3
+
+
+def test_a_table_that_is_renamed_while_it_is_looked_at_is_no_failure(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compacted(scene)
+    (job,) = scene.store.show_compactions()
+    scene.store.end_compaction(job.id, CompactionState.SUCCEEDED)
+    rename_at_the_first_snapshot(scene, monkeypatch)
+    attempted: list[TableName] = []
+
+    def attempt(name: TableName, work: Callable[[], list[str]]) -> None:
+        attempted.append(name)
+        assert work() == []
+
+    OverwrittenCleaner(scene.context).step(attempt)
+    assert attempted == [T]
+
+
+def rename_at_the_first_snapshot(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rename the table when the cleaner asks for a snapshot; its lock, if it has one, has expired."""
+    table = scene.store.get_table(T)
+    assert table is not None
+    snapshot = scene.store.valid_txns
+
+    def rename_first() -> ValidTxnList:
+        monkeypatch.setattr(scene.store, "valid_txns", snapshot)
+        scene.store.abort_txns(snapshot().open, "timed out")
+        scene.store.alter_table(T, replace(table, name=TableName("default", "other")))
+        return snapshot()
+
+    monkeypatch.setattr(scene.store, "valid_txns", rename_first)
 
 
 def test_an_aborted_insert_into_new_partitions(scene: Scene) -> None:

@@ -221,6 +221,9 @@ def _find_obsolete_files(
     except MissingDirectoryError:
         return None, False
     except FormatError as error:
+        # renamed since its definition was read: the name has no write ids, or those of another table
+        if not table.is_same_table(context.catalog.get_table(table.name)):
+            return None, False
         raise error.below(root) from error
     files = _files(entries) if state.obsolete else {}
     obsolete = {path: files[path] for path in state.obsolete if path in files}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from hiveacid.config.property_definitions import HISTORY_FROM, NO_CLEANUP
 from hiveacid.core.compaction.cleaning_plan import CleaningPlan, plan_cleaning
@@ -14,7 +14,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.core.transactions.states import CompactionState, TransactionState
-from hiveacid.errors import StorageError
+from hiveacid.errors import NotEnoughHistoryError, StorageError
 from hiveacid.storage.snapshot_locations import adopted_txn_id, id_property, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
 from hiveacid.table.cleaning.remove_dropped_files import lock_against_drop
@@ -43,14 +43,22 @@ def list_possibly_unseen_txns(ready: Iterable[Compaction], min_open: TxnId) -> s
     return {job.txn_id for job in ready if job.txn_id and (job.next_txn_id or 0) > min_open}
 
 
-def cleaner_lock(context: Context, name: TableName) -> AbstractContextManager[Transaction | None]:
+@contextmanager
+def cleaner_lock(context: Context, name: TableName) -> Iterator[Transaction | None]:
     """Lock a table against DROP, ALTER and other cleaners (`lock_against_drop`) while its files are listed and removed.
 
     The lock has two reasons: a table that is dropped and created again has directories of the same names, and two
-    cleaners could overwrite each other's record of the history.
+    cleaners could overwrite each other's record of the history. Raises TransactionAbortedError instead of
+    NotEnoughHistoryError once it has timed out: the name then has the write ids of another table.
     """
     other_cleaners = LockComponent(LockType.EXCLUSIVE, _CLEANERS, name.name, name.database)
-    return lock_against_drop(context, name, other_cleaners)
+    with lock_against_drop(context, name, other_cleaners) as held:
+        try:
+            yield held
+        except NotEnoughHistoryError:
+            if held is not None:
+                held.require_open_in_store()
+            raise
 
 
 def is_cleanup_disabled(context: Context, table: TableDefinition, partition: Partition | None) -> bool:
