@@ -111,7 +111,9 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
             source = statement.leg_query(replace(statement.legs[0], query=Slice("SELECT 1")))
             _require_one_source(bound_frame(binder, source))
         reports = []
-        legs = zip(names, statement.legs, texts, partitions, frames, strict=True)
+        legs = [*zip(names, statement.legs, texts, partitions, frames, strict=True)]
+        # An overwrite goes first: after an INSERT INTO with the same dynamic partition it would hide the rows of that one.
+        legs.sort(key=lambda entry: not entry[1].overwrite)
         for name, leg, text, partition, frame in legs:
             with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(EditedText(text)):
                 reports.append(insert(context, name, frame, _options(leg, text, partition), txn))
