@@ -58,7 +58,6 @@ def test_planted_bugs_are_caught(bug: str) -> None:
 FOUND = {
     "nobody asks whether his transaction is open": (2, 1958),
     "streams claim without asking": (83, 1672),
-    "a table is its name and directory": (53, 1221),
     "locks by one session's settings": (1, 402),
     "and the store takes rows below a base": (1, 402),
     "locations are compared once": (3, 1568),
