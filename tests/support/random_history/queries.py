@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from hiveacid.errors import HiveAcidError
@@ -221,7 +222,7 @@ def answer(sql: Callable[[str], DataFrame], text: str) -> list[str] | str:
     """Return rows in any order, or that there was an error."""
     try:
         return sorted(repr(_comparable(row)) for row in sql(text).collect())
-    except (PySparkException, HiveAcidError) as error:
+    except (PySparkException, HiveAcidError, Py4JJavaError) as error:  # the last one: Spark's own bugs
         return f"error: {str(error).splitlines()[0][:300]}"
 
 
