@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.catalog.adopt import adopt
-from hiveacid.catalog.tables import add_partitions, create_table, drop_partitions, drop_table
+from hiveacid.catalog.tables import add_partitions, create_table, drop_partitions, drop_table, rename_table
 from hiveacid.config import Settings
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue_records import CompactionRequest
@@ -27,13 +27,14 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.transactions import Operation, TxnKind
+from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from hiveacid.table.context import Context
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.insert import insert_lock
 from hiveacid.transactions.transaction import Transaction
 from support.simulation.planted import BUGS
-from support.simulation.profiles import OTHER, PARTED, PROFILES, WHOLE
+from support.simulation.profiles import OTHER, PARTED, PROFILES, SPARE, WHOLE
 from support.simulation.rows import Event, Row, RowId, to_bytes
 from support.simulation.scheduler import Chances, Scheduler
 from support.simulation.services import Compactor, compact_here
@@ -346,6 +347,29 @@ def test_the_settings_only_make_the_lock_of_an_overwrite_stronger(
     assert inserts is LockType.SHARED_WRITE
     assert inserts in WAITS_FOR[overwrites]
     assert insert_lock(context, table, {}, overwrite=True).type is overwrites
+
+
+def test_a_cleaner_that_looks_at_a_table_while_it_is_renamed_finds_no_fault_with_it(world: World) -> None:
+    """It holds no lock then, and took the write ids of the old name for those of the files: a base was too new for them."""
+    one, other = session(world, "a"), session(world, "b")
+    insert(one, WHOLE)
+    insert(one, WHOLE)
+    compact(one)
+    clean(one.context)
+    insert(one, WHOLE)
+    valid_txns, renamed = one.context.store.valid_txns, []
+
+    def ask_late() -> object:
+        if not renamed:
+            rename_table(other.context, WHOLE, SPARE)
+            create_table(other.context, definition(WHOLE, f"{WAREHOUSE}/shop.db/next"))
+            renamed.append(SPARE)
+        return valid_txns()
+
+    one.context.store.__dict__["valid_txns"] = ask_late
+    OverwrittenCleaner(one.context).step(lambda _, work: work())
+    assert renamed
+    world.check_now()
 
 
 def take_table(context: Context, place: str) -> None:

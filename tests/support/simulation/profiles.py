@@ -37,6 +37,29 @@ class Profile:
 _PAUSES = Chances(dies=0.001, freezes=0.03, sleeps=0.01, longest=5.0)
 _SLOW_WRITERS = replace(_PAUSES, freezes=0.06, paused=("writer", "streamer"))
 _SLOW_SERVICES = replace(_PAUSES, freezes=0.08, paused=("definer", "cleaner"))
+# One kind of process stops before the calls that matter; the others go on, so that a table is made again meanwhile.
+_ONE_IS_LATE = replace(_PAUSES, dies=0.0005, freezes=0.002, sleeps=0.0, longest=4.0)
+_LATE_WRITERS = replace(
+    _ONE_IS_LATE, paused=("writer",), before=MappingProxyType(
+        {"fs.write_bytes": 0.3, "fs.claim_directory": 0.3, "store.commit_txn": 0.2, "fs.delete_listed": 0.4, "fs.delete_tree": 0.4}
+    ),
+)  # fmt: skip
+_LATE_CLEANERS = replace(
+    _ONE_IS_LATE,
+    longest=6.0,
+    paused=("cleaner",),
+    before=MappingProxyType({"fs.delete_listed": 0.6, "fs.delete_tree": 0.6}),
+)
+_LATE_DROPS = replace(
+    _ONE_IS_LATE,
+    paused=("definer",),
+    before=MappingProxyType({"fs.delete_listed": 0.5, "fs.delete_tree": 0.5}),
+)
+_LATE_STREAMS = replace(
+    _ONE_IS_LATE, paused=("streamer",), before=MappingProxyType(
+        {"fs.claim_directory": 0.3, "fs.replace_tail": 0.2, "fs.write_bytes": 0.2, "store.commit_txn": 0.1}
+    ),
+)  # fmt: skip
 _AGAIN = MappingProxyType({"make_again": 1})
 _PARTITIONS = MappingProxyType({"add": 1, "drop_partition": 2})
 
@@ -56,6 +79,27 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         "made again": Profile(
             (*["writer"] * 3, "definer", "definer", "reader", "cleaner"), (WHOLE,), _AGAIN, chances=_SLOW_WRITERS,
             statements=MappingProxyType({"insert": 6, "update": 2, "overwrite": 2, "truncate": 3}),
+        ),
+        "late writers": Profile(
+            (*["writer"] * 3, "definer"), (WHOLE,), _AGAIN, chances=_LATE_WRITERS,
+            statements=MappingProxyType({"insert": 3, "overwrite": 2}),
+        ),
+        "late cleaners": Profile(
+            ("writer", "writer", "definer", "compactor", "cleaner", "cleaner"), (WHOLE,),
+            MappingProxyType({"make_again": 1, "add": 2}), chances=_LATE_CLEANERS,
+            statements=MappingProxyType({"insert": 1}),
+        ),
+        "late drops": Profile(
+            ("writer", "writer", "definer", "definer"), (WHOLE,), _AGAIN, chances=_LATE_DROPS,
+            statements=MappingProxyType({"insert": 1, "overwrite": 1}),
+        ),
+        "late streams": Profile(
+            (*["streamer"] * 3, "definer", "reader"), (WHOLE,), _AGAIN, chances=_LATE_STREAMS, local=True
+        ),
+        "late partitions": Profile(
+            ("writer", "writer", "definer", "cleaner", "reaper"), (PARTED,), _PARTITIONS, days=("0", "1"), local=False,
+            chances=replace(_ONE_IS_LATE, longest=8.0, paused=("writer",), before=MappingProxyType({"fs.write_bytes": 0.3})),
+            statements=MappingProxyType({"insert": 1, "overwrite": 1}),
         ),
         "slow services": Profile(
             (*["writer"] * 2, "definer", "definer", "cleaner", "cleaner"), (WHOLE,), _AGAIN, chances=_SLOW_SERVICES,

@@ -35,6 +35,12 @@ def _delete_by_path(context: Any, _: object, directories: Iterable[str]) -> None
         context.fs.delete_tree(directory)
 
 
+def _delete_locked_by_path(context: Any, directory: str, held: Transaction | None) -> None:
+    if held is not None:
+        held.require_open_in_store()
+    context.fs.delete_tree(directory)
+
+
 def _stream_claims_by_path(batch: Any, location: str) -> None:
     directory = f"{location}/{batch._directory}"
     batch.context.fs.claim_directory(directory)
@@ -96,11 +102,11 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
     {
         # kind 1: files are touched by path, whoever owns the directory by now
         "writers do not ask before they publish": (
-            "made again",
+            "late writers",
             [("hiveacid.transactions.transaction.Transaction.open_check", _no_check)],
         ),
         "directories are not moved from staging": (
-            "made again",
+            "late writers",
             [("hiveacid.table.write.output_directories.OutputDirectories.begin_publishing", _claims_by_path)],
         ),
         "nobody asks whether his transaction is open": (
@@ -108,26 +114,34 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
             [("hiveacid.transactions.transaction.Transaction.require_open_in_store", _nothing)],
         ),
         "an abort deletes by path": (
-            "made again",
+            "late writers",
             [("hiveacid.table.write.output_directories.remove_aborted", _delete_by_path)],
         ),
+        "an abort deletes by path, under its lock": (
+            "late writers",
+            [("hiveacid.table.cleaning.remove_dropped_files.delete_directory", _delete_locked_by_path)],
+        ),
         "streams claim without asking": (
-            "streams",
+            "late streams",
             [
                 ("hiveacid.transactions.transaction.Transaction.open_check", _no_check),
                 ("hiveacid.streaming.transaction_batch.TransactionBatch._claim", _stream_claims_by_path),
             ],
         ),
         "a table is its name and directory": (
-            "made again",
+            "late writers",
             [("hiveacid.core.model.TableDefinition.is_same_table", _same_name_and_directory)],
         ),
         "a DROP goes on without its lock": (
-            "slow services",
+            "late drops",
             [("hiveacid.table.cleaning.remove_dropped_files._may_delete", lambda *_: True)],
         ),
+        "what was listed is deleted by its name": (
+            "late cleaners",
+            [("support.simulation.files.is_as_listed", lambda *_: True)],
+        ),
         "a cleaner goes on without its lock": (
-            "slow services",
+            "late cleaners",
             [
                 ("hiveacid.table.cleaning.clean_location.delete_planned", _delete_unlocked),
                 ("hiveacid.table.cleaning.clean_after_overwrite.delete_planned", _delete_unlocked),
@@ -160,7 +174,7 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
             [("hiveacid.table.read.visible_locations.require_unchanged", _no_mark_of_drops)],
         ),
         "a partition without its lowest write id": (
-            "partitions",
+            "late partitions",
             [
                 ("support.memory_store.catalog.MemoryCatalog._put_partition", _partition_from_one),
                 PUT_IN_FLIGHT,

@@ -194,7 +194,12 @@ class World:
             state = self.state(spot, txns, write_ids)
         except HiveAcidError as error:
             raise self.scheduler.broken(f"{who} cannot read {spot.place.root}: {error}") from error
-        return Reading(write_ids, lambda path: self.files.files[f"{spot.place.root}/{path}"]).rows(state)
+        try:
+            return Reading(write_ids, lambda path: self.files.files[f"{spot.place.root}/{path}"]).rows(state)
+        except ValueError as error:  # of the lines' JSON
+            raise self.scheduler.broken(
+                f"{who} finds a damaged file in {spot.place.root}: {error}"
+            ) from error
 
     def _compare(self, root: str, who: str, expected: Counter[Row], found: Counter[Row]) -> None:
         if expected != found:
