@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.core.model import TableName
 from hiveacid.errors import CatalogError, UnsupportedFeatureError
 from hiveacid.sql.native.session import NativeSession
 
@@ -136,3 +137,35 @@ def test_a_renamed_table_keeps_its_place_from_a_new_database(native: NativeSessi
         native.sql(f"CREATE TABLE d8.t (i INT) {ACID}")
         native.sql("DROP TABLE d8.t")
     native.sql("DROP DATABASE d8")
+
+
+def test_spark_writes_into_no_directory_of_a_transactional_table(
+    native: NativeSession, tmp_path: Path
+) -> None:
+    native.sql(f"CREATE TABLE t (i INT) {ACID}")
+    native.sql("INSERT INTO t VALUES (1)")
+    native.sql("CREATE TABLE own USING parquet PARTITIONED BY (p) AS SELECT 1 AS a, 2 AS p")
+    table = native.acid.context.catalog.get_table(TableName("default", "t"))
+    assert table is not None
+    place = table.location
+    warehouse = Path(place).parent
+    before = files(Path(place))
+    for text in (
+        f"CREATE TABLE s (i INT) USING parquet LOCATION '{place}'",
+        f"CREATE TABLE s USING parquet LOCATION 'file:{place}/x' AS SELECT 1 AS i",
+        f"CREATE TABLE s (i INT) USING csv OPTIONS (header 'true', path '{warehouse}')",
+        f"CREATE TABLE s (i INT) USING csv OPTIONS ('path' = '{warehouse}/.hiveacid')",
+        f"ALTER TABLE own SET LOCATION '{place}'",
+        f"ALTER TABLE own ADD PARTITION (p = 3) LOCATION '{place}/delta'",
+        f"INSERT OVERWRITE DIRECTORY '{place}' USING csv SELECT 1",
+        f"INSERT OVERWRITE LOCAL DIRECTORY '{warehouse}' USING csv SELECT 1",
+        f"EXECUTE IMMEDIATE 'INSERT OVERWRITE DIRECTORY \"{place}\" USING csv SELECT 1'",
+    ):
+        with pytest.raises(Exception, match="is not free"):
+            native.sql(text)
+    assert files(Path(place)) == before
+    native.sql(f"INSERT OVERWRITE DIRECTORY '{tmp_path}/out' USING csv SELECT 1 AS location")
+    native.sql(f"CREATE TABLE s (location STRING) USING csv LOCATION '{tmp_path}/out'")
+    assert native.sql(f"SELECT * FROM s WHERE location = '{place}' OR location = '1'").count() == 1
+    native.sql(f"CREATE TEMPORARY VIEW raw USING orc OPTIONS (path '{place}/delta_0000001_0000001_0000')")
+    assert native.sql("SELECT * FROM raw").columns

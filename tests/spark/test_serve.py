@@ -333,15 +333,21 @@ def test_a_statement_that_has_committed_cannot_be_told_as_cancelled(
         assert client.run("SELECT count(*) FROM t") == [(2,)]
 
 
-def test_a_wait_for_a_lock_is_cancelled(server: Server) -> None:
+@pytest.mark.parametrize("explicit", [False, True])
+def test_a_wait_for_a_lock_is_cancelled(server: Server, *, explicit: bool) -> None:
     with Hs2Client(server.port) as holder, Hs2Client(server.port) as client:
         holder.run(TABLE)
         holder.run("START TRANSACTION")
         holder.run("INSERT OVERWRITE TABLE t VALUES (1, 'a')")
+        if explicit:
+            client.run("START TRANSACTION")
         handle = client.start("INSERT OVERWRITE TABLE t VALUES (2, 'b')")
         assert client.state(handle).operationState in (1, 7)
         client.call("CancelOperation", operationHandle=handle)
         assert client.wait(handle).operationState == 3
+        if explicit:
+            with pytest.raises(CallError, match="no transaction"):
+                client.run("COMMIT")
         holder.run("COMMIT")
         assert client.run("SELECT id FROM t") == [(1,)]
 

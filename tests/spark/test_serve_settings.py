@@ -92,6 +92,13 @@ def test_decimals_are_plain_in_every_mode(client: Hs2Client, ansi: str) -> None:
         assert client.run(text.rpartition(",")[0]) == [("0.0000001", "0." + "0" * 18)]
 
 
+def test_a_text_that_is_not_utf8_can_be_read(client: Hs2Client) -> None:
+    rows = client.run(
+        "SELECT CAST(x AS STRING) FROM VALUES (X'61FF62'), (NULL), (X'C3A4'), (X'E282') AS t(x)"
+    )
+    assert rows == [("a\ufffdb",), (None,), ("\u00e4",), ("\ufffd",)]
+
+
 def test_a_read_has_its_clients_name(client: Hs2Client) -> None:
     client.run("CREATE TABLE t (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     client.run("INSERT INTO t VALUES (1)")

@@ -99,7 +99,7 @@ def _items(values: Any) -> tuple[int, int, bytes]:
     """Return the field number in the union ``TColumn``, Thrift's type code of the items, and the bytes of the items."""
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return (7 if pa.types.is_string(kind) else 8), 11, _texts(values)
+        return (7, 11, _texts(_valid(values))) if pa.types.is_string(kind) else (8, 11, _texts(values))
     if pa.types.is_boolean(kind):
         return 1, 2, _numbers(values.cast(pa.int8()), "b")
     codes = {pa.int8(): (2, 3, "b"), pa.int16(): (3, 6, "h"), pa.int32(): (4, 8, "i")}
@@ -119,6 +119,16 @@ def _numbers(values: Any, code: str) -> bytes:
     if sys.byteorder == "little":
         numbers.byteswap()
     return numbers.tobytes()
+
+
+def _valid(values: Any) -> Any:
+    """Replace what is not UTF-8, as HiveServer2 does: Spark's texts can hold any bytes, and a driver could read no row."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        texts = values.cast(pa.binary()).to_pylist()
+        return pa.array([None if text is None else text.decode(errors="replace") for text in texts])
+    return values
 
 
 def _texts(values: Any) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from hiveacid.config.property_definitions import TRANSACTIONAL
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import java_packages, scala_items, session_of
+from hiveacid.spark.parser.catalyst import java_class, java_packages, scala_items, session_of
 from hiveacid.spark.session.callback_server import LastReturned, keep_connections_once, use_secret_ids
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
+from hiveacid.spark.session.java_methods import scala_sequence
 
 ANOTHER_CATALOG = "(another catalog)"
 """Name of the current database while a name without one is Spark's alone. No database has this name."""
@@ -225,6 +226,18 @@ def unsteady_expression(frame: DataFrame) -> str | None:
     while (below := _first_unsteady(expression.children())) is not None:
         expression = below
     return str(expression.sql())
+
+
+def at_one_moment(facts: SparkFacts, frames: Sequence[DataFrame]) -> list[DataFrame]:
+    """Return DataFrames with one moment for ``current_timestamp()`` and the like; each alone would take that of its own run."""
+    patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    plans = [plan_of(frame) for frame in frames]
+    if not any(plan.containsPattern(patterns.CURRENT_LIKE()) for plan in plans):
+        return list(frames)
+    union = java_class(facts, "org.apache.spark.sql.catalyst.plans.logical.Union")
+    rule = java_class(facts, "org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime")
+    together = rule.apply(union(scala_sequence(facts, plans), False, False))  # noqa: FBT003 - Scala's defaults
+    return [frame_of_plan(facts, plan) for plan in scala_items(together.children())]
 
 
 def _first_unsteady(nodes: Any) -> Any:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum, auto
-from itertools import pairwise
+from itertools import islice, pairwise, takewhile
 
+from hiveacid.catalog.location_conflicts import check_place
 from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.model import TableName
+from hiveacid.core.schema.location_overlap import Place
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
-from hiveacid.spark.parser.lexer import Token, TokenKind, is_script
+from hiveacid.spark.parser.lexer import Token, TokenKind, is_script, string_value
 from hiveacid.spark.parser.relations import named_tables
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, spark_catalog_table
@@ -25,6 +27,7 @@ from hiveacid.sql.grammar.admin import CACHE_ADVICE
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import administration, definitions, dml, queries, values
 from hiveacid.sql.statements.values import Slice, table_ref
+from hiveacid.storage.paths import absolute
 from hiveacid.table.context import Context
 
 # Words before the name of a statement's target table, and before the name of any table.
@@ -46,6 +49,7 @@ _ALWAYS_HIVEACID = (
 )
 # Statements that Spark may carry out on a transactional table in its own catalog, because they read no rows of it.
 _READ_ONLY_VERBS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "REFRESH", "USE", "RESET"})
+_BEFORE_LOCATIONS = frozenset({"LOCATION", "DIRECTORY", "INPATH"})
 _DATABASE_VERBS, _DATABASES = (
     frozenset({"CREATE", "DROP", "ALTER"}),
     frozenset({"DATABASE", "SCHEMA", "NAMESPACE"}),
@@ -106,7 +110,31 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
         ownership.statement, definitions.DropDatabase
     ):
         _refuse_change_by_spark(context, source.text, tokens)
+        for location in _locations(tokens):
+            check_place(Place(absolute(location), "Spark"), context)
     return ownership
+
+
+def _locations(tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield the directories into which Spark would write, or out of which it would move files.
+
+    INSERT OVERWRITE DIRECTORY, and INSERT OVERWRITE of a table with such a LOCATION, delete all that is there.
+    """
+    words = [token.keyword for token in tokens]
+    if words[:1] == ["CREATE"] and "VIEW" in words[:6]:  # whose path is only read
+        return
+    in_options = False
+    for index, token in enumerate(tokens):
+        in_options = token.keyword != ")" and (in_options or words[index : index + 2] == ["OPTIONS", "("])
+        start = index + 1
+        if in_options and token.text.strip("'\"`").lower() == "path":
+            start += words[start : start + 1] == ["="]
+        elif token.keyword not in _BEFORE_LOCATIONS:
+            continue
+        texts = takewhile(lambda part: part.kind is TokenKind.STRING, islice(tokens, start, None))
+        location = "".join(string_value(part.text) for part in texts)
+        if location:
+            yield location
 
 
 def _refuse_database_change_by_spark(context: Context, tokens: Sequence[Token]) -> None:

@@ -12,7 +12,7 @@ from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.errors import OutputTwiceError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, parenthesised
-from hiveacid.spark.session.classic_session import unsteady_expression
+from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expression
 from hiveacid.sql.binding.source_positions import Edit, EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import Binder
 from hiveacid.sql.execute.context import ExecutionContext
@@ -110,8 +110,11 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
             frames = [_bound_rows(binder, text) for text in texts]
             source = statement.leg_query(replace(statement.legs[0], query=Slice("SELECT 1")))
             _require_one_source(bound_frame(binder, source))
+            frames = at_one_moment(context.facts, frames)
         reports = []
-        legs = zip(names, statement.legs, texts, partitions, frames, strict=True)
+        legs = [*zip(names, statement.legs, texts, partitions, frames, strict=True)]
+        # An overwrite goes first: after an INSERT INTO with the same dynamic partition it would hide the rows of that one.
+        legs.sort(key=lambda entry: not entry[1].overwrite)
         for name, leg, text, partition, frame in legs:
             with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(EditedText(text)):
                 reports.append(insert(context, name, frame, _options(leg, text, partition), txn))
