@@ -86,6 +86,7 @@ CANNOT = {
     "test_seeded_ids": _SEED,
     "test_seeding_comes_first": _SEED,
     "test_aborted_ids_stay_until_they_are_forgotten": _CLEANER,
+    "test_ids_of_another_table_of_the_name_are_not_forgotten": _CLEANER,
     "test_every_partition_has_to_be_cleaned": _CLEANER,
     "test_unrecorded_writes_need_the_whole_table": _CLEANER,
     "test_open_and_committed_ids_are_never_forgotten": _CLEANER,

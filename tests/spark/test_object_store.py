@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow.orc
 import pytest
 
+from hiveacid.datasource.options import TableAddress
+from hiveacid.datasource.stream_sink import require_fit
 from hiveacid.errors import (
     CompactionRefusedError,
     ConfigError,
@@ -24,7 +26,6 @@ from hiveacid.errors import (
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.spark.session.s3_multipart_copy import PartCopier
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.streaming import Connection as Stream
 from support.clock import ManualClock
 from support.corpus.acid_files import orc_bytes
 from support.crash.faults import Faults, Moment, Point, SimulatedCrash, crash, faulty
@@ -205,7 +206,7 @@ def test_what_a_store_without_renaming_cannot_do_is_refused(
         lake.table("r").compact("major")
     assert rows(lake, "r") == [(1,), (2,)]
     with pytest.raises(UnsupportedFeatureError, match="foreachBatch"):
-        Stream("r", warehouse=lake.context.warehouse, store=store)
+        require_fit(TableAddress("r", lake.context.warehouse, store), lake.table("r").to_df().schema)
     lake.sql("DROP TABLE r")
 
 
