@@ -357,7 +357,7 @@ def test_a_connection_that_the_server_closed_is_gone() -> None:
 class Queue:
     """Thread of a session whose statements end when the test says so."""
 
-    def submit(self, work: object) -> Running[Any]:
+    def submit(self, work: object, *, only_reads: bool = False) -> Running[Any]:  # noqa: ARG002 - as the session calls it
         del work
         return Running("")
 

@@ -5,6 +5,7 @@ No Spark: Hive writes, a stream writes, and a second reader reads. See also test
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from hiveacid.config import Settings
 from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, TableDefinition, TableName, TxnId
-from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem, local_path
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
@@ -92,7 +93,7 @@ def _made(session: Hive, metastore: MetastoreStore, url: str) -> list[tuple[Any,
 
 
 def _half_given_up(url: str, warehouse: str | None = None) -> None:
-    """Commit one transaction of a batch, and give up the other when its rows are in the same file."""
+    """Commit one transaction of a batch, and give up the other, which leaves nothing."""
     with Connection(
         "trade.orders", warehouse=warehouse, store=url, partition={"p": "x"}, batch_size=2
     ) as stream:
@@ -122,6 +123,13 @@ def test_out_of_a_metastore_and_back(
     assert (_ids(own).high_watermark, _ids(own).aborted) == (ids.high_watermark, ids.aborted)
     assert _on_disk(own) == before
     _half_given_up(url, warehouse)
+    (killed,) = own.open_txns(CLIENT)
+    (write_id,) = own.allocate_write_ids([killed], NAME)
+    (partition,) = (one for one in own.list_partitions(NAME) if one.values == ("x",))
+    place = Path(local_path(partition.location))
+    streamed = max(place.glob("delta_*_0000"))
+    shutil.copytree(streamed, place / f"delta_{write_id:07d}_{write_id:07d}_0000")
+    own.abort_txns([killed], "killed")
     between, ids = _on_disk(own), _ids(own)
     assert [row[1:] for row in between if row[0][0] > before[-1][0][0]] == [(4, "streamed", "x")]
     assert len(ids.aborted) == 2

@@ -87,7 +87,7 @@ def _move(
 
     moved: list[MigratedTable | str] = []
     failed = 0
-    with connection.opened_store() as old, to.opened_store() as new:
+    with connection.opened_store() as old, to.opened_store(existing=False) as new:
         migration = Migration(
             MigrationStore(old, _display_name(connection)),
             MigrationStore(new, _display_name(to)),

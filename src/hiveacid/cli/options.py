@@ -75,9 +75,9 @@ class ConnectionOptions:
                 session.close()
 
     @contextmanager
-    def opened_store(self) -> Iterator[WarehouseStore]:
-        """Yield only the store and catalog, for commands that need no Spark."""
-        self.require_warehouse()
+    def opened_store(self, *, existing: bool = True) -> Iterator[WarehouseStore]:
+        """Yield only the store and catalog, for commands that need no Spark; ``existing`` as for `require_warehouse`."""
+        self.require_warehouse(existing=existing)
         from hiveacid.catalog.opening import open_store  # noqa: PLC0415 - imports SQLAlchemy
         from hiveacid.config import Settings  # noqa: PLC0415
         from hiveacid.stores.clock import SystemClock  # noqa: PLC0415

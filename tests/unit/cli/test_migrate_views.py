@@ -97,3 +97,17 @@ def test_a_view_that_is_in_both_stores(stores: Stores) -> None:
     found = stores.new.get_view(other.name)
     assert found is not None
     assert found.text == "SELECT 5 AS a"
+
+
+def test_a_missing_store_is_made_for_what_moves(stores: Stores) -> None:
+    """A move out of the old store is often the first use of the new one; a missing old one is a typing error."""
+    target = f"sqlite:///{stores.home / 'first.db'}"
+    options = ["migrate", "t", "-w", str(stores.home / "wh"), "--to", target]
+    refused = CliRunner().invoke(main, [*options, "--store", f"sqlite:///{stores.home / 'odl.db'}"])
+    assert (refused.exit_code, "there is no store at" in refused.output) == (1, True), refused.output
+    assert not (stores.home / "first.db").exists()
+    done = CliRunner().invoke(main, [*options, "--store", f"sqlite:///{stores.home / 'old.db'}"])
+    assert done.exit_code == 0, done.output
+    made = SqlStore(target)
+    assert made.get_table(TableName("default", "t")) is not None
+    made.close()

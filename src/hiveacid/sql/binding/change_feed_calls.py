@@ -53,9 +53,10 @@ def find_change_calls(piece: Slice) -> list[ChangeCall]:
 
 def _names_table(tokens: Sequence[Token], index: int) -> bool:
     """Tell a call from a common table expression of that name with a list of columns."""
-    if tokens[index + 1].keyword == "=>":
+    first = tokens[index]
+    if first.kind is TokenKind.STRING or first.keyword in {":", "?"}:
         return True
-    return tokens[index].kind is TokenKind.STRING or tokens[index].keyword in {":", "?"}
+    return first.kind is not TokenKind.END and tokens[index + 1].keyword == "=>"
 
 
 def _call(text: str, tokens: Sequence[Token], index: int) -> ChangeCall:
