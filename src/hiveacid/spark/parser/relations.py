@@ -357,12 +357,17 @@ class _StatementWalk(_Walk):
 
     def immediate(self, node: Any) -> None:
         """Visit the statement that EXECUTE IMMEDIATE is about to run."""
-        statement: Any = node.productElement(0)
-        if not hasattr(statement, "nodeName") or statement.nodeName() != "Literal":
+        if node.nodeName() == "ExecuteImmediateQuery":  # Spark 4.0: a text, or the name of a variable
+            text = node.query().left().toOption()
+            statement = text.get() if text.isDefined() else None
+        else:
+            expression = node.productElement(0)
+            statement = expression.value() if expression.nodeName() == "Literal" else None
+        if statement is None:
             raise UnsupportedFeatureError(
                 f"{_COMPUTED.format('EXECUTE IMMEDIATE')}: write the statement itself"
             )
-        self.read(str(statement.value().toString()))
+        self.read(statement if isinstance(statement, str) else str(statement.toString()))
 
     def function(self, node: Any) -> None:
         """Take the names in a function's body, which the plan keeps as a text."""
