@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from hiveacid.core.format.names import ACID_VERSION_FILE
 from hiveacid.errors import MissingDirectoryError, StorageError
 from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.arrow_file_system import blocks
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,16 @@ class FinalNames:
             return
         self._take(target)
         self.fs.finish_file(source, target, start, tail)
+
+    def join(self, parts: Sequence[tuple[str, int]], target: str, tail: bytes) -> None:
+        """Make one file of parts (paths and lengths) and a tail. Several parts are copied, block by block. Raises StorageError."""
+        if len(parts) == 1:
+            ((source, size),) = parts
+            self.finish(source, target, size, tail)
+            return
+        self._take(target)
+        data = chain.from_iterable(blocks(self.fs, source, 0, size) for source, size in parts)
+        self.fs.write_pieces(target, chain(data, [tail]))
 
     def _take(self, target: str) -> None:
         folder, _, name = target.rpartition("/")

@@ -37,6 +37,7 @@ class StagedFile:
     path: str
     size: int = 0
     buffered: int = 0
+    _parts: list[tuple[str, int]] = field(default_factory=list)  # staged files, and their lengths
     _stripes: list[PlacedStripes] = field(default_factory=list)
     _batches: list[Any] = field(default_factory=list)  # rows in memory
     _rows: int = 0  # number of all rows
@@ -49,7 +50,7 @@ class StagedFile:
         self._rows += rows.num_rows
 
     def spill(self) -> None:
-        """Write the rows in memory as stripes at the end of the staged file."""
+        """Write the rows in memory as stripes at the end of the staged file, or into another one where no file grows."""
         start = self.size or len(HEADER)
         bodies: list[bytes] = []
         for batch in _join_batches(self._batches):
@@ -61,10 +62,14 @@ class StagedFile:
         data = b"".join(bodies)
         if not bodies:
             return
-        if self.size:
+        if self._parts and self.fs.replaces_tail_in_place(self.staged):
             self.fs.replace_tail(self.staged, self.size, data)
+            self._parts = [(self.staged, start + len(data))]
         else:
-            self.fs.write_bytes(self.staged, HEADER + data)
+            path = f"{self.staged}-{len(self._parts)}" if self._parts else self.staged
+            part = data if self._parts else HEADER + data
+            self.fs.write_bytes(path, part)
+            self._parts.append((path, len(part)))
         self.size = start + len(data)
 
     def publish(self, final: FinalNames) -> int:
@@ -77,7 +82,7 @@ class StagedFile:
                 f"{self._rows} rows were written to {self.path}, but its stripes hold {self._encoded_rows}; nothing was committed"
             )
         tail = self._tail()
-        final.finish(self.staged, self.path, self.size, tail)
+        final.join(self._parts, self.path, tail)
         self.size += len(tail)
         return self._rows
 
