@@ -199,7 +199,8 @@ def _comparison(random: Random, column: str, kind: str, name: str, *, nulls: boo
     values = [stored(value, kind, place=False) for value in values]
     padded = kind.startswith("CHAR")  # Spark pads literals beside = only
     if random.random() < 0.25:
-        unknown = nulls and random.random() < 0.2
+        # of a CHAR column Spark finds no row beside a NULL in the list, in tables of its own, too
+        unknown = nulls and random.random() < 0.2 and not padded
 
         def is_in(row: Row) -> bool | None:
             found: bool | None = None if unknown else False
