@@ -6,27 +6,20 @@ import os
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from hiveacid.catalog.adopt import adopt
-from hiveacid.catalog.opening import open_store
 from hiveacid.catalog.tables import drop_table
-from hiveacid.config import Settings
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.errors import CatalogError, NoSuchTableError
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.write_ids import current_write_ids_of
-from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.table.context import Context
-from hiveacid.transactions.heartbeats import Heartbeats
-from hiveacid.transactions.read_leases import ReadLeases
-from hiveacid.transactions.transaction import Transactions
+from support.contexts import open_context
 from support.directories.shelves import definition
-from support.samples import CLIENT
 
 T = TableName("default", "t")
 SQL = "CREATE TABLE t (id INT) PARTITIONED BY (p INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
@@ -46,20 +39,7 @@ class Warehouse:
         self, work: Callable[[Context], object], wrap: Callable[[WarehouseStore], Any] = lambda it: it
     ) -> None:
         """Run ``work`` on a connection of its own; ``wrap``: around its store."""
-        store, root = open_store(str(self.root), None, Settings(), SystemClock())
-        wrapped = wrap(store)
-        transactions = Transactions(wrapped, Heartbeats(store, 600.0), SystemClock(), CLIENT)
-        context = Context(
-            facts=cast("Any", None),  # no Spark session: nothing here asks for it
-            fs=LocalFileSystem(durable=False),
-            store=wrapped,
-            catalog=wrapped,
-            transactions=transactions,
-            read_leases=ReadLeases(transactions),
-            clock=SystemClock(),
-            warehouse=root,
-            settings=Settings(),
-        )
+        context = open_context(self.root, wrap)
         try:
             work(context)
         finally:

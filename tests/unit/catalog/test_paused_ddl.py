@@ -5,46 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from hiveacid.catalog.opening import open_store
 from hiveacid.catalog.tables import create_table, drop_partitions, drop_table, replace_table
-from hiveacid.config import Settings
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.store import WarehouseStore
-from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.table.context import Context
-from hiveacid.transactions.heartbeats import Heartbeats
-from hiveacid.transactions.read_leases import ReadLeases
-from hiveacid.transactions.transaction import Transactions
+from support.contexts import open_context
 from support.directories.shelves import definition
-from support.samples import CLIENT
 
 ADOPTED_TXN = "hiveacid.adopted.txn"
 T, CONTENT = TableName("default", "t"), TableName("default", "content")
 PLAIN = "CREATE TABLE t (id INT) PARTITIONED BY (p STRING) STORED AS ORC"
 ACID = f"{PLAIN} TBLPROPERTIES ('transactional'='true')"
-
-
-def open_context(root: Path, wrap: Callable[[WarehouseStore], Any] = lambda store: store) -> Context:
-    store, warehouse = open_store(str(root / "wh"), None, Settings(), SystemClock())
-    wrapped = wrap(store)
-    transactions = Transactions(wrapped, Heartbeats(store, 600.0), SystemClock(), CLIENT)
-    return Context(
-        facts=cast("Any", None),  # no Spark session: nothing here asks for it
-        fs=LocalFileSystem(durable=False),
-        store=wrapped,
-        catalog=wrapped,
-        transactions=transactions,
-        read_leases=ReadLeases(transactions),
-        clock=SystemClock(),
-        warehouse=warehouse,
-        settings=Settings(),
-    )
 
 
 class PausedStore:
@@ -88,7 +64,7 @@ CASES: dict[str, tuple[str, str, Callable[[Context], None]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_paused_client_leaves_a_later_table_alone(tmp_path: Path, case: str) -> None:
     call, sql, statement = CASES[case]
-    other = open_context(tmp_path)
+    other = open_context(tmp_path / "wh")
     one = Partition(("1",), f"{other.warehouse}/t/p=1")
 
     def make() -> None:
@@ -101,7 +77,7 @@ def test_a_paused_client_leaves_a_later_table_alone(tmp_path: Path, case: str) -
 
     make()
     made(other, sql, CONTENT)
-    paused = open_context(tmp_path, lambda store: PausedStore(store, call, make_anew))
+    paused = open_context(tmp_path / "wh", lambda store: PausedStore(store, call, make_anew))
     with pytest.raises(WriteConflictError, match="dropped and created again meanwhile"):
         statement(paused)
     assert [partition.values for partition in other.catalog.list_partitions(T)] == [("1",)]

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.model import (
@@ -20,11 +19,9 @@ from hiveacid.core.model import (
 )
 from hiveacid.ports.transactions import Operation, Remains, TxnKind, Written
 from hiveacid.services.services_of_process import Services
-from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.context import Context
-from hiveacid.transactions.read_leases import ReadLeases
-from hiveacid.transactions.transaction import Heartbeats, Transactions
+from hiveacid.transactions.transaction import Heartbeats
 from support.clock import ManualClock
+from support.contexts import context_of
 from support.memory_store.store import MemoryStore
 from support.samples import CLIENT, ORC
 
@@ -44,18 +41,7 @@ class Scene:
     def __post_init__(self) -> None:
         """Open the store."""
         self.store = MemoryStore(clock=self.clock)
-        transactions = Transactions(self.store, Heartbeats(self.store, 150.0), self.clock, CLIENT)
-        self.context = Context(
-            facts=cast("Any", None),  # no Spark session: nothing here asks for it
-            fs=LocalFileSystem(durable=False),
-            store=self.store,
-            catalog=self.store,
-            transactions=transactions,
-            read_leases=ReadLeases(transactions),
-            clock=self.clock,
-            warehouse=str(self.root),
-            settings=Settings(),
-        )
+        self.context = context_of(self.store, str(self.root), self.clock, Heartbeats(self.store, 150.0))
         self.store.create_database(DatabaseDefinition("default", str(self.root)))
 
     def set(self, name: str, value: str) -> None:

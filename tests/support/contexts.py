@@ -1,0 +1,41 @@
+"""Contexts of connections without Spark, for tests of what needs none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from hiveacid.catalog.opening import open_store
+from hiveacid.config import Settings
+from hiveacid.ports.clock import Clock
+from hiveacid.ports.store import WarehouseStore
+from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.stores.clock import SystemClock
+from hiveacid.table.context import Context
+from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.read_leases import ReadLeases
+from hiveacid.transactions.transaction import Transactions
+from support.samples import CLIENT
+
+
+def context_of(store: Any, warehouse: str, clock: Clock, heartbeats: Heartbeats) -> Context:
+    """Return a context on local disk."""
+    transactions = Transactions(store, heartbeats, clock, CLIENT)
+    return Context(
+        facts=cast("Any", None),  # no Spark session: nothing here asks for it
+        fs=LocalFileSystem(durable=False),
+        store=store,
+        catalog=store,
+        transactions=transactions,
+        read_leases=ReadLeases(transactions),
+        clock=clock,
+        warehouse=warehouse,
+        settings=Settings(),
+    )
+
+
+def open_context(root: Path, wrap: Callable[[WarehouseStore], Any] = lambda store: store) -> Context:
+    """Open a warehouse with an SQLite store; ``wrap``: around its store, but not for heartbeats."""
+    store, warehouse = open_store(str(root), None, Settings(), SystemClock())
+    return context_of(wrap(store), warehouse, SystemClock(), Heartbeats(store, 600.0))
