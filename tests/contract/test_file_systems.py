@@ -271,6 +271,29 @@ def test_staged_files_get_their_end_and_their_final_name_once(room: Room) -> Non
     assert finished == (b"rows and footertail" if isinstance(fs, ArrowFileSystem) else b"rows tail")
 
 
+def test_a_staged_file_that_is_gone_leaves_no_directory_and_replaces_no_file(room: Room) -> None:
+    """The table of a paused writer was dropped and made again: an empty base there would hide rows."""
+    fs, root = room.fs, room.root
+    gone, base = f"{root}/s/1", f"{root}/t/base_1"
+    writes = (
+        lambda: fs.finish_file(gone, f"{base}/bucket_00000", 5, b"tail"),
+        lambda: FinalNames(fs).finish(gone, f"{base}/bucket_00000", 5, b"tail"),
+        lambda: FinalNames(fs).join([(gone, 5), (f"{gone}-1", 5)], f"{base}/bucket_00000", b"tail"),
+        lambda: fs.move_file(gone, f"{base}/bucket_00000"),
+        lambda: fs.copy_file(gone, f"{base}/bucket_00000"),
+        lambda: fs.link_file(gone, f"{base}/_orc_acid_version"),
+    )
+    for write in writes:
+        with pytest.raises(StorageError):
+            write()
+        assert not fs.exists(base)
+    later = f"{root}/t/delta_1_1_0000/bucket_00000"
+    fs.write_bytes(later, b"of another table")
+    with pytest.raises(StorageError):
+        fs.finish_file(gone, later, 5, b"tail")
+    assert fs.read_bytes(later) == b"of another table"
+
+
 class Rigid:
     """A file system like HDFS whose files cannot grow, or that gives none to read."""
 

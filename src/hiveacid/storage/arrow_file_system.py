@@ -121,6 +121,8 @@ class ArrowFileSystem:
 
     def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
         """Create or replace a file from successive pieces; it appears after the last one."""
+        pieces = iter(pieces)
+        first = next(pieces, b"")  # before a directory is made or a file replaced: its source may be gone
         target = self.inner(path)
         folder, _, name = target.rpartition("/")
         written = f"{folder}/.{name}.{secrets.token_hex(4)}.tmp" if self.renames else target
@@ -128,6 +130,7 @@ class ArrowFileSystem:
             self._make_parent(path)
             try:
                 with self.fs.open_output_stream(written) as file:
+                    file.write(first)
                     for piece in pieces:
                         file.write(piece)
             except BaseException:
@@ -166,9 +169,15 @@ class ArrowFileSystem:
             file.write(data)
 
     def _rename(self, source: str, target: str) -> None:
+        """Rename a file or directory. Parents are made only for one that is there, as on local disks."""
         with _storage_errors(f"move {source} to", target):
-            self._make_parent(target)
-            self.fs.move(self.inner(source), self.inner(target))
+            try:
+                self.fs.move(self.inner(source), self.inner(target))
+            except OSError:
+                if not self.exists(source):
+                    raise
+                self._make_parent(target)
+                self.fs.move(self.inner(source), self.inner(target))
 
     def move_file(self, source: str, target: str) -> None:
         """Move a file to its final name. An existing target is a StorageError."""

@@ -195,11 +195,14 @@ class LocalFileSystem:
 
     def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
         """Create or replace a file from successive pieces; it appears after the last one."""
+        pieces = iter(pieces)
+        first = next(pieces, b"")  # before a directory is made: its source may be gone
         target = local_path(path)
         with _storage_errors("write", path):
             self._make(os.path.dirname(target))
             with self._hidden_beside(target) as scratch:
                 with open(scratch, "xb") as file:
+                    file.write(first)
                     file.writelines(pieces)
                     file.flush()
                     self._sync(file.fileno())
