@@ -341,6 +341,9 @@ def test_files_go_from_one_file_system_to_the_other(s3: S3Server, tmp_path: Path
     assert fs.file_version(f"{root}/a/f") == version
     fs.move_file(f"{root}/a/f", f"{tmp_path}/moved")
     assert [(one.path, one.size) for one in fs.list_tree(f"{root}/a")] == [("part", 4)]
+    assert fs.claim_directory(f"{tmp_path}/t/p=1/delta_1_1", f"{root}/staging")
+    assert not fs.claim_directory(f"{tmp_path}/t/p=1/delta_1_1", f"{root}/staging")
+    assert fs.claim_directory(f"{root}/t/p=1/delta_1_1", f"{tmp_path}/staging")
     assert (tmp_path / "linked").read_bytes() == (tmp_path / "moved").read_bytes() == b"from here"
 
 

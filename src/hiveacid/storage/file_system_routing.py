@@ -64,8 +64,9 @@ class AnyFileSystem:
         self.at(path).make_directory(path)
 
     def claim_directory(self, path: str, staging: str | None = None) -> bool:
-        """See `ports.FileSystem`."""
-        return self.at(path).claim_directory(path, staging)
+        """See `ports.FileSystem`; from another file system nothing is moved."""
+        fs = self.at(path)
+        return fs.claim_directory(path, staging if staging is not None and self.at(staging) is fs else None)
 
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """See `ports.FileSystem`."""
