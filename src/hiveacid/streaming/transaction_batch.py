@@ -225,23 +225,22 @@ class TransactionBatch:
         """Abort the remaining transactions; return their number."""
         self.closed = True
         work = self.context.transactions
-        open_txns = [txn for txn in self.transactions if not txn.ended]
-        if open_txns and self.index >= 0 and not self.txn.ended:
+        count = sum(not txn.ended for txn in self.transactions)
+        if self.index >= 0 and not self.txn.ended:
             self.abort(reason)
-        still_open = [txn for txn in open_txns if not txn.ended]
-        remains = Remains.FILES if any(txn.published for txn in still_open) else Remains.NOTHING
+        not_begun = [txn for txn in self.transactions if not txn.ended]
         try:
-            if still_open:
-                work.store.abort_txns([txn.txn_id for txn in still_open], reason, remains)
+            if not_begun:
+                work.store.abort_txns([txn.txn_id for txn in not_begun], reason, Remains.NOTHING)
         except StoreError as error:
-            logger.warning("%d transactions are aborted later, or time out: %s", len(still_open), error)
-            work.heartbeats.enqueue_abort([txn.txn_id for txn in still_open], reason)
-        for txn in still_open:
+            logger.warning("%d transactions are aborted later, or time out: %s", len(not_begun), error)
+            work.heartbeats.enqueue_abort([txn.txn_id for txn in not_begun], reason)
+        for txn in not_begun:
             txn.ended = True
             work.heartbeats.forget(txn.txn_id)
         self._files = {}
         self._clear_staging()
-        return len(open_txns)
+        return count
 
     def _exists_by_now(self, values: Values) -> bool:
         """Tell whether the catalog has a partition, which another writer may have created meanwhile."""
