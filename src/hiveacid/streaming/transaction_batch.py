@@ -181,7 +181,7 @@ class TransactionBatch:
         # What is written after `Transaction.open_check` could lie in a table that was dropped and made again.
         for file in self._files.values():
             file.spill()
-        if self.target.table.kind is TableKind.FULL_ACID:
+        if self._files and self.target.table.kind is TableKind.FULL_ACID:
             stage_version_file(self.context.fs, self._staging)
         self.txn.on_abort(self._remove_published)
         check = self.txn.open_check()
