@@ -195,7 +195,7 @@ class TransactionBatch:
             if values and values not in self._known.by_values and not self.overwrite:
                 committed = self.txn.committed_write_ids(self.target.table.name)
                 exists = partial(self._exists_by_now, values)
-                require_no_leftovers(self.context.fs, location, committed, self.write_id, exists)
+                require_no_leftovers(self.context.fs, location, committed, exists)
         self.txn.published = True
         for location in self._written_locations.values():
             check()

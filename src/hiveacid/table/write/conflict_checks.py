@@ -108,7 +108,6 @@ def require_no_leftovers(
     fs: FileSystem,
     location: str,
     committed: ValidWriteIdList,
-    own: WriteId | None = None,
     exists_by_now: Callable[[], bool] = lambda: False,
 ) -> None:
     """Refuse the directory of a new partition if it holds rows that readers of the new partition would see.
@@ -116,9 +115,8 @@ def require_no_leftovers(
     DROP PARTITION removes a partition from the catalog before its files. If it fails to delete these, they stay. Files
     without a transaction would be read as well. ``committed``: the table's write ids, read before its partitions, so that
     none of them belongs to a writer that created the partition since. Directories of other write ids are those of
-    concurrent or failed writers. ``own``: the id of the writer, whose directory may contain ids that are committed in
-    other partitions. ``exists_by_now``: tells whether another writer has created the partition meanwhile, as a stream
-    may in a directory with older ids. Raises CatalogError.
+    concurrent or failed writers, the caller among them. ``exists_by_now``: tells whether another writer has created the
+    partition meanwhile, as a stream of Hive may in a directory with older ids. Raises CatalogError.
     """
     try:
         entries = fs.list_directory(location)
@@ -128,8 +126,6 @@ def require_no_leftovers(
         if is_hidden(entry.path):
             continue
         name = parse_directory(entry.path) if entry.is_dir else None
-        if name is not None and own is not None and name.span[0] <= own <= name.span[1]:
-            continue
         if _holds_visible_rows(fs, f"{location}/{entry.path}", name, committed, is_dir=entry.is_dir):
             if exists_by_now():
                 return
@@ -149,7 +145,7 @@ def _holds_visible_rows(
     files = {file.path: file for file in fs.list_directory(path) if not file.path.startswith(("_", "."))}
     if share is RangeShare.ALL or name is None or name.visibility_txn_id:
         return bool(files)
-    # A stream's directory has the ids of many transactions, of which some wrote to other partitions only.
+    # The directory of a stream of Hive has the ids of many transactions, of which some wrote to other partitions only.
     return any(
         _has_valid_stripe(
             fs, f"{path}/{file.path}", file.size, committed, side=f"{file.path}{FLUSH_LENGTH_SUFFIX}" in files

@@ -126,7 +126,7 @@ class OutputDirectories:
             if values and values not in self.known_partitions.by_values and not self.overwrite:
                 committed = self.txn.committed_write_ids(self.table.name)
                 exists = partial(self._exists_by_now, values)
-                require_no_leftovers(self.context.fs, location, committed, self.write_id, exists)
+                require_no_leftovers(self.context.fs, location, committed, exists)
         used = list(self.used_locations.values()) if self.table.partition_columns else [self.table.location]
         require_not_overtaken(self.context, self.table, self.txn, self.write_id, used)
 
