@@ -46,7 +46,7 @@ from hiveacid.ports.store import WarehouseStore, own_store
 from hiveacid.ports.write_ids import current_write_ids_of, is_stand_in
 from hiveacid.storage.snapshot_locations import id_property, list_layout, read_location
 from hiveacid.table.context import table_names
-from hiveacid.table.read.flush_length_files import require_flush_length
+from hiveacid.table.read.flush_length_files import readable_length
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transactions, this_client
 
@@ -301,10 +301,9 @@ class Migration:
             except errors.MissingDirectoryError:
                 continue
             for file in (*(file for one in read.directories_to_read for file in one.files), *read.originals):
-                path, size = f"{root}/{file.path}", file.size
-                if file.flush_length_path is not None:
-                    size = require_flush_length(self.fs, path, file).length
-                if read_tail(self.fs, path, size).compression is Compression.ZSTD:
+                path = f"{root}/{file.path}"
+                length = readable_length(self.fs, path, file)
+                if read_tail(self.fs, path, length).compression is Compression.ZSTD:
                     raise errors.UnsupportedFeatureError(
                         f"{table.name} has files with the codec ZSTD, which Hive 3 cannot read ({path}): set its property "
                         f"{LAYOUT_LEVEL.name} to hive3, rewrite its rows (INSERT OVERWRITE), and try again"

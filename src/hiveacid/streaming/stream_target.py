@@ -14,7 +14,6 @@ from hiveacid.core.format.names import parse_bucket_file
 from hiveacid.core.model import Column, TableDefinition, TableKind, partition_value
 from hiveacid.core.schema.partitions import KnownPartitions, format_partition
 from hiveacid.core.schema.types import parse_type
-from hiveacid.core.snapshot.directory_listing import last_flush_length
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_schema, arrow_type
@@ -28,6 +27,7 @@ from hiveacid.streaming.split_by_partition_and_bucket import Values, partition_t
 from hiveacid.table.cast_python_values import array_of_python_values
 from hiveacid.table.cast_to_table_columns import cast
 from hiveacid.table.codec_and_writer_options import orc_codec
+from hiveacid.table.read.flush_length_files import readable_length
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,8 @@ def require_no_update_events(fs: FileSystem, store: WarehouseStore, table: Table
             for file in directory.files:
                 if parse_bucket_file(file.name) is None:
                     continue
-                size = file.size
-                if file.flush_length_path is not None:
-                    size = min(
-                        size, last_flush_length(fs.read_bytes(f"{location.root}/{file.flush_length_path}"))
-                    )
-                if summarize(read_tail(fs, f"{location.root}/{file.path}", size)).has_events:
+                path = f"{location.root}/{file.path}"
+                if summarize(read_tail(fs, path, readable_length(fs, path, file))).has_events:
                     raise errors.UnsupportedFeatureError(
                         f"{table.name} holds update events of Hive 2 or older (ACID v1): ALTER TABLE ... COMPACT "
                         "'major' rewrites its rows; then it can be changed"
