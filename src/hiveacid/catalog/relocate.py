@@ -190,7 +190,7 @@ class _Copying:
             self._note_missing(source, ids)
             return
         target.mkdir(exist_ok=True)
-        # the length of a growing file before the file, which may then be longer, but never shorter
+        # the length of a growing file of a stream of Hive before the file, which may then be longer, but never shorter
         for entry in sorted(found, key=lambda one: (not one.path.endswith(FLUSH_LENGTH_SUFFIX), one.path)):
             path = source / entry.path
             if path.name == STORE_DIRECTORY or is_own_staging(path.name) or self._is_later(path.name, ids):

@@ -1,8 +1,7 @@
-"""Splice the stripes of several ORC files into one file, as a writer does after an intermediate footer.
+"""Splice the stripes of several ORC files into one file.
 
 Only the footer holds the offset of a stripe. The stripes of ORC files of one schema, codec and block size can therefore
-be appended to a growing file, followed by a footer over all of them. Hive's writer does the same in
-``writeIntermediateFooter``. Readers ignore the bytes between stripes, such as earlier footers.
+follow one another in one file, before a footer over all of them. Readers ignore bytes between stripes.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class StripeBlock:
 
 @dataclass(frozen=True)
 class PlacedStripes:
-    """Stripes with their offset in the growing file, for the merged footer."""
+    """Stripes with their offset in the common file, for the merged footer."""
 
     offset: int
     start: int
@@ -68,7 +67,7 @@ def stripe_extent(tail: OrcTail) -> tuple[int, int]:
 
 
 def place_stripes(piece: StripeBlock, offset: int) -> PlacedStripes:
-    """Return the stripes placed at ``offset`` of the growing file."""
+    """Return the stripes placed at ``offset`` of the common file."""
     return PlacedStripes(offset, piece.start, piece.tail)
 
 

@@ -80,7 +80,9 @@ def test_a_stream_paused_past_its_timeout_writes_nothing_into_a_newer_table(wh: 
 
 
 @pytest.mark.parametrize("batch_size", [1, 10])
-@pytest.mark.parametrize("step", ["claim_directory", "write_bytes", "move_file", "replace_tail", "_sync"])
+@pytest.mark.parametrize(
+    "step", ["claim_directory", "write_bytes", "link_file", "move_file", "replace_tail", "_sync"]
+)
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_stream_paused_at_any_step_of_its_commit_changes_no_file_of_a_newer_table(
     wh: Warehouse, monkeypatch: pytest.MonkeyPatch, batch_size: int, step: str, *, killed: bool

@@ -1,4 +1,4 @@
-"""Streamed files, of which readers read only the length that the side file ``_flush_length`` records.
+"""Files of Hive's streams, of which readers read only the length that the side file ``_flush_length`` records.
 
 A running or crashed writer leaves more bytes after that part, and Spark would search the footer at the end of the file.
 The readable part is therefore copied to a file of the reading transaction.
