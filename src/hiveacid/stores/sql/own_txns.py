@@ -6,9 +6,9 @@ would otherwise commit or abort the transaction of another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import String, bindparam, func, or_
+from sqlalchemy import BigInteger, String, and_, bindparam, func, or_
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import TxnId
@@ -41,9 +41,26 @@ class OwnTxns:
         own = self._marks.get(txn_id)
         return own is not None and not (stored or "").startswith(own)
 
+    def parameters(self, txn_ids: Sequence[TxnId]) -> dict[str, object]:
+        """Return the parameters of `ARE_OWN` for transactions."""
+        marks = [self._marks.get(txn_id) for txn_id in txn_ids]
+        return {
+            "ids": txn_ids,
+            "unmarked": [txn_id for txn_id, mark in zip(txn_ids, marks, strict=True) if mark is None],
+            "marks": [mark for mark in marks if mark is not None],
+        }
 
+
+_MARK = func.substr(txns.c.mark, 1, MARK_LENGTH)
 IS_OWN: ColumnElement[bool] = or_(
-    bindparam("own", type_=String).is_(None),
-    func.substr(txns.c.mark, 1, MARK_LENGTH) == bindparam("own", type_=String),
+    bindparam("own", type_=String).is_(None), bindparam("own", type_=String) == _MARK
 )
 """The SQL condition that a row has the mark of the parameter ``own``, if that is known."""
+ARE_OWN: ColumnElement[bool] = and_(
+    txns.c.id.in_(bindparam("ids", expanding=True, type_=BigInteger)),
+    or_(
+        txns.c.id.in_(bindparam("unmarked", expanding=True, type_=BigInteger)),
+        _MARK.in_(bindparam("marks", expanding=True, type_=String)),
+    ),
+)
+"""The SQL condition that a row is one of several transactions, and not a later one with its id (`OwnTxns.parameters`)."""

@@ -21,20 +21,14 @@ from hiveacid.stores.sql.compaction import lost_workers
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
+from hiveacid.stores.sql.own_txns import ARE_OWN
 from hiveacid.stores.sql.schema import ABORTED, OPEN, txns, write_ids, written
 from hiveacid.stores.sql.table_names import is_of_same_table, is_of_table, table_parameters
 from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, NOW, end_txns
 
-_IDS = bindparam("ids", expanding=True, type_=BigInteger)
-_BEAT = update(txns).where(txns.c.id.in_(_IDS), txns.c.state == OPEN).values(heartbeat=NOW)
-_STATES = select(txns.c.id, txns.c.state).where(txns.c.id.in_(_IDS))
-_MARKS = select(txns.c.id, txns.c.mark).where(txns.c.id.in_(_IDS))
-_OPEN_ONES = (
-    select(txns.c.id)
-    .where(txns.c.id.in_(bindparam("ids", expanding=True)), txns.c.state == OPEN)
-    .order_by(txns.c.id)
-    .with_for_update()
-)
+_BEAT = update(txns).where(ARE_OWN, txns.c.state == OPEN).values(heartbeat=NOW)
+_STATES = select(txns.c.id, txns.c.state).where(ARE_OWN)
+_OPEN_ONES = select(txns.c.id).where(ARE_OWN, txns.c.state == OPEN).order_by(txns.c.id).with_for_update()
 _IS_SILENT = and_(txns.c.state == OPEN, txns.c.heartbeat + txns.c.timeout < NOW)
 _SILENT = select(txns.c.id, txns.c.timeout).where(_IS_SILENT).order_by(txns.c.id).with_for_update()
 
@@ -45,10 +39,9 @@ class AbortTxns(SqlBase):
     def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
         """Record the time of the heartbeat; return the transactions that are no longer open."""
         database, sent = self._database, self._clock.now()
-        own = database.read(lambda connection: _without_foreign(database, connection, txn_ids))
         aborted: list[TxnId] = []
-        missing = sorted(set(txn_ids).difference(own))
-        for chunk in chunks(own):
+        missing: list[TxnId] = []
+        for chunk in chunks(sorted(set(txn_ids))):
             if _beat(database, chunk) == len(chunk):
                 continue
             states = _states(database, chunk)
@@ -56,9 +49,8 @@ class AbortTxns(SqlBase):
             ended_states = None, TransactionState.COMMITTED
             missing += [txn_id for txn_id in chunk if states.get(txn_id) in ended_states]
         database.retry_deadlines.record_heartbeat(set(txn_ids) - {*aborted, *missing}, sent)
-        database.retry_deadlines.ended(
-            [*aborted, *missing]
-        )  # their marks are needed until the owner aborts them
+        # their marks stay: the owner aborts them
+        database.retry_deadlines.ended([*aborted, *missing])
         return HeartbeatAnswer(tuple(aborted), tuple(missing))
 
     def abort_txns(
@@ -67,17 +59,17 @@ class AbortTxns(SqlBase):
         """Abort the open transactions among ``txn_ids`` and return them."""
 
         def work(connection: Connection) -> tuple[TxnId, ...]:
-            own_ids = _without_foreign(self._database, connection, txn_ids)
+            own = [self._database.own_txns.parameters(chunk) for chunk in chunks(sorted(set(txn_ids)))]
             open_ids: list[TxnId] = []
-            for chunk in chunks(own_ids):
-                open_ids += map(TxnId, connection.scalars(_OPEN_ONES, {"ids": chunk}))
+            for parameters in own:
+                open_ids += map(TxnId, connection.scalars(_OPEN_ONES, parameters))
             end_txns(
                 connection, open_ids, "abort", self._database.now(), argument_validation.storable_text(reason)
             )
             if remains is not Remains.UNKNOWN:
-                for chunk in chunks(own_ids):
+                for parameters in own:
                     for statement in (_STOPPED, *(_DELETE_TRACES if remains is Remains.NOTHING else ())):
-                        connection.execute(statement, {"ids": chunk})
+                        connection.execute(statement, parameters)
             return tuple(open_ids)
 
         aborted = write_exactly_once(self._database, work, Durability.WITH_CLIENT)
@@ -156,28 +148,16 @@ class AbortTxns(SqlBase):
         _forget(connection, key, partition)
 
 
-def _without_foreign(database: Database, connection: Connection, txn_ids: Sequence[TxnId]) -> list[TxnId]:
-    """Return the ids in ascending order, without those that the store has given to other clients' transactions by now."""
-    ids = sorted(set(txn_ids))
-    marked = [txn_id for txn_id in ids if database.own_txns.mark(txn_id) is not None]
-    foreign = {
-        row.id
-        for chunk in chunks(marked)
-        for row in connection.execute(_MARKS, {"ids": chunk})
-        if database.own_txns.is_foreign(row.id, row.mark)
-    }
-    return [txn_id for txn_id in ids if txn_id not in foreign]
-
-
 def _beat(database: Database, txn_ids: Sequence[TxnId]) -> int:
-    parameters = {"ids": txn_ids, "now": database.now()}
+    parameters = {**database.own_txns.parameters(txn_ids), "now": database.now()}
     return database.write_statement(
         lambda connection: connection.execute(_BEAT, parameters).rowcount, Durability.WITH_CLIENT
     )
 
 
 def _states(database: Database, txn_ids: Sequence[TxnId]) -> dict[int, str]:
-    rows = database.read(lambda connection: connection.execute(_STATES, {"ids": txn_ids}).all())
+    parameters = database.own_txns.parameters(txn_ids)
+    rows = database.read(lambda connection: connection.execute(_STATES, parameters).all())
     return {row.id: row.state for row in rows}
 
 
@@ -200,7 +180,7 @@ _END_OF_PORTION = (
 )
 _STOPPED_WRITER = select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, HAS_STOPPED)
 _IDS_THAT_MAY_COME = _ABORTED_IDS.where(~_STOPPED_WRITER.exists())
-_ARE_ABORTED = and_(txns.c.id.in_(bindparam("ids", expanding=True)), txns.c.state == ABORTED)
+_ARE_ABORTED = and_(ARE_OWN, txns.c.state == ABORTED)
 _STOPPED = (
     update(txns)
     .where(_ARE_ABORTED, or_(txns.c.code.is_(None), txns.c.code == refusal_errors.TIME_OUT))
