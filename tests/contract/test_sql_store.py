@@ -23,6 +23,7 @@ from hiveacid.errors import (
     StoreError,
     StoreUnavailableError,
     StoreVersionError,
+    WriteConflictError,
 )
 from hiveacid.ports.transactions import Operation, Remains, Start
 from hiveacid.stores.clock import SystemClock
@@ -422,6 +423,18 @@ def test_history_does_not_make_the_store_grow(tmp_path: Path) -> None:
     assert later == [first] * 2
     assert max(first.values()) <= 5, first
     store.close()
+
+
+def test_a_refused_commit_is_the_end_of_a_transaction_for_its_client(store: SqlStore) -> None:
+    """Nobody aborts it later: its mark would stay for ever, and retries would go on as if it could still commit."""
+    earlier, later = store.open_txns(CLIENT, 2)
+    change = [wrote(ORDERS, Operation.UPDATE)]
+    store.commit_txn(earlier, written=change)
+    database = store._database
+    assert (database.own_txns.mark(later) is None, database.retry_deadlines.remaining()) == (False, 270)
+    with pytest.raises(WriteConflictError):
+        store.commit_txn(later, written=change)
+    assert (database.own_txns.mark(later), database.retry_deadlines.remaining()) == (None, 0)
 
 
 def _abort_writers(store: SqlStore, count: int) -> None:

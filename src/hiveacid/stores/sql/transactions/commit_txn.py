@@ -74,6 +74,7 @@ class CommitTxn(SqlBase):
         )
         database = self._database
         answer = tried = False
+        refused = None
         if changes == NO_CHANGES and batch is None:
             answer = not writes and not operations and _end_read(database, txn_id)
             if not answer and database.dialect.pipelines and not any(write.replaced for write in writes):
@@ -88,10 +89,10 @@ class CommitTxn(SqlBase):
                 lambda connection: _commit(database, connection, txn_id, changes, writes, batch, operations),
                 in_doubt=tried,  # its answer may have been lost, and the second try then finds nothing to commit
             )
-            if refused is not None:
-                raise refused
         database.retry_deadlines.ended([txn_id])
         database.own_txns.ended([txn_id])
+        if refused is not None:
+            raise refused
 
 
 def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -> None:
