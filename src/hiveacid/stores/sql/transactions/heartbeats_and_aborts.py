@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, or_, select, update
 
@@ -131,21 +132,8 @@ class AbortTxns(SqlBase):
             return
         reached = 0
         while reached < up_to:
-            portion = {**key, "reached": reached}
-            end = self._database.read(partial(_end_of_portion, portion=portion))
-            reached = up_to if end is None else end
-            self._database.write(partial(self._forget_portion, {**key, "up_to": reached}, partition, seen))
-
-    def _forget_portion(
-        self,
-        key: dict[str, object],
-        partition: str | None,
-        seen: TableDefinition | None,
-        connection: Connection,
-    ) -> None:
-        if seen is not None:
-            require_table(self._database, connection, seen.name, seen)
-        _forget(connection, key, partition)
+            portion = partial(_forget_portion, self._database, key | {"reached": reached}, partition, seen)
+            reached = self._database.write(portion)
 
 
 def _beat(database: Database, txn_ids: Sequence[TxnId]) -> int:
@@ -193,11 +181,18 @@ _DELETE_TRACES = tuple(
 _NO_LIMIT = 2**62
 
 
-def _end_of_portion(connection: Connection, portion: dict[str, object]) -> int | None:
-    return connection.scalar(_END_OF_PORTION, portion)
-
-
-def _forget(connection: Connection, key: dict[str, object], partition: str | None) -> None:
+def _forget_portion(
+    database: Database,
+    key: dict[str, Any],
+    partition: str | None,
+    seen: TableDefinition | None,
+    connection: Connection,
+) -> int:
+    """Forget the next ids after ``reached``; return the last of them, ``up_to`` if these were all."""
+    if seen is not None:
+        require_table(database, connection, seen.name, seen)
+    end: int = connection.scalar(_END_OF_PORTION, key) or key["up_to"]
+    key = key | {"up_to": end}
     traces: dict[int, set[str | None]] = defaultdict(set)
     for row in connection.execute(_WRITTEN_BY_ABORTED, key):
         traces[row.txn_id].add(row.partition_name)
@@ -209,6 +204,7 @@ def _forget(connection: Connection, key: dict[str, object], partition: str | Non
         connection.execute(_DELETE_WRITE_IDS, key)
     for chunk in chunks(txn_id for txn_id in cleaned if traces[txn_id] == {partition}):
         connection.execute(_DELETE_WRITE_IDS_OF_TXNS, {**key, "ids": chunk})
+    return end
 
 
 # at most one; with min() PostgreSQL looks for it from the lowest of the table on
