@@ -69,7 +69,7 @@ class StoreConnection(Protocol):
 
 
 class MaintenancePort(Protocol):
-    """What hiveacid's initiator, cleaner and housekeeper ask a store for."""
+    """Calls of hiveacid's initiator, cleaner and housekeeper, in whose place a Hive Metastore has services of its own."""
 
     def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
         """List, by name, tables and partitions with commits at or after ``since``, or with aborted rows not cleaned yet."""
