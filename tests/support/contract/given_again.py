@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from hiveacid.core.model import WriteId
+from hiveacid.core.transactions.locks import LockType
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import NoSuchTransactionError
 from hiveacid.ports.transactions import Operation, Remains, TxnKind
-from support.samples import CLIENT, ORDERS, Store, wrote
+from support.samples import CLIENT, ORDERS, Store, lock_on, wrote
 
 
 def require_that_ids_of_others_are_safe(old: Store, new: Store, go_back: Callable[[], object]) -> None:
@@ -34,6 +35,13 @@ def require_that_ids_of_others_are_safe(old: Store, new: Store, go_back: Callabl
         with pytest.raises(NoSuchTransactionError):
             old.commit_txn(txn_id, written=written)
         assert old.txn_state(txn_id) == TransactionState.UNKNOWN
+    for ask in (
+        lambda: old.allocate_write_ids([writer], ORDERS),
+        lambda: old.lock(writer, [lock_on(LockType.SHARED_READ, "orders")]),
+        lambda: old.add_written(updater, [wrote(ORDERS, Operation.UPDATE)]),
+    ):
+        with pytest.raises(NoSuchTransactionError):
+            ask()
     assert old.abort_txns(opened, "give up", Remains.NOTHING) == ()
     assert [new.txn_state(txn_id) for txn_id in given_again] == [TransactionState.OPEN] * 3
     new.commit_txn(writer)

@@ -112,7 +112,7 @@ class CompactionQueue(SqlBase):
             job = lock_job(connection, compaction_id, worker)
             if job.state != CompactionState.WORKING:
                 raise refusal_errors.compaction_not_working(compaction_id, job.state)
-            lock_open_txns(connection, [txn_id])
+            lock_open_txns(self._database, connection, [txn_id])
             update_job(connection, compaction_id, {"txn_id": txn_id, "high_watermark": high_watermark}, None)
             trace = {
                 "txn_id": txn_id,

@@ -65,6 +65,7 @@ def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tupl
         if start.locks:
             database.dialect.serialise(connection, keys_of(start.locks))
         earlier = find_opened(connection, parameters) if next(attempts) else ()
+        database.own_txns.opened(earlier, parameters["mark"])  # before `allocate`, which compares it
         (txn_id,) = earlier or insert_txns(database, connection, parameters)
         answer = None
         if start.locks:

@@ -53,7 +53,7 @@ class CommitTxn(SqlBase):
         writes = argument_validation.written(written)
 
         def work(connection: Connection) -> None:
-            lock_writing_txns(connection, [txn_id])
+            lock_writing_txns(self._database, connection, [txn_id])
             _record(connection, txn_id, writes)
 
         write_exactly_once(self._database, work, Durability.WITH_CLIENT)

@@ -43,7 +43,7 @@ class LockQueue(SqlBase):
         requested = argument_validation.components(components)
 
         def work(connection: Connection) -> LockAnswer:
-            lock_open_txns(connection, [txn_id])
+            lock_open_txns(self._database, connection, [txn_id])
             self._database.dialect.serialise(connection, keys_of(requested))
             return enqueue(self._database, connection, txn_id, requested, zero_wait=zero_wait)
 

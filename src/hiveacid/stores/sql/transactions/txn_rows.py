@@ -12,42 +12,44 @@ from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.stores import refusal_errors
-from hiveacid.stores.sql.database import chunks
+from hiveacid.stores.sql.database import Database, chunks
 from hiveacid.stores.sql.dialects import database_now
 from hiveacid.stores.sql.schema import OPEN, lock_requests, txns
 
 NOW: ColumnElement[int] = func.coalesce(bindparam("now", type_=BigInteger), database_now())
 """The store's time: the parameter ``now``, or the database's own time if that is NULL."""
 
-_STATE = select(txns.c.id, txns.c.state, txns.c.kind, txns.c.reason, txns.c.code).with_for_update()
+_STATE = select(
+    txns.c.id, txns.c.state, txns.c.kind, txns.c.reason, txns.c.code, txns.c.mark
+).with_for_update()
 _ONE = _STATE.where(txns.c.id == bindparam("txn_id"))
 _SOME = _STATE.where(txns.c.id.in_(bindparam("ids", expanding=True))).order_by(txns.c.id)
 
 
-def lock_open_txns(connection: Connection, txn_ids: Sequence[TxnId]) -> Sequence[Any]:
+def lock_open_txns(database: Database, connection: Connection, txn_ids: Sequence[TxnId]) -> Sequence[Any]:
     """Lock and return the rows of transactions that must be open, so that they cannot end; raise if one is not open."""
     if len(txn_ids) == 1:
-        return _require_open(txn_ids, connection.execute(_ONE, {"txn_id": txn_ids[0]}).all())
+        return _require_open(database, txn_ids, connection.execute(_ONE, {"txn_id": txn_ids[0]}).all())
     rows: list[Any] = []
     for chunk in chunks(sorted(set(txn_ids))):
-        rows += _require_open(chunk, connection.execute(_SOME, {"ids": chunk}).all())
+        rows += _require_open(database, chunk, connection.execute(_SOME, {"ids": chunk}).all())
     return rows
 
 
-def _require_open(txn_ids: Sequence[TxnId], rows: Sequence[Any]) -> Sequence[Any]:
+def _require_open(database: Database, txn_ids: Sequence[TxnId], rows: Sequence[Any]) -> Sequence[Any]:
     rows_by_id = {row.id: row for row in rows}
     for txn_id in txn_ids:
         row = rows_by_id.get(txn_id)
-        if row is None:
+        if row is None or database.own_txns.is_foreign(txn_id, row.mark):
             raise refusal_errors.not_open(txn_id, TransactionState.UNKNOWN)
         if row.state != TRANSACTION.start:
             raise refusal_errors.not_open(txn_id, row.state, row.reason, row.code)
     return rows
 
 
-def lock_writing_txns(connection: Connection, txn_ids: Sequence[TxnId]) -> None:
+def lock_writing_txns(database: Database, connection: Connection, txn_ids: Sequence[TxnId]) -> None:
     """Lock as :func:`lock_open_txns`, and refuse read-only transactions."""
-    for row in lock_open_txns(connection, txn_ids):
+    for row in lock_open_txns(database, connection, txn_ids):
         if row.kind == TxnKind.READ_ONLY.value:
             raise refusal_errors.read_only(row.id)
 

@@ -111,7 +111,7 @@ def allocate(
     database: Database, connection: Connection, txn_ids: Sequence[TxnId], table: TableName
 ) -> dict[TxnId, WriteId]:
     """Return the write ids of open transactions; assign them to those that have none."""
-    lock_writing_txns(connection, txn_ids)
+    lock_writing_txns(database, connection, txn_ids)
     key = table_parameters(table)
     allocated = {
         TxnId(row.txn_id): WriteId(row.write_id)
