@@ -27,9 +27,8 @@ _AT_VERSION = re.compile(r"\s*@\s*v?\d+", re.IGNORECASE)
 _OF = re.compile(r"^.*?\bOF\b\s*", re.IGNORECASE | re.DOTALL)
 _ALLOWS_RECURSION = 2  # the third field of UnresolvedWith, since Spark 4
 _HANDLERS = 3  # the fourth field of CompoundBody, since Spark 4.1
-_WITH_CHILDREN = (
-    3  # fields of PlanWithUnresolvedIdentifier since Spark 4; before, its function holds the children
-)
+# Fields of PlanWithUnresolvedIdentifier since Spark 4; before, its function holds the children.
+_WITH_CHILDREN = 3
 _NAMED = frozenset({"UnresolvedTable", "UnresolvedTableOrView", "UnresolvedView"})
 # Parts of scripts that are no query plans.
 _SCRIPTING = frozenset({"CompoundBody", "ExceptionHandler", "ErrorHandler"})
@@ -146,11 +145,13 @@ def _parser(facts: SparkFacts, text: str) -> Any:
 class _Visit:
     """A node to visit.
 
-    ``scope``: the names of common table expressions that it sees. ``has_alias``: its parent gives it an alias. ``is_table``:
-    False below a statement that defines or drops a function or a variable. ``has_subqueries``: of its plan.
+    ``kind``: the name of the node's class, for which Spark is asked once. ``scope``: the names of common table expressions
+    that it sees. ``has_alias``: its parent gives it an alias. ``is_table``: False below a statement that defines or drops a
+    function or a variable. ``has_subqueries``: of its plan.
     """
 
     node: Any
+    kind: str
     scope: frozenset[str] = frozenset()
     has_alias: bool = False
     is_table: bool = True
@@ -166,8 +167,9 @@ class _Walk:
 
     def visit(self, plan: Any, scope: frozenset[str] = frozenset()) -> None:
         """Schedule a visit of a whole plan. Most have no subqueries in expressions, and need only half of the calls."""
-        has_subqueries = plan.nodeName() in _SCRIPTING or plan.subqueriesAll().size() > 0
-        self._todo.append(_Visit(plan, scope, has_subqueries=has_subqueries))
+        kind = str(plan.nodeName())
+        has_subqueries = kind in _SCRIPTING or plan.subqueriesAll().size() > 0
+        self._todo.append(_Visit(plan, kind, scope, has_subqueries=has_subqueries))
 
     def run(self) -> None:
         """Visit all that is scheduled."""
@@ -177,7 +179,7 @@ class _Walk:
     def look(self, visit: _Visit) -> None:
         """Take a node's name, or schedule the nodes below it."""
         node = visit.node
-        match node.nodeName():
+        match visit.kind:
             case "UnresolvedRelation":
                 self._take(tuple(map(str, scala_items(node.multipartIdentifier()))), visit)
             case "RelationTimeTravel":
@@ -195,13 +197,13 @@ class _Walk:
 
     def below(self, visit: _Visit) -> None:
         """Schedule the children and subqueries of a node."""
-        node, kind = visit.node, visit.node.nodeName()
+        node, kind = visit.node, visit.kind
         has_alias = kind == "SubqueryAlias" or (visit.has_alias and kind == "UnresolvedSubqueryColumnAliases")
         for child in scala_items(node.children()):
-            self._todo.append(replace(visit, node=child, has_alias=has_alias))
+            self._todo.append(replace(visit, node=child, kind=str(child.nodeName()), has_alias=has_alias))
         if visit.has_subqueries and kind not in _WITHOUT_SUBQUERIES:
             for query in scala_items(node.subqueries()):
-                self._todo.append(_Visit(query, visit.scope))
+                self._todo.append(_Visit(query, str(query.nodeName()), visit.scope))
 
     def _take(self, names: tuple[str, ...], visit: _Visit) -> None:
         if len(names) > 1 or names[0].lower() not in visit.scope:
@@ -213,7 +215,8 @@ class _Walk:
 
     def travel(self, visit: _Visit) -> None:
         """Visit the table before AS OF, which is not a child."""
-        self.look(replace(visit, node=visit.node.relation()))
+        table = visit.node.relation()
+        self.look(replace(visit, node=table, kind=str(table.nodeName())))
 
     def _common_tables(self, visit: _Visit) -> frozenset[str]:
         """Schedule each common table expression with the names that it sees: those before it, and its own if it may be recursive.
@@ -262,7 +265,7 @@ class _QueryWalk(_Walk):
 
     def take(self, names: tuple[str, ...], visit: _Visit) -> None:
         node = visit.node
-        if "stream" in self._text.lower() and node.nodeName() == "UnresolvedRelation" and node.isStreaming():
+        if "stream" in self._text.lower() and visit.kind == "UnresolvedRelation" and node.isStreaming():
             return
         parts = tuple(name.lower() for name in names)
         start, end = _place(node)
@@ -303,7 +306,7 @@ class _StatementWalk(_Walk):
         self.run()
 
     def look(self, visit: _Visit) -> None:
-        node, kind = visit.node, visit.node.nodeName()
+        node, kind = visit.node, visit.kind
         if kind == "SingleStatement":  # of a script; its children would be those of the plan
             self.visit(node.parsedPlan())
         elif kind == "UnresolvedIdentifier":
@@ -324,9 +327,8 @@ class _StatementWalk(_Walk):
         self.below(visit)
 
     def identified(self, parts: Any, visit: _Visit) -> None:
-        if (
-            visit.node.productArity() < _WITH_CHILDREN
-        ):  # Spark 3.5: the function holds the rest of the statement
+        # Up to Spark 3.5 the function holds the rest of the statement.
+        if visit.node.productArity() < _WITH_CHILDREN:
             self.visit(visit.node.planBuilder().apply(parts), visit.scope)
         else:
             super().identified(parts, visit)
