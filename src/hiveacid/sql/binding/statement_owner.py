@@ -120,9 +120,9 @@ def _locations(tokens: Sequence[Token]) -> Iterator[str]:
 
     INSERT OVERWRITE DIRECTORY, and INSERT OVERWRITE of a table with such a LOCATION, delete all that is there.
     """
-    words = [token.keyword for token in tokens]
-    if words[:1] == ["CREATE"] and "VIEW" in words[:6]:  # whose path is only read
+    if _makes_view(tokens):  # whose path is only read
         return
+    words = [token.keyword for token in tokens]
     in_options = False
     for index, token in enumerate(tokens):
         in_options = token.keyword != ")" and (in_options or words[index : index + 2] == ["OPTIONS", "("])
@@ -353,7 +353,7 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
         raise UnsupportedFeatureError(
             f"a function of Spark's own cannot read {owned[0]}: CREATE VIEW v AS SELECT ..., and query that"
         )
-    is_view = words[0] == "CREATE" and "VIEW" in words[:6]  # of which Spark would keep the text
+    is_view = _makes_view(tokens)  # of which Spark would keep the text
     if words[0] in {"CREATE", "DECLARE", "SET"} and not is_view and _reads_hiveacid_table(context, source):
         return Ownership(Owner.SPARK_READING_HIVEACID)
     raise error
@@ -398,6 +398,10 @@ def _makes_transactional(context: Context, tokens: Sequence[Token]) -> bool:
 
 def _makes_function(tokens: Sequence[Token]) -> bool:
     return tokens[0].keyword == "CREATE" and "FUNCTION" in (token.keyword for token in tokens[:5])
+
+
+def _makes_view(tokens: Sequence[Token]) -> bool:
+    return tokens[0].keyword == "CREATE" and "VIEW" in (token.keyword for token in tokens[:6])
 
 
 def _names_behind(tokens: Sequence[Token], words: frozenset[str]) -> Iterator[Sequence[str]]:
