@@ -12,19 +12,20 @@ from dataclasses import dataclass, field
 _RETRY = 1.0  # seconds
 
 
-def _nothing() -> None: ...
-
-
 @dataclass(eq=False)
 class TimeLimit:
-    """Call that is made at a time, unless it is cancelled before."""
+    """Call that is made at a time; ``action`` is None if it is cancelled before."""
 
-    action: Callable[[], None]
-    cancelled: bool = False
+    action: Callable[[], None] | None
+
+    @property
+    def cancelled(self) -> bool:
+        """True if there is no call to make any more."""
+        return self.action is None
 
     def cancel(self) -> None:
-        """Let the time pass without a call."""
-        self.cancelled, self.action = True, _nothing  # the operation and its session end before this time
+        """Let the time pass without a call, and without keeping the operation and its session until then."""
+        self.action = None
 
 
 @dataclass(eq=False)
@@ -57,9 +58,10 @@ class TimeLimits:
                     left = self._waiting[0][0] - time.monotonic() if self._waiting else None
                     self._changed.wait(None if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX))
                 _, _, limit = heapq.heappop(self._waiting)
-            if limit.cancelled:
+            action = limit.action
+            if action is None:
                 continue
             try:
-                limit.action()
+                action()
             except RuntimeError:  # the machine has no thread for it now: this one must go on
                 self.after(_RETRY, limit)
