@@ -37,26 +37,20 @@ class VirtualColumns:
 
     def __init__(self, piece: Slice) -> None:
         """Look at a query, or an expression, as the user wrote it."""
-        self._tokens = piece.tokens
-        self._places = [
-            token.start for token in self._tokens if token.is_name and token.name.lower() in _NAMES
-        ]
-        self._blocks = list(_blocks(self._tokens)) if self._places else []
+        tokens = piece.tokens
+        self._places = [token.start for token in tokens if token.is_name and token.name.lower() in _NAMES]
+        self._blocks = list(_blocks(tokens)) if self._places else []
 
     def needed_at(self, offset: int) -> bool:
         """Tell whether the table whose name begins at ``offset`` needs them."""
-        innermost = _innermost(self._blocks, offset)
+        around = [block for block in self._blocks if block.holds(offset)]
+        innermost = min(around, key=lambda block: block.end - block.start, default=None)
         return innermost is not None and any(innermost.holds(mention) for mention in self._places)
 
 
 def has_nested_query(tokens: Sequence[Token]) -> bool:
     """Tell whether a text has a query in parentheses."""
     return any(token.keyword == "(" and after.keyword in _QUERY_STARTS for token, after in pairwise(tokens))
-
-
-def _innermost(blocks: Sequence[Block], offset: int) -> Block | None:
-    inside = [block for block in blocks if block.holds(offset)]
-    return min(inside, key=lambda block: block.end - block.start, default=None)
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
