@@ -6,7 +6,7 @@
    judge (expressions, queries) keep their tokens and their position (``Slice``).
 2. ``execute.dispatch`` finds the executor of the statement's type and passes it an ``ExecutionContext``.
 3. The executor calls a verb of a table or of the catalog. ``binding`` prepares the pieces of text for Spark: it
-   replaces each name of a table by a temporary view on the statement's snapshot.
+   puts rows of the statement's snapshot in the place of each name of a table.
 
 ``native`` lets ``spark.sql`` do the same: ``binding.statement_owner`` first decides whether hiveacid or Spark carries out a
 statement.

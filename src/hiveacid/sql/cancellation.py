@@ -88,9 +88,8 @@ class StatementThread:
         context = session.context
         context.clock = self.clock
         context.transactions = replace(context.transactions, clock=self.clock)
-        context.read_leases = context.read_leases.of_client(
-            context.transactions
-        )  # START TRANSACTION begins there
+        # START TRANSACTION begins there.
+        context.read_leases = context.read_leases.of_client(context.transactions)
 
     def submit(self, work: Callable[[], T], *, only_reads: bool = False) -> Running[T]:
         """Run ``work`` after the statements before it.

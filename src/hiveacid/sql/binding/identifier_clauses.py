@@ -31,9 +31,8 @@ def with_written_names(facts: SparkFacts, piece: Slice) -> Slice:
 
     An argument that is not constant (a column, a parameter) stays, and Spark reports it.
     """
-    if (
-        "IDENTIFIER" not in piece.text.upper()
-    ):  # tokens of a long text take time, and the parser makes them again
+    # Tokens of a long text take time, and the parser makes them again.
+    if "IDENTIFIER" not in piece.text.upper():
         return piece
     try:
         clauses = list(_clauses(piece.tokens))

@@ -23,7 +23,7 @@ _MAX_PARTS = 3  # database, table, metadata table
 
 @dataclass(frozen=True)
 class TableSource:
-    """Table, or metadata table of a table, whose rows a temporary view shows.
+    """Table, or metadata table of a table, whose rows stand for a name in a query.
 
     ``metadata``: one of `METADATA_TABLES`; None: the table itself. ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
     rows that fulfil it. ``counted``: the query needs only the number of rows. ``subqueries`` as in `Scan`.

@@ -173,7 +173,7 @@ class Binder:
         return did_you_mean(ref.name, catalog.list_tables(database))
 
     def _bound_table(self, source: TableSource, name: str) -> str:
-        """Return the name that stands for a table in a text that is bound by its plan; each place has its own."""
+        """Return the name that stands for a table in a bound text; each place has its own."""
         frame, hidden = self._rows(source), len(self._virtual_columns(source))
         if hidden:
             frame = with_own_ids(frame)
@@ -189,9 +189,8 @@ class Binder:
         """Return the rows of a bound query."""
         facts = self.context.facts
         if not self.tables:
-            return facts.spark.sql(
-                text
-            )  # not by the JVM's session: a native session would resolve the text as a user's
+            # not by the JVM's session: a native session would resolve the text as a user's
+            return facts.spark.sql(text)
         with active_session(facts):
             plan = self.plan(parser_of(facts).parsePlan(text))
             return frame_of_plan(facts, plan)
