@@ -201,16 +201,8 @@ class Service:
         operation = self._register(session, work, hs2_structs.EXECUTE_STATEMENT)
         operation.settings = session.overlaid(request.confOverlay or {})
         operation.expects_result, operation.only_reads = _expects_result(text), _only_reads(text)
-        audit.record(
-            "statement",
-            caller.user,
-            caller.host,
-            session=session.number,
-            operation=operation.number,
-            settings=request.confOverlay or None,
-            text=text,
-        )
-        on_timeout = partial(_cancel, session, operation, "time limit")
+        _record("statement", caller, session, operation, settings=request.confOverlay or None, text=text)
+        on_timeout = partial(_cancel, caller, session, operation, "time limit")
         running = operation.start(float(request.queryTimeout or 0), on_timeout)
         if not request.runAsync:
             return self._wait_and_answer(session, operation, running, caller)
@@ -224,7 +216,7 @@ class Service:
         self._wait(operation, running, caller)
         failure = operation.failure()
         if failure is not None:
-            self._remove(session, operation)
+            self._remove(session, operation, caller)
             return hs2_structs.TOperationResp(status=failure)
         return hs2_structs.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
 
@@ -269,18 +261,18 @@ class Service:
 
     def _cancel(self, request: Any, caller: Caller) -> Any:
         session, operation = self.sessions.operation(request.operationHandle, caller)
-        _cancel(session, operation, "requested")
+        _cancel(caller, session, operation, "requested")
         return _ok()
 
     def _close_operation(self, request: Any, caller: Caller) -> Any:
         session, operation = self.sessions.operation(request.operationHandle, caller)
-        self._remove(session, operation)
+        self._remove(session, operation, caller)
         return _ok()
 
-    def _remove(self, session: ClientSession, operation: ClientOperation) -> None:
+    def _remove(self, session: ClientSession, operation: ClientOperation, caller: Caller) -> None:
         session.operations.pop(operation.guid, None)
         if operation.busy:
-            _cancel(session, operation, "closed")
+            _cancel(caller, session, operation, "closed")
         operation.close()
         self.sessions.operation_ended()
 
@@ -313,18 +305,22 @@ class Service:
         return hs2_structs.TGetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
 
 
-def _cancel(session: ClientSession, operation: ClientOperation, reason: str) -> None:
-    """Cancel an operation. ``reason`` is for the audit log."""
-    caller = session.caller
-    audit.record(
-        "cancel",
-        caller.user,
-        caller.host,
-        session=session.number,
-        operation=operation.number,
-        reason=reason,
-    )
+def _cancel(caller: Caller, session: ClientSession, operation: ClientOperation, reason: str) -> None:
+    """Cancel an operation. ``caller``: whose call asks for it, or set the time limit. ``reason``: for the audit log."""
+    _record("cancel", caller, session, operation, reason=reason)
     operation.cancel()
+
+
+def _record(
+    event: str,
+    caller: Caller,
+    session: ClientSession,
+    operation: ClientOperation,
+    **more: str | Mapping[str, str] | None,
+) -> None:
+    """Log an event of an operation, with further values, in the audit log."""
+    names = {"session": session.number, "operation": operation.number}
+    audit.record(event, caller.user, caller.host, **names, **more)
 
 
 def _expects_result(text: str) -> bool:
