@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
@@ -60,6 +61,11 @@ _VERBS_WITHOUT_RESULT = frozenset(
 )
 _READING_VERBS = frozenset(
     {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "EXPLAIN", "DESCRIBE", "DESC", "SHOW", "BEGIN"}
+)
+# Words of statements that change something, behind WITH, in a script or in a text that EXECUTE IMMEDIATE runs.
+_CHANGE = re.compile(
+    r"INSERT|EXECUTE|\b(?:UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|LOAD|CALL|REPLACE(?!\s*\())\b",
+    re.IGNORECASE,
 )
 _LONGEST_ALTER = 1000  # words in which COMPACT is looked for: it has a result
 _MAX_ROWS = 100_000
@@ -331,9 +337,9 @@ def _expects_result(text: str) -> bool:
 
 
 def _only_reads(text: str) -> bool:
-    """Tell whether a statement surely commits nothing: by its first word, and if INSERT and EXECUTE are nowhere in it."""
+    """Tell whether a statement surely commits nothing: by its first word, and if no word of a change is anywhere in it."""
     verb = next((token.keyword for token in scan(text)), "")
-    return verb in _READING_VERBS and not any(word in text.upper() for word in ("INSERT", "EXECUTE"))
+    return verb in _READING_VERBS and _CHANGE.search(text) is None
 
 
 def _require_cursor(operation: ClientOperation) -> ResultCursor:

@@ -11,6 +11,7 @@ import pytest
 
 from hiveacid.serve import sessions
 from hiveacid.serve.operations import ClientOperation
+from hiveacid.serve.service import _only_reads
 from hiveacid.serve.sessions import Sessions
 from hiveacid.sql.cancellation import Running
 
@@ -64,3 +65,32 @@ def test_the_ends_of_sessions_share_one_deadline(monkeypatch: pytest.MonkeyPatch
         assert 0.5 <= time.monotonic() - began < 2.0
     finally:
         released.set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT updated_at, replace(name, 'a', 'b') FROM created",
+        "(SELECT 1)",
+        "/* DROPS */ BEGIN IF true THEN SELECT 1; END IF; END",
+        "FROM t SELECT a",
+    ],
+)
+def test_a_statement_that_reads_is_told_by_its_words(text: str) -> None:
+    assert _only_reads(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH s AS (SELECT 1 AS a) DELETE FROM other.db.t WHERE a IN (SELECT a FROM s)",
+        "WITH s AS (SELECT 1 AS a) MERGE INTO other.db.t USING s ON t.a = s.a WHEN MATCHED THEN UPDATE SET *",
+        "FROM s INSERT INTO t SELECT a",
+        "BEGIN CREATE TABLE t AS SELECT 1 AS a; SELECT 1; END",
+        "BEGIN DROP TABLE t; END",
+        "BEGIN EXECUTE IMMEDIATE what; END",
+        "UPDATE t SET a = 1",
+    ],
+)
+def test_a_statement_that_may_change_something_is_told_by_its_words(text: str) -> None:
+    assert not _only_reads(text)
