@@ -24,7 +24,7 @@ _BEHIND_TABLES = frozenset(
 
 
 class Token(Protocol):
-    """What is asked of a token of the lexer, which calls this module."""
+    """Token of a text, with what is needed here of the lexer's; the lexer calls this module, which cannot import it."""
 
     @property
     def keyword(self) -> str:
