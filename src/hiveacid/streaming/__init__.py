@@ -2,7 +2,7 @@
 
 A `Connection` opens a batch of transactions (`transaction_batch`). Its records become Arrow batches of the table's
 columns (`records`), which are split by partition and bucket (`split_by_partition_and_bucket`, `arrow_bucket_hash`).
-Each transaction stages one file for each bucket (`staged_file`), on any file system. `StreamingQueryWriter` adds
+Each transaction stages one file for each bucket (`stream_file`), on any file system. `StreamingQueryWriter` adds
 exactly-once batches of a streaming query, and `line_feeder` feeds a connection lines of files and pipes (`text_lines`).
 
 A commit moves the files into directories of its own before the store commits. Files that grow, with a flushed length in a

@@ -30,7 +30,7 @@ from hiveacid.ports.transactions import Begun, Operation, Remains, Written
 from hiveacid.storage.final_names import FinalNames, mark_directory, stage_version_file
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.streaming.split_by_partition_and_bucket import Values, split_by_bucket
-from hiveacid.streaming.staged_file import StagedFile
+from hiveacid.streaming.stream_file import StreamFile
 from hiveacid.streaming.stream_target import StreamTarget
 from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
 from hiveacid.table.write.conflict_checks import is_overwritten, require_no_leftovers
@@ -69,7 +69,7 @@ class TransactionBatch:
     overwrite: bool = False
     _written_before: set[Values] = field(default_factory=set)  # by earlier transactions of the batch
     # of the current transaction:
-    _files: dict[tuple[Values, int], StagedFile] = field(default_factory=dict)
+    _files: dict[tuple[Values, int], StreamFile] = field(default_factory=dict)
     _partitions: KnownPartitions | None = None  # looked up once
     _written_locations: dict[Values, str] = field(default_factory=dict)
     _claimed: set[str] = field(default_factory=set)  # directories that it made
@@ -272,7 +272,7 @@ class TransactionBatch:
             return BaseName(self.write_id).format()
         return DeltaName(False, self.write_id, self.write_id, 0).format()  # noqa: FBT003 - no delete delta
 
-    def _file(self, values: Values, bucket: int) -> StagedFile:
+    def _file(self, values: Values, bucket: int) -> StreamFile:
         values = self._known.values_of(values)
         location = self._written_locations.setdefault(values, self._location(values))
         key = values, bucket
@@ -281,7 +281,7 @@ class TransactionBatch:
             acid = table.kind is TableKind.FULL_ACID
             name = format_bucket_file(bucket) if acid else format_original_file(bucket)
             staged, path = f"{self._staging}/{len(self._files)}", f"{location}/{self._directory}/{name}"
-            self._files[key] = StagedFile(
+            self._files[key] = StreamFile(
                 self.context.fs, table, self.target.codec, self.write_id, bucket, staged, path
             )
         return self._files[key]

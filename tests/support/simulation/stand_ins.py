@@ -11,11 +11,11 @@ from unittest.mock import patch
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.orc.splice_stripes import StripeBlock
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.streaming.staged_file import StagedFile
+from hiveacid.streaming.stream_file import StreamFile
 from support.simulation.rows import Event, Row, RowId, from_bytes, to_bytes
 
 
-class JsonFile(StagedFile):
+class JsonFile(StreamFile):
     """A stream's file of JSON lines: the lines of a batch are its stripe, and there is no footer."""
 
     def _encode(self, batch: Any) -> StripeBlock:
@@ -46,7 +46,7 @@ _STAND_INS: Iterable[tuple[str, object]] = (
     ("hiveacid.storage.snapshot_locations._map_in_pool", _one_by_one),
     ("hiveacid.table.partitions.partition_values_as_text", _as_texts),
     ("hiveacid.table.write.conflict_checks._has_valid_stripe", _has_valid_line),
-    ("hiveacid.streaming.transaction_batch.StagedFile", JsonFile),
+    ("hiveacid.streaming.transaction_batch.StreamFile", JsonFile),
 )
 
 

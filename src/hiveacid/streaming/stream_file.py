@@ -21,7 +21,7 @@ _ROWS = 1_000_000  # per batch that is encoded, in one stripe or more
 
 
 @dataclass
-class StagedFile:
+class StreamFile:
     """Rows of one transaction for one bucket of one partition.
 
     ``staged``: path in the transaction's hidden staging directory. ``path``: final path. ``size``: bytes written so far.
