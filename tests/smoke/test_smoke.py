@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from hiveacid.errors import StorageError
-from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.spark.write.staged_files import TaskReport
 from support.corpus.altered_files import Altered
 
 if TYPE_CHECKING:

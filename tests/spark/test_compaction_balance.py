@@ -10,7 +10,7 @@ import pytest
 
 from hiveacid.errors import StorageError
 from hiveacid.spark.write import task_reports
-from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.spark.write.staged_files import TaskReport
 from hiveacid.table.compaction import write_compacted_files as compaction_write
 from support.corpus.altered_files import Altered
 

@@ -14,8 +14,6 @@ from hiveacid.core.schema.partitions import (
 from hiveacid.core.schema.types import require_set_once
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError
-from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.column_casts import partition_values_as_text
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
 
@@ -106,5 +104,8 @@ def static_values(
             )
     if not static:
         return {}
+    from hiveacid.spark.session.error_translation import translate_errors  # noqa: PLC0415 - streams need no Spark
+    from hiveacid.spark.write.column_casts import partition_values_as_text  # noqa: PLC0415
+
     with translate_errors():
         return partition_values_as_text(context.facts, columns, static)

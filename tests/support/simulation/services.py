@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.errors import CompactionError, NoSuchPartitionError
-from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.storage.final_names import FinalNames
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
@@ -20,6 +19,7 @@ from hiveacid.table.compaction.write_compacted_files import CompactionWriter, Re
 from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.write.output_directories import staging
+from hiveacid.table.write.publish import PublishedFiles
 from support.simulation.ledger import Place
 from support.simulation.rows import Event, Row, files_of, to_bytes
 from support.simulation.session import Session

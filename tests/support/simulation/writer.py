@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.transactions import Operation, Start, Written
-from hiveacid.spark.write.sort_and_stage import StagedKind
+from hiveacid.spark.write.staged_files import StagedKind
 from hiveacid.storage.final_names import FinalNames
 from hiveacid.table.partitions import partition_name, partitions_of
 from hiveacid.table.write import insert, output_directories
@@ -178,7 +178,7 @@ class Writer:
             txn.add_overwritten(table.name, [values])
 
     def _place(self, outputs: output_directories.OutputDirectories, files: Sequence[_File]) -> None:
-        """Note what is decided, then stage and publish it as ``spark.write.publish`` does; a hasty writer after the commit."""
+        """Note what is decided, then stage and publish it as ``table.write.publish`` does; a hasty writer after the commit."""
         table, txn, ledger = outputs.table, outputs.txn, self.session.world.ledger
         for file in files:
             place = Place(table.incarnation, outputs.location(file.values))

@@ -19,12 +19,12 @@ from hiveacid.errors import (
     TransactionAbortedError,
 )
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.storage.snapshot_locations import read_location
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from hiveacid.table.compaction.report import CompactionReport
 from hiveacid.table.compaction.run_compaction import run_job
 from hiveacid.table.compaction.write_compacted_files import CompactionWriter, RewriteTask
+from hiveacid.table.write.publish import PublishedFiles
 from support.samples import CLIENT
 
 

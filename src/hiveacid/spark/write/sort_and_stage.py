@@ -37,9 +37,9 @@ from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.distribution import distribute
 from hiveacid.spark.write.merge_cardinality import check_merge_cardinality
-from hiveacid.spark.write.task_reports import TaskReport, save_frame
+from hiveacid.spark.write.staged_files import BUCKET, KIND, StagedKind, TaskReport
+from hiveacid.spark.write.task_reports import save_frame
 
-KIND, BUCKET = "__k", "__b"
 _SCIENTIFIC, _LARGEST_SCALE = 6, 36  # scales from which Java writes exponents, and to which 1 can be added
 ACTION = "__hiveacid_action"
 ROW_ID_PARTS = ("writeid", "bucketid", "rowid")
@@ -47,25 +47,11 @@ _SHUFFLE = "__h"
 _EVENT = "__e"  # DELETE, UPDATED or INSERTED: rows of one event, partition and bucket meet in one task
 # A bucket property has room for 4,096 buckets (``BucketCodec``). Tasks whose numbers are 4,096 apart never write one
 # directory: there are fewer tasks (INSERT, ``distribution``), or the bucket is the group (`buckets_by_group`). Two files of
-# one bucket would fail the statement before its commit (``spark.write.publish``).
+# one bucket would fail the statement before its commit (``table.write.publish``).
 _TASK_BUCKET = f"pmod(spark_partition_id(), {MAX_TASKS})"
 # monotonically_increasing_id keeps the task in the bits above
 _NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
 _SHUFFLE_TASKS = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.coalescePartitions.initialPartitionNum")
-
-
-class StagedKind(IntEnum):
-    """Kind of a staged row; it selects the directory that the row goes to."""
-
-    DELETE = 0
-    UPDATED = 1  # the new version of an updated row
-    INSERTED = 2
-    REPLACED = 3  # the delete event of an updated row whose new version is staged as INSERTED
-
-    @property
-    def is_delete(self) -> bool:
-        """Tell whether rows of this kind are delete events."""
-        return self in (StagedKind.DELETE, StagedKind.REPLACED)
 
 
 def _write_id_outside_code(write_id: WriteId) -> str:

@@ -11,17 +11,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING
 
 from hiveacid.core.compaction.disjoint_files import bucket_of
 from hiveacid.orc.key_order import KeyRun, read_keys_if_ascending
 from hiveacid.orc.splice_stripes import PlacedStripes, merged_tail, stripe_extent
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem
+from hiveacid.spark.write.staged_files import StagedFile
 from hiveacid.storage.arrow_file_system import blocks
-
-if TYPE_CHECKING:
-    from hiveacid.spark.write.publish import StagedFile
 
 _THREADS = 8
 

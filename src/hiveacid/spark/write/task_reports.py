@@ -1,8 +1,4 @@
-"""Writes by Spark's writers, and the rows and files that their tasks report, compared with those that exist.
-
-Spark's write tasks count rows and files, and the driver adds up the counts of the committed tasks, without failed and
-speculative attempts. Executors may write to a directory of their own machine, if a ``file:`` location is not shared.
-They then report rows, but the driver finds no files; for Spark such a job succeeds.
+"""Writes by Spark's writers, and the rows and files that their tasks report.
 
 Local files are written without Hadoop's checksum files, which no reader uses after publishing. Each checksum file costs
 a process: without its native library, Hadoop sets the mode of a new file by the command chmod.
@@ -13,15 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from hiveacid.errors import StorageError
 from hiveacid.spark.parser.catalyst import java_packages, java_sequence, java_value
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import dataset_class
+from hiveacid.spark.write.staged_files import TaskReport
 from hiveacid.storage.paths import is_local, spark_path
 
 _SAVE_COMMAND = (4, 1)  # the first whose DataFrameWriter has saveCommand
@@ -31,49 +26,6 @@ _ROWS, _FILES = "numOutputRows", "numFiles"  # BasicWriteJobStatsTracker
 _writers: set[object] = set()
 _lock = threading.Lock()
 _LOCAL = "file:///"
-
-
-@dataclass(frozen=True)
-class TaskReport:
-    """Counts that the tasks of one or more writes reported; None where Spark gives none."""
-
-    directories: tuple[str, ...]
-    rows: int | None
-    files: int | None
-
-    def require_files(self, found: int) -> None:
-        """Raise StorageError if there are fewer staged files than the tasks wrote."""
-        if self.files is not None and found < self.files:
-            raise self._error(f"{self.files} files", f"{found}")
-
-    def require_rows(self, found: int) -> None:
-        """Raise StorageError if the staged files hold another number of rows than the tasks wrote."""
-        if self.rows is not None and found != self.rows:
-            raise self._error(f"{self.rows} rows", f"{found}")
-
-    def _error(self, wrote: str, found: str) -> StorageError:
-        where = self.directories[0]
-        cause = (
-            "executors on other machines or in other containers have a directory of their own under this path: put "
-            "the table on storage that the driver and all executors share"
-            if is_local(where)
-            else "something else removed or wrote files there, or the driver and the executors use different storage "
-            "under this name: check the file system settings of both"
-        )
-        return StorageError(
-            f"the tasks wrote {wrote} into {', '.join(self.directories)}, but the driver finds {found} there; nothing "
-            f"was committed. Likely cause: {cause}"
-        )
-
-
-def add_reports(reports: Sequence[TaskReport]) -> TaskReport:
-    """Add up the reports of several writes."""
-    rows, files = ([getattr(report, name) for report in reports] for name in ("rows", "files"))
-    return TaskReport(
-        tuple(directory for report in reports for directory in report.directories),
-        None if None in rows else sum(rows),
-        None if None in files else sum(files),
-    )
 
 
 def save_frame(

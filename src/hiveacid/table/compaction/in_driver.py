@@ -21,8 +21,8 @@ from hiveacid.orc.splice_stripes import StripeBlock
 from hiveacid.orc.tail import read_tail
 from hiveacid.orc.writing import write_delete_events, write_rows_with_ids
 from hiveacid.spark.write.arrow_assignments import require_writable
-from hiveacid.spark.write.sort_and_stage import ROW_ID_PARTS, StagedKind, StagingTarget
-from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.spark.write.sort_and_stage import ROW_ID_PARTS, StagingTarget
+from hiveacid.spark.write.staged_files import StagedKind, TaskReport
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.arrow_read.files_to_open import (
     EventFile,

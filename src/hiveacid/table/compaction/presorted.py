@@ -19,9 +19,8 @@ from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write import sort_and_stage
-from hiveacid.spark.write.publish import list_staged_files
 from hiveacid.spark.write.splice_task_files import splice_by_bucket
-from hiveacid.spark.write.task_reports import add_reports
+from hiveacid.spark.write.staged_files import StagedKind, add_reports, list_staged_files
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers
@@ -54,13 +53,11 @@ def stage_in_order(
     selection, others = (_filter_files(location, chosen, inside=inside) for inside in (True, False))
     read = scan(replace(source, facts=facts), [selection], footers.bounds, current=True)
     reports = [sort_and_stage.stage_in_read_order(replace(target, facts=facts), read, f"{directory}/read")]
-    files = list_staged_files(context.fs, f"{directory}/read", sort_and_stage.StagedKind.INSERTED, reports[0])
+    files = list_staged_files(context.fs, f"{directory}/read", StagedKind.INSERTED, reports[0])
     if any(directory.files for directory in others.state.row_directories):
         read = scan(source, [others], footers.bounds, current=True)
         reports.append(sort_and_stage.stage_rows_with_ids(target, read, f"{directory}/sorted"))
-        files += list_staged_files(
-            context.fs, f"{directory}/sorted", sort_and_stage.StagedKind.INSERTED, reports[1]
-        )
+        files += list_staged_files(context.fs, f"{directory}/sorted", StagedKind.INSERTED, reports[1])
     result = splice_by_bucket(context.fs, files)
     outcome = "are not in key order, and are sorted" if result is None else "are written as they are read"
     logger.info("%s: the rows of %d files %s", target.table.name, len(chosen), outcome)

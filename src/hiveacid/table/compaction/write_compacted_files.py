@@ -34,9 +34,9 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.spark.read.delete_join_keys import scan_deletes
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write import publish, sort_and_stage
+from hiveacid.spark.write import sort_and_stage
 from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_rows, stage_runs
-from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport, list_staged_files
 from hiveacid.storage.final_names import mark_directory
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.storage.staging import delete_staging, staging_name
@@ -49,6 +49,7 @@ from hiveacid.table.context import Context
 from hiveacid.table.read.flush_length_files import readable_length
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import scan_locations
+from hiveacid.table.write import publish
 from hiveacid.table.write.arrow_staging import StagedOutput, stage_empty
 from hiveacid.transactions.transaction import Transaction
 
@@ -168,8 +169,8 @@ def rewrite(
             _put_in_place(job, scratch, list(outputs))
     finally:
         delete_staging(fs, scratch)
-    rows = sum(published.total(sort_and_stage.StagedKind.INSERTED) for published in outputs.values())
-    events = sum(published.total(sort_and_stage.StagedKind.DELETE) for published in outputs.values())
+    rows = sum(published.total(StagedKind.INSERTED) for published in outputs.values())
+    events = sum(published.total(StagedKind.DELETE) for published in outputs.values())
     counted = writing.counts and publish.reads_footers(job.table)
     output_volume = DataVolume(
         len(outputs),
@@ -191,8 +192,7 @@ def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[publis
         return
     made = list(made)
     rows, events = (
-        sum(published.total(kind) for published in made)
-        for kind in (sort_and_stage.StagedKind.INSERTED, sort_and_stage.StagedKind.DELETE)
+        sum(published.total(kind) for published in made) for kind in (StagedKind.INSERTED, StagedKind.DELETE)
     )
     applied = 0 if job.plan.kind is CompactionKind.MINOR else before.deletes
     if job.plan.output and rows != before.rows - applied and rows != (live := _live_rows(job)):
@@ -275,7 +275,7 @@ def _write_rows(job: RewriteTask, output: str) -> publish.PublishedFiles:
             staged = _stage_without_shuffle(job, location, directory)
         if staged is None:
             staged = _stage_by_shuffle(job, location, directory)
-    published = _publish(job, *staged, output, sort_and_stage.StagedKind.INSERTED)
+    published = _publish(job, *staged, output, StagedKind.INSERTED)
     if plan.metadata:
         job.context.fs.write_bytes(f"{output}/{METADATA_FILE}", plan.metadata.encode())
     return published
@@ -308,9 +308,7 @@ def _stage_by_shuffle(job: RewriteTask, location: Location, directory: str) -> S
         reported = sort_and_stage.stage_rows_with_ids(job.target, frame, directory)
     else:
         reported = sort_and_stage.stage_flat(job.target, frame, directory, [], [], small=False)
-    return publish.list_staged_files(
-        job.context.fs, directory, sort_and_stage.StagedKind.INSERTED, reported
-    ), reported
+    return list_staged_files(job.context.fs, directory, StagedKind.INSERTED, reported), reported
 
 
 def _rebalanced(job: RewriteTask, frame: DataFrame, directory: str) -> DataFrame:
@@ -339,21 +337,21 @@ def _valid_delete_events(job: RewriteTask) -> DataFrame:
 def _write_events(job: RewriteTask, output: str) -> publish.PublishedFiles:
     job.context.facts.require_plain_names()
     directory = job.staging(output)
-    kind, location, write_ids = sort_and_stage.StagedKind.DELETE, _event_location(job), job.plan.write_ids
+    kind, location, write_ids = StagedKind.DELETE, _event_location(job), job.plan.write_ids
     staged = in_driver.stage_delete_events(job.context, job.target, location, write_ids, directory)
     if staged is None:
         with translate_errors():
             reported = sort_and_stage.stage_delete_events(job.target, _valid_delete_events(job), directory)
-        staged = publish.list_staged_files(job.context.fs, directory, kind, reported), reported
+        staged = list_staged_files(job.context.fs, directory, kind, reported), reported
     return _publish(job, *staged, output, kind)
 
 
 def _publish(
     job: RewriteTask,
-    files: Sequence[publish.StagedFile],
+    files: Sequence[StagedFile],
     reported: TaskReport,
     output: str,
-    kind: sort_and_stage.StagedKind,
+    kind: StagedKind,
 ) -> publish.PublishedFiles:
     """Move staged files into the result. Without rows, a file without rows becomes the result."""
     fs, table, check = job.context.fs, job.table, job.txn.open_check()
@@ -373,7 +371,7 @@ def _publish(
     published = publish.publish_acid(fs, table, files, lambda *_: output, reported, staging, check)
     if published.directories:
         return published
-    if kind is sort_and_stage.StagedKind.DELETE:
+    if kind is StagedKind.DELETE:
         check()
         mark_directory(fs, output, staging)
         return published

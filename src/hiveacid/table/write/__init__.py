@@ -1,7 +1,7 @@
 """Writing a table: INSERT, UPDATE, DELETE, MERGE, LOAD DATA and batches of streams.
 
 Every statement locks the table, takes a write id, and stages files below the table. It then publishes them under their
-final names (``output_directories``), records the changes in the transaction, and commits. ``conflict_retry`` repeats
+final names (``output_directories``, ``publish``), records the changes in the transaction, and commits. ``conflict_retry`` repeats
 UPDATE and MERGE with a new snapshot after a write conflict.
 
 Small statements need no Spark job that scans or writes: ``update_delete_in_driver``, ``merge_in_driver`` and, for

@@ -24,17 +24,14 @@ from hiveacid.orc.splice_stripes import StripeBlock, orc_file_bytes
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.writing import RecordKeys, write_delete_events, write_rows
 from hiveacid.spark.write.arrow_assignments import ASSIGNABLE_TYPES, require_writable
-from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.sort_and_stage import (
     ACTION,
-    BUCKET,
     ROW_ID_PARTS,
     Action,
-    StagedKind,
     StagingTarget,
     partition_key,
 )
-from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.spark.write.staged_files import BUCKET, StagedFile, StagedKind, TaskReport
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID
 from hiveacid.table.arrow_read.ordered_threads import map_in_order
 from hiveacid.table.arrow_read.scan import FEW_ROWS, reading_threads

@@ -14,18 +14,21 @@ from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Operation, Start, Written
+from hiveacid.spark.formats import flat_files as flat
+from hiveacid.spark.read.scan_groups import escape_globs
+from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write import publish
 from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns
-from hiveacid.spark.write.sort_and_stage import StagedKind, StagingTarget, stage_insert
-from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.spark.write.sort_and_stage import StagingTarget, stage_insert
+from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport, list_staged_files
+from hiveacid.storage.paths import spark_path
 from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files, require_listable
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
-from hiveacid.table.write import output_directories
+from hiveacid.table.write import output_directories, publish
 from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles, stage_empty
 from hiveacid.table.write.conflict_checks import require_no_missed_commits
 from hiveacid.table.write.constraints import constrain_insert
@@ -244,7 +247,7 @@ def write_rows(
         files = outputs.place(files)
         counted = None
         if not publish.reads_footers(table):
-            counted = publish.count_rows(context.facts, table, files)
+            counted = count_flat_rows(context, table, [file.path for file in files])
             reported.require_rows(counted)
         published = _publish(outputs, files, reported, fixed, directory)
     if options.overwrite and not dynamic and table.kind is not TableKind.PLAIN and not published.directories:
@@ -256,9 +259,17 @@ def write_rows(
 def _stage_by_spark(context: Context, rows: DataFrame, *, dynamic: bool, small: bool) -> StageFiles:
     def stage(target: StagingTarget, directory: str) -> StagedOutput:
         reported = stage_insert(target, rows, directory, dynamic=dynamic, small=small)
-        return publish.list_staged_files(context.fs, directory, StagedKind.INSERTED, reported), reported
+        return list_staged_files(context.fs, directory, StagedKind.INSERTED, reported), reported
 
     return stage
+
+
+def count_flat_rows(context: Context, table: TableDefinition, paths: Sequence[str]) -> int:
+    """Count the rows of text, Avro and Parquet files in a Spark job, which reads only the footers of Parquet."""
+    if not paths:
+        return 0
+    with translate_errors():
+        return flat.read(context.facts, table, escape_globs(map(spark_path, paths)), STRICT_READ).count()
 
 
 def new_output_directories(
@@ -302,7 +313,7 @@ def require_writable(
 
 def _publish(
     outputs: output_directories.OutputDirectories,
-    files: Sequence[publish.StagedFile],
+    files: Sequence[StagedFile],
     reported: TaskReport,
     fixed: tuple[str | None, ...],
     staging: str,

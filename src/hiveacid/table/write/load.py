@@ -28,15 +28,11 @@ from hiveacid.orc.footer_summary import FileSummary, summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileVersion
 from hiveacid.ports.transactions import Start
-from hiveacid.spark.formats import flat_files as flat
-from hiveacid.spark.read.scan_groups import escape_globs
-from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import fit_columns
-from hiveacid.spark.write.publish import PublishedFiles
-from hiveacid.spark.write.sort_and_stage import StagedKind
+from hiveacid.spark.write.staged_files import StagedKind
 from hiveacid.storage.load_paths import SourceFile, Sources, find_sources
-from hiveacid.storage.paths import absolute, real_path, real_paths, spark_path
+from hiveacid.storage.paths import absolute, real_path, real_paths
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files
 from hiveacid.table.context import Context
@@ -46,6 +42,7 @@ from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
 from hiveacid.table.write import insert
 from hiveacid.table.write.constraints import constrain_insert, limits_rows
 from hiveacid.table.write.output_directories import existing_names, known_partitions, staging, take_free_name
+from hiveacid.table.write.publish import PublishedFiles
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
@@ -351,6 +348,4 @@ def _count(
 ) -> int:
     if supported_file_kind(table) is FileKind.ORC:
         return sum(summary.rows for summary in summaries.values() if summary is not None)
-    paths = [spark_path(path) for path, size in files if size]
-    with translate_errors():
-        return flat.read(context.facts, table, escape_globs(paths), STRICT_READ).count() if paths else 0
+    return insert.count_flat_rows(context, table, [path for path, size in files if size])

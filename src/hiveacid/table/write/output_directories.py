@@ -16,13 +16,13 @@ from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import StorageError
 from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
-from hiveacid.spark.write.publish import PublishedFiles, StagedFile
-from hiveacid.spark.write.sort_and_stage import StagedKind
+from hiveacid.spark.write.staged_files import StagedFile, StagedKind
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
 from hiveacid.table.write.conflict_checks import require_no_leftovers, require_not_overtaken
+from hiveacid.table.write.publish import PublishedFiles
 from hiveacid.transactions.transaction import Transaction
 
 

@@ -18,8 +18,8 @@ from hiveacid.spark.formats.expressions import Expression, text_of
 from hiveacid.spark.parser.stars_in_changes import expand_stars
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import filter_rows
-from hiveacid.spark.write.publish import list_staged_files, publish_acid
-from hiveacid.spark.write.sort_and_stage import StagedKind, StagingTarget, shuffle_tasks, stage_changed_rows
+from hiveacid.spark.write.sort_and_stage import StagingTarget, shuffle_tasks, stage_changed_rows
+from hiveacid.spark.write.staged_files import StagedKind, list_staged_files
 from hiveacid.spark.write.update_delete_merge_rows import deleted_rows, updated_rows
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
@@ -30,6 +30,7 @@ from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.driver_reads import SelectedRows
+from hiveacid.table.write.publish import publish_acid
 from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.update_delete_in_driver import rows_to_delete, rows_to_update
 from hiveacid.transactions.transaction import Transaction

@@ -13,36 +13,17 @@ from dataclasses import dataclass, field
 
 from hiveacid.core.format.bucket_property import decode
 from hiveacid.core.format.names import format_bucket_file
-from hiveacid.core.model import TableDefinition, partition_value
-from hiveacid.core.schema.partitions import unescape
-from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.model import TableDefinition
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.spark.formats import flat_files as flat
-from hiveacid.spark.read.scan_groups import escape_globs
-from hiveacid.spark.read.scan_source import STRICT_READ
-from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.write.sort_and_stage import BUCKET, KIND, StagedKind
-from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.final_names import FinalNames, mark_directory, stage_version_file
-from hiveacid.storage.paths import spark_path
 
-_PublishedFile = tuple["StagedFile", int, str]  # a file, its number of rows, its final path
+_PublishedFile = tuple[StagedFile, int, str]  # a file, its number of rows, its final path
 _BUCKET_COLUMN = 3
 _THREADS = 8
-
-
-@dataclass(frozen=True)
-class StagedFile:
-    """Staged file: its kind, partition and bucket; Spark names its staging directories after them."""
-
-    path: str
-    size: int
-    kind: StagedKind
-    values: tuple[str | None, ...]  # of dynamic partition columns
-    bucket: int | None
 
 
 @dataclass(frozen=True)
@@ -58,43 +39,6 @@ class PublishedFiles:
     def total(self, kind: StagedKind) -> int:
         """Return the number of rows of a kind over all partitions."""
         return sum(count for (of, _), count in self.rows.items() if of is kind)
-
-
-def list_staged_files(
-    fs: FileSystem, directory: str, kind: StagedKind, reported: TaskReport
-) -> list[StagedFile]:
-    """List the files in a staging directory; ``kind``: used if the directory names give none.
-
-    Raises StorageError if files are missing that the tasks have reported.
-    """
-    files = [
-        _parse_staged_file(directory, entry, kind) for entry in fs.list_tree(directory) if _is_data(entry)
-    ]
-    reported.require_files(len(files))
-    return files
-
-
-def _is_data(entry: FileEntry) -> bool:
-    """Tell whether a task's output was committed; a speculative task may leave ``_temporary/…/part-…`` after the job's end."""
-    *folders, name = entry.path.split("/")
-    hidden = name.startswith(("_", ".")) or any(
-        part.startswith(("_", ".")) for part in folders if "=" not in part
-    )
-    return not entry.is_dir and not hidden
-
-
-def _parse_staged_file(directory: str, entry: FileEntry, kind: StagedKind) -> StagedFile:
-    values: list[str | None] = []
-    bucket = None
-    for part in entry.path.split("/")[:-1]:
-        key, _, text = part.partition("=")
-        if key == KIND:
-            kind = StagedKind(int(text))
-        elif key == BUCKET:
-            bucket = int(text)
-        else:
-            values.append(partition_value(unescape(text)))
-    return StagedFile(f"{directory}/{entry.path}", entry.size, kind, tuple(values), bucket)
 
 
 def publish_acid(
@@ -227,13 +171,6 @@ def _publish_all(
     return PublishedFiles(
         dict(rows), tuple(directories), sum(map(len, by_partition.values())), size, by_partition
     )
-
-
-def count_rows(facts: SparkFacts, table: TableDefinition, files: Sequence[StagedFile]) -> int:
-    """Count the rows of staged text, Avro and Parquet files in a Spark job, which reads only the footers of Parquet."""
-    if not files:
-        return 0
-    return flat.read(facts, table, escape_globs(spark_path(file.path) for file in files), STRICT_READ).count()
 
 
 def reads_footers(table: TableDefinition) -> bool:

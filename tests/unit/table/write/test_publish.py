@@ -8,10 +8,9 @@ import pytest
 
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
 from hiveacid.errors import TransactionAbortedError
-from hiveacid.spark.write.publish import list_staged_files, publish_without_acid_columns
-from hiveacid.spark.write.sort_and_stage import StagedKind
-from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.spark.write.staged_files import StagedKind, TaskReport, list_staged_files
 from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.table.write.publish import publish_without_acid_columns
 
 FS = LocalFileSystem(durable=False)
 _UNKNOWN = TaskReport((), None, None)

@@ -1,0 +1,126 @@
+"""Files and rows that tasks have staged, compared with what they report; nothing here needs Spark.
+
+Spark's write tasks count rows and files, and the driver adds up the counts of the committed tasks, without failed and
+speculative attempts. Executors may write to a directory of their own machine, if a ``file:`` location is not shared.
+They then report rows, but the driver finds no files; for Spark such a job succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from hiveacid.core.model import partition_value
+from hiveacid.core.schema.partitions import unescape
+from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.errors import StorageError
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.paths import is_local
+
+KIND, BUCKET = "__k", "__b"
+
+
+class StagedKind(IntEnum):
+    """Kind of a staged row; it selects the directory that the row goes to."""
+
+    DELETE = 0
+    UPDATED = 1  # the new version of an updated row
+    INSERTED = 2
+    REPLACED = 3  # the delete event of an updated row whose new version is staged as INSERTED
+
+    @property
+    def is_delete(self) -> bool:
+        """Tell whether rows of this kind are delete events."""
+        return self in (StagedKind.DELETE, StagedKind.REPLACED)
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """Staged file: its kind, partition and bucket; Spark names its staging directories after them."""
+
+    path: str
+    size: int
+    kind: StagedKind
+    values: tuple[str | None, ...]  # of dynamic partition columns
+    bucket: int | None
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """Counts that the tasks of one or more writes reported; None where Spark gives none."""
+
+    directories: tuple[str, ...]
+    rows: int | None
+    files: int | None
+
+    def require_files(self, found: int) -> None:
+        """Raise StorageError if there are fewer staged files than the tasks wrote."""
+        if self.files is not None and found < self.files:
+            raise self._error(f"{self.files} files", f"{found}")
+
+    def require_rows(self, found: int) -> None:
+        """Raise StorageError if the staged files hold another number of rows than the tasks wrote."""
+        if self.rows is not None and found != self.rows:
+            raise self._error(f"{self.rows} rows", f"{found}")
+
+    def _error(self, wrote: str, found: str) -> StorageError:
+        where = self.directories[0]
+        cause = (
+            "executors on other machines or in other containers have a directory of their own under this path: put "
+            "the table on storage that the driver and all executors share"
+            if is_local(where)
+            else "something else removed or wrote files there, or the driver and the executors use different storage "
+            "under this name: check the file system settings of both"
+        )
+        return StorageError(
+            f"the tasks wrote {wrote} into {', '.join(self.directories)}, but the driver finds {found} there; nothing "
+            f"was committed. Likely cause: {cause}"
+        )
+
+
+def add_reports(reports: Sequence[TaskReport]) -> TaskReport:
+    """Add up the reports of several writes."""
+    rows, files = ([getattr(report, name) for report in reports] for name in ("rows", "files"))
+    return TaskReport(
+        tuple(directory for report in reports for directory in report.directories),
+        None if None in rows else sum(rows),
+        None if None in files else sum(files),
+    )
+
+
+def list_staged_files(
+    fs: FileSystem, directory: str, kind: StagedKind, reported: TaskReport
+) -> list[StagedFile]:
+    """List the files in a staging directory; ``kind``: used if the directory names give none.
+
+    Raises StorageError if files are missing that the tasks have reported.
+    """
+    files = [
+        _parse_staged_file(directory, entry, kind) for entry in fs.list_tree(directory) if _is_data(entry)
+    ]
+    reported.require_files(len(files))
+    return files
+
+
+def _is_data(entry: FileEntry) -> bool:
+    """Tell whether a task's output was committed; a speculative task may leave ``_temporary/…/part-…`` after the job's end."""
+    *folders, name = entry.path.split("/")
+    hidden = name.startswith(("_", ".")) or any(
+        part.startswith(("_", ".")) for part in folders if "=" not in part
+    )
+    return not entry.is_dir and not hidden
+
+
+def _parse_staged_file(directory: str, entry: FileEntry, kind: StagedKind) -> StagedFile:
+    values: list[str | None] = []
+    bucket = None
+    for part in entry.path.split("/")[:-1]:
+        key, _, text = part.partition("=")
+        if key == KIND:
+            kind = StagedKind(int(text))
+        elif key == BUCKET:
+            bucket = int(text)
+        else:
+            values.append(partition_value(unescape(text)))
+    return StagedFile(f"{directory}/{entry.path}", entry.size, kind, tuple(values), bucket)
