@@ -44,7 +44,7 @@ def _as_texts(facts: object, columns: object, static: Mapping[str, object]) -> d
 
 _STAND_INS: Iterable[tuple[str, object]] = (
     ("hiveacid.storage.snapshot_locations._map_in_pool", _one_by_one),
-    ("hiveacid.table.partitions.partition_values_as_text", _as_texts),
+    ("hiveacid.spark.write.column_casts.partition_values_as_text", _as_texts),
     ("hiveacid.table.write.conflict_checks._has_valid_stripe", _has_valid_line),
     ("hiveacid.streaming.transaction_batch.StreamFile", JsonFile),
 )
