@@ -14,7 +14,7 @@ from hiveacid.core.schema.location_overlap import (
     place_of_table,
 )
 from hiveacid.storage.paths import absolute, real_paths
-from hiveacid.stores.refusal_errors import location_taken
+from hiveacid.stores.refusals import location_taken
 from hiveacid.table.context import Context
 
 

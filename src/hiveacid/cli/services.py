@@ -43,7 +43,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def _check_pool_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return a valid pool name; print an error and exit for an invalid one."""
     del context, parameter
-    from hiveacid.stores.argument_validation import pool_name  # noqa: PLC0415 - keeps --help fast
+    from hiveacid.stores.refusals import pool_name  # noqa: PLC0415 - keeps --help fast
 
     with exit_on_errors():
         return pool_name(value)

@@ -4,8 +4,8 @@
 - ``hms``: a Hive Metastore 3.1 or 4.x over Thrift.
 
 Each adapter implements :class:`hiveacid.ports.store.WarehouseStore` in one class and passes
-``tests/support/contract/suites.py``. ``argument_validation`` validates arguments before a store looks at its state, ``refusal_errors``
-contains the errors, and ``limits`` the settings that a store applies: all stores share these modules. The
+``tests/support/contract/suites.py``. ``refusals`` validates arguments before a store looks at its state, and
+contains the errors; ``limits`` has the settings that a store applies: all stores share these modules. The
 tests compare both with a store in memory (``tests/support/memory_store``), which has every rule in its plainest form.
 
 Invariants: the rules (lock compatibility, write conflicts, state transitions) are those of :mod:`hiveacid.core`.

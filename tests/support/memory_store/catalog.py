@@ -29,7 +29,7 @@ from hiveacid.core.transactions.commit_records import CommitRecord, OperationSum
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
-from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores import refusals
 from support.memory_store.state import NOBODY, MemoryBase, synchronized
 
 
@@ -39,27 +39,27 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def create_database(self, database: DatabaseDefinition) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        argument_validation.database(database)
+        refusals.database(database)
         if database.name in self._state.databases:
-            raise refusal_errors.database_exists(database.name)
+            raise refusals.database_exists(database.name)
         self._require_free([place_of_database(database.name, database.location)])
         self._state.databases[database.name] = database
 
     @synchronized
     def drop_database(self, name: str) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError, or CatalogError if it has tables."""
-        argument_validation.database_name(name)
+        refusals.database_name(name)
         if name not in self._state.databases:
-            raise refusal_errors.no_database(name)
+            raise refusals.no_database(name)
         tables = [table for table in (*self._state.tables, *self._state.views) if table.database == name]
         if tables:
-            raise refusal_errors.database_not_empty(name, len(tables))
+            raise refusals.database_not_empty(name, len(tables))
         del self._state.databases[name]
 
     @synchronized
     def get_database(self, name: str) -> DatabaseDefinition | None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        return self._state.databases.get(argument_validation.database_name(name))
+        return self._state.databases.get(refusals.database_name(name))
 
     @synchronized
     def list_databases(self) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def create_table(self, table: TableDefinition) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        argument_validation.table(table)
+        refusals.table(table)
         self._require_new(table)
         self._put_table(table)
 
@@ -84,14 +84,14 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def get_table(self, name: TableName) -> TableDefinition | None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        return self._state.tables.get(argument_validation.table_name(name))
+        return self._state.tables.get(refusals.table_name(name))
 
     @synchronized
     def list_tables(self, database: str) -> tuple[str, ...]:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError."""
-        argument_validation.database_name(database)
+        refusals.database_name(database)
         if database not in self._state.databases:
-            raise refusal_errors.no_database(database)
+            raise refusals.no_database(database)
         return tuple(sorted(name.name for name in self._state.tables if name.database == database))
 
     @synchronized
@@ -112,30 +112,30 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def get_view(self, name: TableName) -> ViewDefinition | None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        return self._state.views.get(argument_validation.table_name(name))
+        return self._state.views.get(refusals.table_name(name))
 
     @synchronized
     def list_views(self, database: str) -> tuple[str, ...]:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError."""
-        argument_validation.database_name(database)
+        refusals.database_name(database)
         if database not in self._state.databases:
-            raise refusal_errors.no_database(database)
+            raise refusals.no_database(database)
         return tuple(sorted(name.name for name in self._state.views if name.database == database))
 
     @synchronized
     def create_view(self, view: ViewDefinition) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        argument_validation.table_name(view.name)
+        refusals.table_name(view.name)
         self._require_room(view.name)
         self._state.views[view.name] = view
 
     @synchronized
     def alter_view(self, name: TableName, view: ViewDefinition) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        argument_validation.table_name(name)
-        argument_validation.table_name(view.name)
+        refusals.table_name(name)
+        refusals.table_name(view.name)
         if name not in self._state.views:
-            raise refusal_errors.no_view(name)
+            raise refusals.no_view(name)
         if view.name != name:
             self._require_room(view.name)
             del self._state.views[name]
@@ -144,17 +144,17 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def drop_view(self, name: TableName) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        if self._state.views.pop(argument_validation.table_name(name), None) is None:
-            raise refusal_errors.no_view(name)
+        if self._state.views.pop(refusals.table_name(name), None) is None:
+            raise refusals.no_view(name)
 
     @synchronized
     def alter_table(
         self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
     ) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError, AlreadyExistsError."""
-        argument_validation.table(table)
+        refusals.table(table)
         old = self._require_table(name)
-        refusal_errors.require_same_table(old, table)
+        refusals.require_same_table(old, table)
         if table.name != name:
             if replacing is not None and table.name in self._state.tables:
                 self.drop_table(table.name, replacing)
@@ -176,7 +176,7 @@ class MemoryCatalog(MemoryBase):
         seen: TableDefinition | None = None,
     ) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
-        argument_validation.partitions(partitions)
+        refusals.partitions(partitions)
         table = self._require_table(name, seen)
         elsewhere = self._misplaced_partition(
             CatalogChanges(partitions=tuple(NewPartition(name, one) for one in partitions))
@@ -192,7 +192,7 @@ class MemoryCatalog(MemoryBase):
         self, name: TableName, partitions: Sequence[Partition], seen: TableDefinition | None = None
     ) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Those that are not there are passed over."""
-        argument_validation.partitions(partitions)
+        refusals.partitions(partitions)
         self._require_table(name, seen)
         for partition in partitions:
             self._state.partitions[name].pop(partition.key, None)
@@ -210,20 +210,20 @@ class MemoryCatalog(MemoryBase):
         return frozenset(format_partition(columns, one.values) for one in self.list_partitions(name))
 
     def _require_table(self, name: TableName, seen: TableDefinition | None = None) -> TableDefinition:
-        argument_validation.table_name(name)
+        refusals.table_name(name)
         if name not in self._state.tables:
-            raise refusal_errors.no_table(name)
+            raise refusals.no_table(name)
         if seen is not None:
-            refusal_errors.require_same_table(self._state.tables[name], seen)
+            refusals.require_same_table(self._state.tables[name], seen)
         return self._state.tables[name]
 
     def _require_room(self, name: TableName) -> None:
         if name.database not in self._state.databases:
-            raise refusal_errors.no_database(name.database)
+            raise refusals.no_database(name.database)
         if name in self._state.tables:
-            raise refusal_errors.table_exists(name)
+            raise refusals.table_exists(name)
         if name in self._state.views:
-            raise refusal_errors.view_exists(name)
+            raise refusals.view_exists(name)
 
     def _require_new(self, table: TableDefinition) -> None:
         self._require_room(table.name)
@@ -234,7 +234,7 @@ class MemoryCatalog(MemoryBase):
         for place in new:
             other = first_conflict(place, others, str)
             if other is not None:
-                raise refusal_errors.location_taken(place.location, other)
+                raise refusals.location_taken(place.location, other)
             others.append(place)
 
     def _outside(self, table: TableDefinition, partitions: Iterable[Partition]) -> list[Place]:
@@ -280,7 +280,7 @@ class MemoryCatalog(MemoryBase):
             self._require_table(table.name)
         for seeded in changes.seeded:
             if self._state.next_write_id.get(seeded.table, 1) > 1:
-                raise refusal_errors.ids_given(seeded.table)
+                raise refusals.ids_given(seeded.table)
         tables = self._state.tables | {table.name: table for table in changes.tables}
         self._require_free(
             place
@@ -298,7 +298,7 @@ class MemoryCatalog(MemoryBase):
             there = self._state.partitions.get(new.table, {}).get(key)
             there = there or fresh.setdefault((new.table, key), new.partition)
             if not is_same_location(there.location, new.partition.location):
-                return refusal_errors.misplaced_partition(new.table, new.partition, there)
+                return refusals.misplaced_partition(new.table, new.partition, there)
         return None
 
     def _apply_changes(self, changes: CatalogChanges) -> None:
@@ -306,7 +306,7 @@ class MemoryCatalog(MemoryBase):
         for table in changes.tables:
             self._put_table(table)
         for table in changes.altered:
-            refusal_errors.require_same_table(self._require_table(table.name), table)
+            refusals.require_same_table(self._require_table(table.name), table)
             self._replace(table.name, table)
         for name, count in changes.skipped:
             self._state.next_write_id[name] = WriteId(self._state.next_write_id.get(name, WriteId(1)) + count)

@@ -25,7 +25,7 @@ from hiveacid.core.transactions.states import (
     end_compaction,
     fire,
 )
-from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores import refusals
 from support.memory_store.state import MemoryBase, WrittenRow, synchronized
 
 
@@ -58,8 +58,8 @@ class MemoryCompactionQueue(MemoryBase):
     @synchronized
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        argument_validation.compaction(request)
-        argument_validation.require_storable("the name of the initiator", initiator)
+        refusals.compaction(request)
+        refusals.require_storable("the name of the initiator", initiator)
         top = self._compactor_high_watermark(request.table)
         for number, job in sorted(self._state.compactions.items()):
             same = (job.request.table, job.request.partition) == (request.table, request.partition)
@@ -69,15 +69,15 @@ class MemoryCompactionQueue(MemoryBase):
                 and is_covered(job.request.kind, request.kind)
             )
             if same and (covered or job.state in UNDER_WAY):
-                raise refusal_errors.scheduled(request, job.state, number)
+                raise refusals.scheduled(request, job.state, number)
         return self._add_job(Compaction(0, request, COMPACTION.start, initiator=initiator))
 
     @synchronized
     def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        argument_validation.compaction(request)
-        argument_validation.require_storable("the name of the initiator", initiator)
-        state, said = fire(COMPACTION, COMPACTION.start, "give up"), argument_validation.storable_text(error)
+        refusals.compaction(request)
+        refusals.require_storable("the name of the initiator", initiator)
+        state, said = fire(COMPACTION, COMPACTION.start, "give up"), refusals.storable_text(error)
         now = self._clock.now()
         return self._add_job(Compaction(0, request, state, ended=now, error=said, initiator=initiator))
 
@@ -95,8 +95,8 @@ class MemoryCompactionQueue(MemoryBase):
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
     ) -> Compaction | None:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        argument_validation.require_storable("the name of the worker", worker)
-        argument_validation.pool_name(pool)
+        refusals.require_storable("the name of the worker", worker)
+        refusals.pool_name(pool)
         oldest = self._clock.now() - int(self._limits.pool_timeout * 1000)
 
         def mine(job: Compaction) -> bool:
@@ -126,7 +126,7 @@ class MemoryCompactionQueue(MemoryBase):
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
         job = self._job(compaction_id, worker)
         if job.state != CompactionState.WORKING:
-            raise refusal_errors.compaction_not_working(compaction_id, job.state)
+            raise refusals.compaction_not_working(compaction_id, job.state)
         self._state.require_open(txn_id)
         self._replace_job(replace(job, txn_id=txn_id, high_watermark=high_watermark))
         change = Change(job.request.table, job.request.partition, "c")
@@ -135,9 +135,7 @@ class MemoryCompactionQueue(MemoryBase):
     @synchronized
     def note_compaction(self, compaction_id: int, details: str) -> None:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        self._replace_job(
-            replace(self._job(compaction_id), details=argument_validation.storable_text(details))
-        )
+        self._replace_job(replace(self._job(compaction_id), details=refusals.storable_text(details)))
 
     @synchronized
     def release_compaction(self, compaction_id: int, worker: str) -> None:
@@ -179,7 +177,7 @@ class MemoryCompactionQueue(MemoryBase):
             replace(
                 job,
                 state=state,
-                error=argument_validation.storable_text(error),
+                error=refusals.storable_text(error),
                 ended=ended,
                 next_txn_id=next_txn_id,
                 commit_time=commit_time,
@@ -207,12 +205,12 @@ class MemoryCompactionQueue(MemoryBase):
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
         job = self._job(compaction_id)
         if job.state != CompactionState.READY_FOR_CLEANING:
-            raise refusal_errors.not_ready_for_cleaning(compaction_id, job.state)
+            raise refusals.not_ready_for_cleaning(compaction_id, job.state)
         until = self._clock.now() + int(wait * 1000)
         self._replace_job(
             replace(
                 job,
-                error=argument_validation.storable_text(error),
+                error=refusals.storable_text(error),
                 cleanings=job.cleanings + 1,
                 clean_from=until,
             )
@@ -226,7 +224,7 @@ class MemoryCompactionQueue(MemoryBase):
     @synchronized
     def announce_service(self, service: Service) -> None:
         """See :class:`hiveacid.ports.store.ServicePort`."""
-        argument_validation.service(service)
+        refusals.service(service)
         now = self._clock.now()
         before = self._state.services.get(service.name)
         started = now if before is None else before.started
@@ -248,9 +246,9 @@ class MemoryCompactionQueue(MemoryBase):
     def _job(self, compaction_id: int, worker: str | None = None) -> Compaction:
         job = self._state.compactions.get(compaction_id)
         if job is None:
-            raise refusal_errors.no_compaction(compaction_id)
+            raise refusals.no_compaction(compaction_id)
         if worker is not None and job.worker != worker:
-            raise refusal_errors.not_with_worker(compaction_id, worker)
+            raise refusals.not_with_worker(compaction_id, worker)
         return job
 
     def _replace_job(self, job: Compaction) -> Compaction:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hiveacid.core.model import LockId, TxnId
 from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState, first_blocking_lock
 from hiveacid.ports.locks import LockAnswer, LockRow
-from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores import refusals
 from support.memory_store.state import MemoryBase, Request, synchronized
 
 
@@ -19,7 +19,7 @@ class MemoryLocks(MemoryBase):
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
     ) -> LockAnswer:
         """See :class:`hiveacid.ports.locks.LockPort`. Raises ConfigError for an empty or odd request."""
-        wanted = argument_validation.components(components)
+        wanted = refusals.components(components)
         self._state.require_open(txn_id)
         blocker = self._blocker(txn_id, wanted, LockId(self._state.last_lock + 1))
         if blocker is not None and zero_wait:
@@ -34,7 +34,7 @@ class MemoryLocks(MemoryBase):
         """See :class:`hiveacid.ports.locks.LockPort`. Raises TransactionStateError if the request is gone."""
         request = self._state.requests.get(lock_id)
         if request is None:
-            raise refusal_errors.request_gone(lock_id)
+            raise refusals.request_gone(lock_id)
         if request.state is LockState.ACQUIRED:
             return LockAnswer(lock_id, LockState.ACQUIRED)
         return self._answer(request, self._blocker(request.txn_id, request.components, lock_id))
@@ -53,7 +53,7 @@ class MemoryLocks(MemoryBase):
             txn_id in given.values() for given in self._state.write_ids.values()
         )
         if request.state is LockState.ACQUIRED and wrote:
-            raise refusal_errors.lock_in_use(lock_id, txn_id)
+            raise refusals.lock_in_use(lock_id, txn_id)
         del self._state.requests[lock_id]
 
     def _blocker(self, txn_id: TxnId, wanted: Sequence[LockComponent], before: LockId) -> HeldLock | None:

@@ -29,7 +29,7 @@ from hiveacid.core.transactions.states import TransactionState
 from hiveacid.core.transactions.stream_progress import StreamKey, StreamProgress
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.transactions import Client, TxnKind
-from hiveacid.stores import refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 
@@ -143,9 +143,9 @@ class State:
         """Return an open transaction; raise the error that fits its state if it is not open."""
         txn = self.txns.get(txn_id)
         if txn is None:
-            raise refusal_errors.not_open(txn_id, TransactionState.UNKNOWN)
+            raise refusals.not_open(txn_id, TransactionState.UNKNOWN)
         if txn.state != TransactionState.OPEN:
-            raise refusal_errors.not_open(txn_id, txn.state, txn.reason, txn.code)
+            raise refusals.not_open(txn_id, txn.state, txn.reason, txn.code)
         return txn
 
 

@@ -46,7 +46,7 @@ from hiveacid.ports.transactions import (
     TxnKind,
     Written,
 )
-from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.limits import LATEST_WRITER
 from support.memory_store.catalog import MemoryCatalog
 from support.memory_store.compaction_queue import MemoryCompactionQueue
@@ -65,11 +65,11 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """See :class:`hiveacid.ports.transactions.TransactionPort`. Raises ConfigError for an impossible ``count``."""
-        argument_validation.client(client)
-        argument_validation.open_count(count, self._limits)
+        refusals.client(client)
+        refusals.open_count(count, self._limits)
         state, now = self._state, self._clock.now()
         if len(state.open_txns()) + count > self._limits.max_open_txns:
-            raise refusal_errors.too_many_open(self._limits.max_open_txns)
+            raise refusals.too_many_open(self._limits.max_open_txns)
         lowest = self.min_open_txn_id()
         opened = tuple(TxnId(state.last_txn + step) for step in range(1, count + 1))
         timeout = int(self._limits.txn_timeout * 1000)
@@ -85,7 +85,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
     ) -> Begun:
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        argument_validation.start(start, kind)
+        refusals.start(start, kind)
         (txn_id,) = self.open_txns(client, 1, kind)
         answer = self.lock(txn_id, start.locks) if start.locks else None
         if answer is not None and answer.state is LockState.WAITING:
@@ -98,7 +98,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def seed_txns(self, high_watermark: TxnId) -> None:
         """See :class:`hiveacid.ports.transactions.TransactionPort`. The ids in between count as committed."""
-        argument_validation.seedable(high_watermark)
+        refusals.seedable(high_watermark)
         state, now = self._state, self._clock.now()
         if state.last_txn >= high_watermark:
             return
@@ -158,8 +158,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
 
         Raises AlreadyExistsError or NoSuchDatabaseError if ``changes`` do not fit; the transaction is open then.
         """
-        argument_validation.changes(changes)
-        argument_validation.written(written)
+        refusals.changes(changes)
+        refusals.written(written)
         txn = self._state.txns.get(txn_id)
         if txn is not None and txn.state == TransactionState.COMMITTED:
             return
@@ -173,12 +173,12 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
             self.add_written(txn_id, written)
         elsewhere = self._misplaced_partition(changes)
         if elsewhere is not None:
-            self._end_txn(txn, "conflict", elsewhere, refusal_errors.CONFLICT)
+            self._end_txn(txn, "conflict", elsewhere, refusals.CONFLICT)
             raise WriteConflictError(elsewhere)
         mine = [row for row in self._state.written if row.txn_id == txn_id]
         refusal = self._refusal(txn, mine)
         if refusal is not None:
-            self._end_txn(txn, "conflict", refusal, refusal_errors.CONFLICT)
+            self._end_txn(txn, "conflict", refusal, refusals.CONFLICT)
             raise WriteConflictError(refusal)
         try:
             self._require_changes_fit(changes)
@@ -239,11 +239,11 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         wanted = set(txn_ids)
         found = [txn for txn in self._state.open_txns() if txn.id in wanted]
         for txn in found:
-            self._end_txn(txn, "abort", argument_validation.storable_text(reason))
+            self._end_txn(txn, "abort", refusals.storable_text(reason))
         aborted = {txn_id for txn_id in wanted if self.txn_state(txn_id) == TransactionState.ABORTED}
         for txn_id in aborted if remains is not Remains.UNKNOWN else ():
             if not self._has_stopped(txn_id):
-                self._state.txns[txn_id].code = refusal_errors.STOPPED
+                self._state.txns[txn_id].code = refusals.STOPPED
         if remains is Remains.NOTHING:
             self._state.written = [row for row in self._state.written if row.txn_id not in aborted]
             for given in self._state.write_ids.values():
@@ -257,8 +257,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         now = self._clock.now()
         silent = [txn for txn in self._state.open_txns() if txn.heartbeat + txn.timeout < now]
         for txn in silent:
-            reason = refusal_errors.timed_out(txn.timeout / 1000)
-            self._end_txn(txn, "time out", reason, refusal_errors.TIME_OUT)
+            reason = refusals.timed_out(txn.timeout / 1000)
+            self._end_txn(txn, "time out", reason, refusals.TIME_OUT)
             self._requeue_or_fail_lost_jobs(txn.id, reason)
         return tuple(txn.id for txn in silent)
 
@@ -309,10 +309,10 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. All of them get one, or none."""
-        argument_validation.table_name(table)
+        refusals.table_name(table)
         for txn in [self._state.require_open(txn_id) for txn_id in sorted(txn_ids)]:
             if txn.kind is TxnKind.READ_ONLY:
-                raise refusal_errors.read_only(txn.id)
+                raise refusals.read_only(txn.id)
         given = self._state.write_ids.setdefault(table, {})
         known = {txn_id: write_id for write_id, txn_id in given.items()}
         for txn_id in sorted(set(txn_ids) - set(known)):
@@ -324,10 +324,10 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises TransactionStateError if ids were given out."""
-        argument_validation.table_name(table)
-        ids = argument_validation.seed(high_watermark, aborted)
+        refusals.table_name(table)
+        ids = refusals.seed(high_watermark, aborted)
         if self._state.next_write_id.get(table, 1) > 1:
-            raise refusal_errors.ids_given(table)
+            raise refusals.ids_given(table)
         self._state.next_write_id[table] = high_watermark + 1
         self._state.write_ids[table] = dict.fromkeys(ids, NOBODY)
 
@@ -336,7 +336,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         self, txns: ValidTxnList, tables: Sequence[TableName]
     ) -> Mapping[TableName, ValidWriteIdList]:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
-        return {table: self._valid_write_ids(txns, argument_validation.table_name(table)) for table in tables}
+        return {table: self._valid_write_ids(txns, refusals.table_name(table)) for table in tables}
 
     def _valid_write_ids(self, txns: ValidTxnList, table: TableName) -> ValidWriteIdList:
         """Apply Hive's ``GetValidWriteIdsFunction``, which cuts off the highest ids if later transactions hold them."""
@@ -358,9 +358,9 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        changes = argument_validation.written(written)
+        changes = refusals.written(written)
         if self._state.require_open(txn_id).kind is TxnKind.READ_ONLY:
-            raise refusal_errors.read_only(txn_id)
+            raise refusals.read_only(txn_id)
         for one in changes:
             change = Change(one.table, one.partition, one.operation.value)
             own = self._write_id_of(txn_id, one.table) if one.replaced else None
@@ -369,12 +369,12 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def ended_up_to(self, table: TableName) -> WriteId:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
-        return WriteId(self._state.lowest_open_write_id(argument_validation.table_name(table)) - 1)
+        return WriteId(self._state.lowest_open_write_id(refusals.table_name(table)) - 1)
 
     @synchronized
     def aborted_write_ids(self, table: TableName, *, may_come: bool = False) -> tuple[WriteId, ...]:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
-        given = self._state.write_ids.get(argument_validation.table_name(table), {})
+        given = self._state.write_ids.get(refusals.table_name(table), {})
         return tuple(
             sorted(
                 write_id
@@ -388,7 +388,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         return self._has_stopped(txn_id) or ended < self._clock.now() - LATEST_WRITER
 
     def _has_stopped(self, txn_id: TxnId) -> bool:
-        return txn_id != NOBODY and self._state.txns[txn_id].code not in (None, refusal_errors.TIME_OUT)
+        return txn_id != NOBODY and self._state.txns[txn_id].code not in (None, refusals.TIME_OUT)
 
     @synchronized
     def forget_aborted(
@@ -404,8 +404,8 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         A write id stays aborted while other partitions it was recorded for are not cleaned, and, where
         nothing was recorded for it, until the whole table is.
         """
-        argument_validation.table_name(table)
-        argument_validation.partition_name(partition)
+        refusals.table_name(table)
+        refusals.partition_name(partition)
         if seen is not None:
             self._require_table(table, seen)
         given = self._state.write_ids.get(table, {})
@@ -441,11 +441,11 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        known = sort_commits(self._state.commits.get(argument_validation.table_name(table), ()))
+        known = sort_commits(self._state.commits.get(refusals.table_name(table), ()))
         return known if after is None else (*known[:1], *(one for one in known[1:] if one.committed > after))
 
     def _record_commit(self, txn: TransactionRecord, operations: Sequence[TableOperation]) -> None:
-        deeds = {one.table: one.summary for one in argument_validation.storable_operations(operations)}
+        deeds = {one.table: one.summary for one in refusals.storable_operations(operations)}
         for table, given in self._state.write_ids.items():
             for write_id, txn_id in given.items():
                 if txn_id == txn.id:
@@ -472,7 +472,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False
     ) -> StreamProgress:
         """See :class:`hiveacid.ports.store.StreamProgressPort`."""
-        argument_validation.stream(stream, writer, checkpoint)
+        refusals.stream(stream, writer, checkpoint)
         known = self._state.streams.get(stream)
         self._state.streams[stream] = register_writer(known, stream, writer, checkpoint, restart=restart)
         return self._state.streams[stream]
@@ -480,7 +480,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     @synchronized
     def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
         """See :class:`hiveacid.ports.store.StreamProgressPort`."""
-        return self._state.streams.get(argument_validation.stream(stream))
+        return self._state.streams.get(refusals.stream(stream))
 
     @synchronized
     def list_streams(self, table: TableName) -> tuple[StreamProgress, ...]:

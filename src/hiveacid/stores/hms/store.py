@@ -37,7 +37,7 @@ from hiveacid.ports.transactions import (
     TxnKind,
     Written,
 )
-from hiveacid.stores import argument_validation
+from hiveacid.stores import refusals
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.capabilities import capabilities_of
@@ -111,7 +111,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
     ) -> Begun:
         """See :class:`hiveacid.ports.transactions.TransactionPort`. One call per step; a failure in between aborts."""
-        argument_validation.start(start, kind)
+        refusals.start(start, kind)
         (txn_id,) = self.open_txns(client, 1, kind)
         try:
             answer = self.lock(txn_id, start.locks) if start.locks else None
@@ -144,7 +144,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
     ) -> LockAnswer:
         """See :class:`hiveacid.ports.locks.LockPort`; write ids come first, as Hive does it."""
-        argument_validation.components(components)
+        refusals.components(components)
         tables: dict[TableName, TableDefinition | None] = {}
         allocated: dict[TableName, WriteId] = {}
         for component in components:
@@ -192,7 +192,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
         strongest: dict[_PartitionKey, str] = {}
-        for write in argument_validation.written(written):
+        for write in refusals.written(written):
             plain_table(write.table)
             key = write.table, plain_partition(write.partition)
             strongest[key] = _stronger_operation(strongest.get(key), write.operation)
@@ -262,7 +262,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
 
         As in Hive, they exist for a moment without rows. A new table is dropped if the commit fails.
         """
-        argument_validation.changes(changes)
+        refusals.changes(changes)
         if batch is not None:
             raise streams_refused(batch.stream)
         new_tables: list[TableDefinition] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select, update
 
 from hiveacid.core.compaction.queue_records import Service
-from hiveacid.stores import argument_validation
+from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.dialects import Durability
@@ -27,7 +27,7 @@ class ServiceRegister(SqlBase):
 
     def announce_service(self, service: Service) -> None:
         """Insert a service, or update the time of its last announcement."""
-        argument_validation.service(service)
+        refusals.service(service)
         values = {"kind": service.kind, "pool": service.pool, "version": service.version, "last_seen": NOW}
         now = {"now": self._database.now()}
 

@@ -7,7 +7,7 @@ import re
 from hiveacid.core.model import TableName
 from hiveacid.errors import CatalogError
 from hiveacid.ports.transactions import Client
-from hiveacid.stores import argument_validation
+from hiveacid.stores import refusals
 
 _NAME = re.compile(r"\w+", re.ASCII)
 _QUOTES = re.compile(r"['\\]")
@@ -16,13 +16,13 @@ _NOT_IN_PARTITIONS = frozenset("'\\")
 
 def plain_database(name: str) -> str:
     """Return the name of a database; CatalogError unless it is of letters, digits and underscores."""
-    argument_validation.database_name(name)
+    refusals.database_name(name)
     return _plain(name)
 
 
 def plain_table(name: TableName) -> TableName:
     """Return a table's name; CatalogError unless it is of letters, digits and underscores."""
-    argument_validation.table_name(name)
+    refusals.table_name(name)
     _plain(name.database)
     _plain(name.name)
     return name
@@ -30,7 +30,7 @@ def plain_table(name: TableName) -> TableName:
 
 def plain_partition(name: str | None) -> str | None:
     """Return a partition's name with its values escaped as Hive does; CatalogError for quotes."""
-    argument_validation.partition_name(name)
+    refusals.partition_name(name)
     if name is not None and _NOT_IN_PARTITIONS & set(name):
         raise CatalogError(f"{name!r} is not a partition's name: quotes and backslashes are escaped in it")
     return name

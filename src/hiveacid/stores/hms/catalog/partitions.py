@@ -12,7 +12,7 @@ from hiveacid.core.schema.storage_formats import differs_in_layout
 from hiveacid.errors import AlreadyExistsError, UnsupportedFeatureError, WriteConflictError
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.refusal_errors import misplaced_partition
+from hiveacid.stores.refusals import misplaced_partition
 
 _ALL = -1  # partitions
 _MAX_NAMES = 1000  # of one request

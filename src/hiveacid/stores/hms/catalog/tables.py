@@ -26,7 +26,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.clock import Clock
-from hiveacid.stores import argument_validation
+from hiveacid.stores import refusals
 from hiveacid.stores.hms.capabilities import PROCESSOR, Capabilities
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.catalog.definitions import CASCADE, EXTERNAL, MANAGED, QUIET, VIRTUAL, local
@@ -47,7 +47,7 @@ from hiveacid.stores.hms.catalog.row_counts import (
 )
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.refusal_errors import (
+from hiveacid.stores.refusals import (
     database_exists,
     database_not_empty,
     no_database,
@@ -77,7 +77,7 @@ class MetastoreCatalog:
 
     def create_database(self, database: DatabaseDefinition) -> None:
         """Create a database. Raises AlreadyExistsError."""
-        argument_validation.database(database)
+        refusals.database(database)
         plain_database(database.name)
         try:
             self.client.call("create_database", definitions.raw_database(database, self.owner))
@@ -152,7 +152,7 @@ class MetastoreCatalog:
 
     def create_table(self, table: TableDefinition, *, empty: bool = False) -> None:
         """Raise AlreadyExistsError or NoSuchDatabaseError. ``empty``: no rows are visible, although files may be there."""
-        argument_validation.table(table)
+        refusals.table(table)
         plain_table(table.name)
         self._require_database(table.name.database)
         raw = definitions.raw_table(table)
@@ -246,14 +246,14 @@ class MetastoreCatalog:
 
     def create_view(self, view: ViewDefinition) -> None:
         """Create a view. Raises AlreadyExistsError, NoSuchDatabaseError; UnsupportedFeatureError for unnamed columns."""
-        argument_validation.table_name(view.name)
+        refusals.table_name(view.name)
         plain_table(view.name)
         self._require_database(view.name.database)
         self._create(definitions.raw_view(view), view.name, view.created_at)
 
     def alter_view(self, name: TableName, view: ViewDefinition) -> None:
         """Replace a view; a new name renames it."""
-        argument_validation.table_name(view.name)
+        refusals.table_name(view.name)
         plain_table(name)
         plain_table(view.name)
         self._require_database(view.name.database)
@@ -288,7 +288,7 @@ class MetastoreCatalog:
         if replacing is not None:
             raise UnsupportedFeatureError(f"a metastore cannot replace the table {table.name} in one step")
         plain_table(name)
-        argument_validation.table(table)
+        refusals.table(table)
         plain_table(table.name)
         self._require_database(table.name.database)
         raw = _require_table_kind(self._require_raw(name))
@@ -332,7 +332,7 @@ class MetastoreCatalog:
         Raises WriteConflictError if it lies elsewhere; the others are there then.
         """
         plain_table(name)
-        argument_validation.partitions(partitions)
+        refusals.partitions(partitions)
         new_partitions = with_zero_row_count(partitions) if empty else partitions
         raw = _require_seen(self._require_raw(name), seen)
         existing = add_missing_partitions(self.client, raw, new_partitions, self.clock.now())

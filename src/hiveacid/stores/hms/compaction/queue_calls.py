@@ -20,7 +20,7 @@ from hiveacid.errors import (
     TransactionStateError,
     UnsupportedFeatureError,
 )
-from hiveacid.stores import argument_validation
+from hiveacid.stores import refusals
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_partition, plain_table
 from hiveacid.stores.hms.thrift import protocol
@@ -42,7 +42,7 @@ def enqueue_job(
 
     Raises UnsupportedFeatureError for options that a Hive 3 metastore cannot store: it would silently ignore them.
     """
-    argument_validation.compaction(request)
+    refusals.compaction(request)
     plain_table(request.table)
     message = protocol.CompactionRequest(
         dbname=request.table.database,

@@ -20,7 +20,7 @@ from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_database, plain_partition, plain_table
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.refusal_errors import lock_in_use, request_gone
+from hiveacid.stores.refusals import lock_in_use, request_gone
 
 OPERATIONS = {"i": 2, "u": 3, "d": 4}  # DataOperationType
 _SELECT, _NO_TXN = 1, 6

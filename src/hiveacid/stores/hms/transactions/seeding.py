@@ -16,13 +16,13 @@ from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.transactions import Client, Operation
 from hiveacid.ports.write_ids import STAND_IN_PREFIX, current_write_ids_of
-from hiveacid.stores import argument_validation
+from hiveacid.stores import refusals
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_table
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.hms.transactions import transactions
-from hiveacid.stores.refusal_errors import ids_given
+from hiveacid.stores.refusals import ids_given
 
 MOST_SINGLY = 20_000
 """Most write ids, from the lowest aborted one on, that can be allocated one by one."""
@@ -51,7 +51,7 @@ def seed_write_ids(
     would soon forget them, and readers would accept their files. Raises TransactionStateError if the table has write ids,
     UnsupportedFeatureError for too many.
     """
-    ids = argument_validation.seed(high_watermark, aborted)
+    ids = refusals.seed(high_watermark, aborted)
     plain_table(table)
     if _top(store, table) > 0:
         raise ids_given(table)
@@ -132,7 +132,7 @@ def seed_txns(store: SeededStore, client: Client, high_watermark: TxnId) -> None
     A metastore of Hive 4 counts missing ids as open for a second, because they may still appear. Raises
     UnsupportedFeatureError with Hive 3, which has no call for it (and no file names with transaction ids).
     """
-    argument_validation.seedable(high_watermark)
+    refusals.seedable(high_watermark)
     if store.valid_txns().high_watermark >= high_watermark:
         return
     if not store.capabilities.txn_types:

@@ -22,13 +22,13 @@ from hiveacid.errors import (
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.transactions import Client, HeartbeatAnswer, TransactionRow, TxnKind
 from hiveacid.ports.write_ids import current_write_ids_of
-from hiveacid.stores import argument_validation
+from hiveacid.stores import refusals
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_table, without_quotes
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.refusal_errors import not_open
+from hiveacid.stores.refusals import not_open
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +50,10 @@ class MetastoreTransactions:
 
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """Open transactions. Their kind is sent to Hive 4 only, because Hive 3 has no field for it."""
-        argument_validation.client(client)
+        refusals.client(client)
         who = client if self.capabilities.txn_types else without_quotes(client)
         self._txn_client = who
-        argument_validation.open_count(count, self._limits)
+        refusals.open_count(count, self._limits)
         request = protocol.OpenTxnRequest(
             num_txns=count, user=who.user, hostname=who.host, agentInfo=who.agent
         )

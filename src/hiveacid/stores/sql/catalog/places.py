@@ -20,7 +20,7 @@ from hiveacid.core.schema.location_overlap import (
     place_of_table,
 )
 from hiveacid.ports.clock import Clock
-from hiveacid.stores import refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.sql.schema import databases, placed_partitions, tables
 
 _REMEMBERED = 60_000  # ms
@@ -104,5 +104,5 @@ def require_free(connection: Connection, locations: StoredLocations, new: Iterab
         others = all_places(connection, locations) if others is None else others
         other = first_conflict(place, others, resolve)
         if other is not None:
-            raise refusal_errors.location_taken(place.location, other)
+            raise refusals.location_taken(place.location, other)
         others.append(place)

@@ -30,7 +30,7 @@ from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges
-from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.sql.catalog.definitions import (
     database_of,
     partition_digest,
@@ -80,13 +80,13 @@ class SqlCatalog(SqlBase):
 
     def create_database(self, database: DatabaseDefinition) -> None:
         """Create a database."""
-        argument_validation.database(database)
+        refusals.database(database)
 
         def work(connection: Connection) -> None:
             # first, or of two that create one database the second would be told that its location is taken
             self._database.dialect.serialise(connection, _LOCATIONS)
             if connection.scalar(_DATABASE, {"name": database.name}) is not None:
-                raise refusal_errors.database_exists(database.name)
+                raise refusals.database_exists(database.name)
             locations = self._database.locations
             require_free(connection, locations, [place_of_database(database.name, database.location)])
             stored = locations.to_stored(database.location)
@@ -97,7 +97,7 @@ class SqlCatalog(SqlBase):
 
     def drop_database(self, name: str) -> None:
         """Drop an empty database."""
-        argument_validation.database_name(name)
+        refusals.database_name(name)
 
         def work(connection: Connection) -> None:
             _require_database(connection, name)
@@ -107,14 +107,14 @@ class SqlCatalog(SqlBase):
                 for kind in (tables, views)
             )
             if count:
-                raise refusal_errors.database_not_empty(name, count)
+                raise refusals.database_not_empty(name, count)
             connection.execute(delete(databases).where(databases.c.name == name))
 
         write_exactly_once(self._database, work)
 
     def get_database(self, name: str) -> DatabaseDefinition | None:
         """Return a database or None."""
-        argument_validation.database_name(name)
+        refusals.database_name(name)
         text = self._database.read(lambda connection: connection.scalar(_DATABASE, {"name": name}))
         return None if text is None else database_of(text, self._database.locations)
 
@@ -126,14 +126,14 @@ class SqlCatalog(SqlBase):
 
     def create_table(self, table: TableDefinition) -> None:
         """Create a table."""
-        argument_validation.table(table)
+        refusals.table(table)
         write_exactly_once(
             self._database, lambda connection: _create_table(self._database, connection, table)
         )
 
     def drop_table(self, name: TableName, seen: TableDefinition | None = None) -> None:
         """Drop a table with its partitions and its transaction state."""
-        argument_validation.table_name(name)
+        refusals.table_name(name)
 
         def work(connection: Connection) -> None:
             _drop_table(self._database, connection, name, seen)
@@ -142,7 +142,7 @@ class SqlCatalog(SqlBase):
 
     def get_table(self, name: TableName) -> TableDefinition | None:
         """Return a table or None."""
-        argument_validation.table_name(name)
+        refusals.table_name(name)
         text = self._database.read(lambda connection: connection.scalar(_TABLE, table_parameters(name)))
         return None if text is None else table_of(text, self._database.locations)
 
@@ -154,13 +154,13 @@ class SqlCatalog(SqlBase):
         self, name: TableName, table: TableDefinition, *, replacing: TableDefinition | None = None
     ) -> None:
         """Replace a definition; a new name is written to the rows with the old name (`_rename`)."""
-        argument_validation.table_name(name)
-        argument_validation.table(table)
+        refusals.table_name(name)
+        refusals.table(table)
         new = table.name
 
         def work(connection: Connection) -> None:
             old_row = require_table(self._database, connection, name)
-            refusal_errors.require_same_table(old_row, table)
+            refusals.require_same_table(old_row, table)
             if new != name:
                 if replacing is not None and connection.scalar(_TABLE, table_parameters(new)) is not None:
                     _drop_table(self._database, connection, new, replacing)
@@ -180,8 +180,8 @@ class SqlCatalog(SqlBase):
         seen: TableDefinition | None = None,
     ) -> None:
         """Add the partitions that do not exist yet. Raises WriteConflictError if one exists at another location."""
-        argument_validation.table_name(name)
-        argument_validation.partitions(partitions)
+        refusals.table_name(name)
+        refusals.partitions(partitions)
 
         def work(connection: Connection) -> None:
             table = require_table(self._database, connection, name, seen)
@@ -198,8 +198,8 @@ class SqlCatalog(SqlBase):
         self, name: TableName, partitions: Sequence[Partition], seen: TableDefinition | None = None
     ) -> None:
         """Drop partitions by values; missing ones are ignored."""
-        argument_validation.table_name(name)
-        argument_validation.partitions(partitions)
+        refusals.table_name(name)
+        refusals.partitions(partitions)
 
         def work(connection: Connection) -> None:
             require_table(self._database, connection, name, seen)
@@ -209,7 +209,7 @@ class SqlCatalog(SqlBase):
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
         """Return all partitions, sorted by values."""
-        argument_validation.table_name(name)
+        refusals.table_name(name)
 
         def work(connection: Connection) -> list[Partition]:
             locations = self._database.locations
@@ -235,7 +235,7 @@ class SqlCatalog(SqlBase):
 
     def get_view(self, name: TableName) -> ViewDefinition | None:
         """Return a view or None."""
-        argument_validation.table_name(name)
+        refusals.table_name(name)
         text = self._database.read(lambda connection: connection.scalar(_VIEW, table_parameters(name)))
         return None if text is None else view_of(text)
 
@@ -245,7 +245,7 @@ class SqlCatalog(SqlBase):
 
     def create_view(self, view: ViewDefinition) -> None:
         """Create a view."""
-        argument_validation.table_name(view.name)
+        refusals.table_name(view.name)
 
         def work(connection: Connection) -> None:
             _require_free_name(self._database, connection, view.name)
@@ -255,8 +255,8 @@ class SqlCatalog(SqlBase):
 
     def alter_view(self, name: TableName, view: ViewDefinition) -> None:
         """Replace a view's definition, and its name if that differs."""
-        argument_validation.table_name(name)
-        argument_validation.table_name(view.name)
+        refusals.table_name(name)
+        refusals.table_name(view.name)
 
         def work(connection: Connection) -> None:
             _require_view(connection, name)
@@ -268,7 +268,7 @@ class SqlCatalog(SqlBase):
 
     def drop_view(self, name: TableName) -> None:
         """Drop a view."""
-        argument_validation.table_name(name)
+        refusals.table_name(name)
 
         def work(connection: Connection) -> None:
             _require_view(connection, name)
@@ -277,7 +277,7 @@ class SqlCatalog(SqlBase):
         write_exactly_once(self._database, work)
 
     def _list_names(self, kind: Table, database: str) -> tuple[str, ...]:
-        argument_validation.database_name(database)
+        refusals.database_name(database)
         statement = select(kind.c.name).where(kind.c.database_name == database)
 
         def work(connection: Connection) -> tuple[str, ...]:
@@ -456,7 +456,7 @@ def _placed(
         for digest in chosen.keys() - outside.keys():
             other = next((other for other in taken if overlap(chosen[digest], other)), None)
             if other is not None:
-                raise refusal_errors.location_taken(chosen[digest], place_of_partition(table.name, other))
+                raise refusals.location_taken(chosen[digest], place_of_partition(table.name, other))
     return outside
 
 
@@ -496,7 +496,7 @@ def _first_misplaced(
     for partition in new_partitions:
         match = by_digest[partition_digest(partition)]
         if not is_same_location(match.location, partition.location):
-            return refusal_errors.misplaced_partition(name, partition, match)
+            return refusals.misplaced_partition(name, partition, match)
     return None
 
 
@@ -512,7 +512,7 @@ def apply_changes(
         _create_table(database, connection, definition)
     for definition in changes.altered:
         old_row = require_table(database, connection, definition.name)
-        refusal_errors.require_same_table(old_row, definition)
+        refusals.require_same_table(old_row, definition)
         _replace(database, connection, old_row, definition)
     for name in dict.fromkeys(name for name, _ in changes.dropped):
         _drop_partitions(connection, name, [partition for of, partition in changes.dropped if of == name])
@@ -536,22 +536,22 @@ def require_table(
     """Return a table's definition. With ``seen``, lock its row, and raise WriteConflictError if it is another table."""
     text = connection.scalar(_TABLE if seen is None else _LOCKED_TABLE, table_parameters(name))
     if text is None:
-        raise refusal_errors.no_table(name)
+        raise refusals.no_table(name)
     table = table_of(text, database.locations)
     if seen is not None:
-        refusal_errors.require_same_table(table, seen)
+        refusals.require_same_table(table, seen)
     return table
 
 
 def _require_view(connection: Connection, name: TableName) -> None:
     if connection.scalar(_VIEW, table_parameters(name)) is None:
-        raise refusal_errors.no_view(name)
+        raise refusals.no_view(name)
 
 
 def _require_database(connection: Connection, name: str) -> None:
     """Raise NoSuchDatabaseError unless the database exists."""
     if connection.scalar(_DATABASE, {"name": name}) is None:
-        raise refusal_errors.no_database(name)
+        raise refusals.no_database(name)
 
 
 def _require_free_name(database: Database, connection: Connection, name: TableName) -> None:
@@ -559,6 +559,6 @@ def _require_free_name(database: Database, connection: Connection, name: TableNa
     database.dialect.serialise(connection, _LOCATIONS)
     _require_database(connection, name.database)
     if connection.scalar(_TABLE, table_parameters(name)) is not None:
-        raise refusal_errors.table_exists(name)
+        raise refusals.table_exists(name)
     if connection.scalar(_VIEW, table_parameters(name)) is not None:
-        raise refusal_errors.view_exists(name)
+        raise refusals.view_exists(name)

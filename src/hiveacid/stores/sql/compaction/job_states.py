@@ -14,7 +14,7 @@ from sqlalchemy import BigInteger, Connection, bindparam, delete, select, update
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest, list_surplus_jobs
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.states import COMPACTION, CompactionState, fire
-from hiveacid.stores import refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import chunks
 from hiveacid.stores.sql.schema import compactions
@@ -34,9 +34,9 @@ def lock_job(connection: Connection, compaction_id: int, worker: str | None = No
     """
     row = connection.execute(SELECT_JOB.with_for_update(), {"id": compaction_id}).mappings().one_or_none()
     if row is None:
-        raise refusal_errors.no_compaction(compaction_id)
+        raise refusals.no_compaction(compaction_id)
     if worker is not None and row["worker"] != worker:
-        raise refusal_errors.not_with_worker(compaction_id, worker)
+        raise refusals.not_with_worker(compaction_id, worker)
     return compaction_from_row(row)
 
 

@@ -11,7 +11,7 @@ from hiveacid.core.compaction.queue_records import DEFAULT_POOL, Compaction, Com
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.transactions import states
 from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionState, fire
-from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.compaction.job_states import (
     SELECT_JOB,
@@ -35,8 +35,8 @@ class CompactionQueue(SqlBase):
 
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """Queue a job, unless a job of the same table or partition is queued or working, or has just done the same."""
-        argument_validation.compaction(request)
-        argument_validation.require_storable("the name of the initiator", initiator)
+        refusals.compaction(request)
+        refusals.require_storable("the name of the initiator", initiator)
 
         def work(connection: Connection) -> Compaction:
             self._database.dialect.serialise(connection, {"compactions": True})
@@ -49,7 +49,7 @@ class CompactionQueue(SqlBase):
                     and is_covered(other.kind, request.kind)
                 )
                 if other.partition_name == request.partition and (covered or other.state in UNDER_WAY):
-                    raise refusal_errors.scheduled(request, other.state, other.id)
+                    raise refusals.scheduled(request, other.state, other.id)
             return _insert(
                 self._database, connection, request, {"state": COMPACTION.start, "initiator": initiator}
             )
@@ -58,13 +58,13 @@ class CompactionQueue(SqlBase):
 
     def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
         """Record in the history that a job was not queued."""
-        argument_validation.compaction(request)
-        argument_validation.require_storable("the name of the initiator", initiator)
+        refusals.compaction(request)
+        refusals.require_storable("the name of the initiator", initiator)
         state = fire(COMPACTION, COMPACTION.start, "give up")
         values = {
             "state": state,
             "initiator": initiator,
-            "error": argument_validation.storable_text(error),
+            "error": refusals.storable_text(error),
             "ended": NOW,
         }
         return write_exactly_once(
@@ -75,8 +75,8 @@ class CompactionQueue(SqlBase):
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
     ) -> Compaction | None:
         """Claim the next waiting job of the pool, or the job ``compaction_id``."""
-        argument_validation.require_storable("the name of the worker", worker)
-        argument_validation.pool_name(pool)
+        refusals.require_storable("the name of the worker", worker)
+        refusals.pool_name(pool)
         now = self._database.now()
 
         def work(connection: Connection) -> Compaction | None:
@@ -111,7 +111,7 @@ class CompactionQueue(SqlBase):
         def work(connection: Connection) -> None:
             job = lock_job(connection, compaction_id, worker)
             if job.state != CompactionState.WORKING:
-                raise refusal_errors.compaction_not_working(compaction_id, job.state)
+                raise refusals.compaction_not_working(compaction_id, job.state)
             lock_open_txns(self._database, connection, [txn_id])
             update_job(connection, compaction_id, {"txn_id": txn_id, "high_watermark": high_watermark}, None)
             trace = {
@@ -130,9 +130,7 @@ class CompactionQueue(SqlBase):
 
         def work(connection: Connection) -> None:
             lock_job(connection, compaction_id)
-            update_job(
-                connection, compaction_id, {"details": argument_validation.storable_text(details)}, None
-            )
+            update_job(connection, compaction_id, {"details": refusals.storable_text(details)}, None)
 
         self._database.write(work)
 
@@ -157,7 +155,7 @@ class CompactionQueue(SqlBase):
         def work(connection: Connection) -> None:
             job = lock_job(connection, compaction_id, worker)
             to = states.end_compaction(job.state, state)
-            values: dict[str, object] = {"state": to, "error": argument_validation.storable_text(error)}
+            values: dict[str, object] = {"state": to, "error": refusals.storable_text(error)}
             if to in COMPACTION.final_states:
                 values["ended"] = NOW
             wrote_nothing = job.txn_id is None or bool(connection.scalar(_IS_ABORTED, {"txn_id": job.txn_id}))
@@ -186,10 +184,10 @@ class CompactionQueue(SqlBase):
         def work(connection: Connection) -> None:
             job = lock_job(connection, compaction_id)
             if job.state != CompactionState.READY_FOR_CLEANING:
-                raise refusal_errors.not_ready_for_cleaning(compaction_id, job.state)
+                raise refusals.not_ready_for_cleaning(compaction_id, job.state)
             until = int(connection.scalar(select(NOW), parameters) or 0) + int(wait * 1000)
             values = {
-                "error": argument_validation.storable_text(error),
+                "error": refusals.storable_text(error),
                 "cleanings": job.cleanings + 1,
                 "clean_from": until,
             }

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from hiveacid.core.model import TableName, WriteId
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Start, TxnKind
-from hiveacid.stores import argument_validation
+from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.transactions import begin_commit_pipelined
@@ -32,7 +32,7 @@ class BeginTxn(SqlBase):
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
     ) -> Begun:
         """Open a transaction and carry out the requests of its first statement."""
-        argument_validation.start(start, kind)
+        refusals.start(start, kind)
         database, sent, limits = self._database, self._clock.now(), self._limits
         parameters = open_parameters(database, limits, client, 1, kind)
         begun, row = _begin(database, start, parameters)

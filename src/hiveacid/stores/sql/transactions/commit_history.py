@@ -29,7 +29,7 @@ from hiveacid.core.transactions.commit_records import (
     TableOperation,
     sort_commits,
 )
-from hiveacid.stores import argument_validation
+from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import commits, txns, write_ids
@@ -114,7 +114,7 @@ class CommitRecords(SqlBase):
 
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:
         """Return the earliest known commit and all commits later than ``after``."""
-        argument_validation.table_name(table)
+        refusals.table_name(table)
         parameters = table_parameters(table)
         if after is not None:
             parameters["after"] = after

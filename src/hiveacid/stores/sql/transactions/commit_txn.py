@@ -26,7 +26,7 @@ from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.transactions import Operation, TxnKind, Written
-from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.sql.catalog import tables
 from hiveacid.stores.sql.compaction import job_states
 from hiveacid.stores.sql.database import Database, SqlBase
@@ -50,7 +50,7 @@ class CommitTxn(SqlBase):
 
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         """Record what a transaction wrote, before it commits."""
-        writes = argument_validation.written(written)
+        writes = refusals.written(written)
 
         def work(connection: Connection) -> None:
             lock_writing_txns(self._database, connection, [txn_id])
@@ -67,10 +67,10 @@ class CommitTxn(SqlBase):
         operations: Sequence[TableOperation] = (),
     ) -> None:
         """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
-        argument_validation.changes(changes)
+        refusals.changes(changes)
         writes, operations = (
-            argument_validation.written(written),
-            argument_validation.storable_operations(operations),
+            refusals.written(written),
+            refusals.storable_operations(operations),
         )
         database = self._database
         answer = tried = False
@@ -163,9 +163,9 @@ def _commit(
         return None
     if state != TRANSACTION.start:
         reason, code = (rows[0].reason, rows[0].code) if rows else (None, None)
-        raise refusal_errors.not_open(txn_id, state, reason, code)
+        raise refusals.not_open(txn_id, state, reason, code)
     if written_now and rows[0].kind == TxnKind.READ_ONLY.value:
-        raise refusal_errors.read_only(txn_id)
+        raise refusals.read_only(txn_id)
     now = database.now()
     stale = None if batch is None else stream_progress.batch_refusal(connection, batch)
     if stale is not None:
@@ -175,7 +175,7 @@ def _commit(
     existing = tables.existing_partitions(database, connection, changes)
     elsewhere = tables.misplaced_partition(changes, existing)
     if elsewhere is not None:
-        end_txns(connection, [txn_id], "conflict", now, elsewhere, refusal_errors.CONFLICT)
+        end_txns(connection, [txn_id], "conflict", now, elsewhere, refusals.CONFLICT)
         return WriteConflictError(elsewhere)
     own_changes = [_change(row) for row in rows if row.operation is not None]
     own_changes += [
@@ -185,13 +185,13 @@ def _commit(
     ]
     refusal = _refusal(database, connection, txn_id, rows[0], own_changes)
     if refusal is not None:
-        end_txns(connection, [txn_id], "conflict", now, refusal, refusal_errors.CONFLICT)
+        end_txns(connection, [txn_id], "conflict", now, refusal, refusals.CONFLICT)
         return WriteConflictError(refusal)
     tables.apply_changes(database, connection, changes, existing)
     for name, count in changes.skipped:
         database.dialect.take_write_ids(connection, name, count)
     for seeded in changes.seeded:  # after the partitions, whose rows may have any of these write ids
-        ids = argument_validation.seed(seeded.high_watermark, seeded.aborted)
+        ids = refusals.seed(seeded.high_watermark, seeded.aborted)
         seed(database, connection, seeded.table, seeded.high_watermark, ids)
     if rows[0].kind == TxnKind.COMPACTION.value:
         # Transactions opened from now on have the compaction in their snapshots.

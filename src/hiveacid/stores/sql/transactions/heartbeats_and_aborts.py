@@ -16,7 +16,7 @@ from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import StorePermissionError
 from hiveacid.ports.transactions import HeartbeatAnswer, Remains
-from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.sql.catalog.tables import require_table
 from hiveacid.stores.sql.compaction import lost_workers
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
@@ -64,9 +64,7 @@ class AbortTxns(SqlBase):
             open_ids: list[TxnId] = []
             for parameters in own:
                 open_ids += map(TxnId, connection.scalars(_OPEN_ONES, parameters))
-            end_txns(
-                connection, open_ids, "abort", self._database.now(), argument_validation.storable_text(reason)
-            )
+            end_txns(connection, open_ids, "abort", self._database.now(), refusals.storable_text(reason))
             if remains is not Remains.UNKNOWN:
                 for parameters in own:
                     for statement in (_STOPPED, *(_DELETE_TRACES if remains is Remains.NOTHING else ())):
@@ -92,8 +90,8 @@ class AbortTxns(SqlBase):
             for row in connection.execute(_SILENT, parameters):
                 timed_out[row.timeout].append(TxnId(row.id))
             for timeout, txn_ids in timed_out.items():
-                reason = refusal_errors.timed_out(timeout / 1000)
-                end_txns(connection, txn_ids, "time out", now, reason, refusal_errors.TIME_OUT)
+                reason = refusals.timed_out(timeout / 1000)
+                end_txns(connection, txn_ids, "time out", now, reason, refusals.TIME_OUT)
                 lost_workers.requeue_or_fail_lost_jobs(connection, self._limits, txn_ids, reason, now)
             return tuple(sorted(txn_id for txn_ids in timed_out.values() for txn_id in txn_ids))
 
@@ -106,7 +104,7 @@ class AbortTxns(SqlBase):
 
     def aborted_write_ids(self, table: TableName, *, may_come: bool = False) -> tuple[WriteId, ...]:
         """Return write ids of aborted transactions that were not cleaned yet."""
-        argument_validation.table_name(table)
+        refusals.table_name(table)
         key, statement = table_parameters(table), _IDS_THAT_MAY_COME if may_come else _ABORTED_IDS
         ids = self._database.read(lambda connection: connection.scalars(statement, key).all())
         return tuple(map(WriteId, ids))
@@ -125,8 +123,8 @@ class AbortTxns(SqlBase):
         stays until the whole table is cleaned. After an interruption the same call goes on, as each portion of ids is a
         transaction of its own.
         """
-        argument_validation.table_name(table)
-        argument_validation.partition_name(partition)
+        refusals.table_name(table)
+        refusals.partition_name(partition)
         key = table_parameters(table) | {"up_to": up_to, "before": _NO_LIMIT if before is None else before}
         if not self._database.read(lambda connection: connection.scalar(_ANY_TRACE, key)):
             return
@@ -171,8 +169,8 @@ _IDS_THAT_MAY_COME = _ABORTED_IDS.where(~_STOPPED_WRITER.exists())
 _ARE_ABORTED = and_(ARE_OWN, txns.c.state == ABORTED)
 _STOPPED = (
     update(txns)
-    .where(_ARE_ABORTED, or_(txns.c.code.is_(None), txns.c.code == refusal_errors.TIME_OUT))
-    .values(code=refusal_errors.STOPPED)
+    .where(_ARE_ABORTED, or_(txns.c.code.is_(None), txns.c.code == refusals.TIME_OUT))
+    .values(code=refusals.STOPPED)
 )
 _DELETE_TRACES = tuple(
     delete(traces).where(traces.c.txn_id.in_(select(txns.c.id).where(_ARE_ABORTED)))

@@ -22,7 +22,7 @@ from hiveacid.core.transactions.locks import (
 )
 from hiveacid.core.transactions.states import LOCK, fire
 from hiveacid.ports.locks import LockAnswer, LockRow
-from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
@@ -40,7 +40,7 @@ class LockQueue(SqlBase):
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
     ) -> LockAnswer:
         """Enqueue a request and check it; with ``zero_wait`` it is not enqueued if it would have to wait."""
-        requested = argument_validation.components(components)
+        requested = refusals.components(components)
 
         def work(connection: Connection) -> LockAnswer:
             lock_open_txns(self._database, connection, [txn_id])
@@ -55,7 +55,7 @@ class LockQueue(SqlBase):
             lambda connection: connection.execute(_REQUEST, {"lock_id": lock_id}).all()
         )
         if not rows:
-            raise refusal_errors.request_gone(lock_id)
+            raise refusals.request_gone(lock_id)
         state, blocked_by, txn_id = rows[0].state, rows[0].blocked_by, TxnId(rows[0].txn_id)
         if state == LockState.ACQUIRED.value:
             return LockAnswer(lock_id, LockState.ACQUIRED)
@@ -72,7 +72,7 @@ class LockQueue(SqlBase):
             lambda connection: connection.execute(statement, parameters).rowcount, Durability.WITH_CLIENT
         )
         if not changed:
-            raise refusal_errors.request_gone(lock_id)
+            raise refusals.request_gone(lock_id)
         return LockAnswer(lock_id, LockState(state), None if blocker is None else str(blocker))
 
     def unlock(self, lock_id: LockId) -> None:
@@ -212,7 +212,7 @@ def _unlock(connection: Connection, lock_id: LockId) -> None:
     if row is None:
         return
     if row.state == LockState.ACQUIRED.value and row.wrote:
-        raise refusal_errors.lock_in_use(lock_id, TxnId(row.txn_id))
+        raise refusals.lock_in_use(lock_id, TxnId(row.txn_id))
     fire(LOCK, row.state, "withdraw")
     connection.execute(delete(lock_requests).where(lock_requests.c.id == lock_id))
 

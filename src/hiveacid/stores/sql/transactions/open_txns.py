@@ -28,7 +28,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TRANSACTION
 from hiveacid.ports.transactions import Client, TxnKind
-from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
@@ -70,7 +70,7 @@ class OpenTxns(SqlBase):
 
     def seed_txns(self, high_watermark: TxnId) -> None:
         """Make later ids higher than ``high_watermark``; the skipped ids count as committed."""
-        argument_validation.seedable(high_watermark)
+        refusals.seedable(high_watermark)
         self._database.write(lambda connection: _seed(self._database, connection, high_watermark))
 
 
@@ -78,8 +78,8 @@ def open_parameters(
     database: Database, limits: Limits, client: Client, count: int, kind: TxnKind
 ) -> dict[str, Any]:
     """Return the parameters of :func:`insert_txns`. Raises ConfigError, CatalogError."""
-    argument_validation.client(client)
-    argument_validation.open_count(count, limits)
+    refusals.client(client)
+    refusals.open_count(count, limits)
     return {
         "count": count,
         "kind": kind.value,
@@ -99,7 +99,7 @@ def find_opened(connection: Connection, parameters: Mapping[str, Any]) -> tuple[
     rows = [row for chunk in chunks(marks) for row in connection.execute(_MARKED, {"marks": chunk})]
     for row in rows:
         if row.state != TRANSACTION.start:
-            raise refusal_errors.not_open(TxnId(row.id), row.state, row.reason, row.code)
+            raise refusals.not_open(TxnId(row.id), row.state, row.reason, row.code)
     return tuple(sorted(TxnId(row.id) for row in rows))
 
 
@@ -122,7 +122,7 @@ def insert_txns(
     else:
         txn_ids = dialect.insert_ids(connection, _insert_open_txns(gaps=dialect.ids_may_gap), parameters)
     if not txn_ids:
-        raise refusal_errors.too_many_open(parameters["limit"])
+        raise refusals.too_many_open(parameters["limit"])
     return tuple(map(TxnId, txn_ids))
 
 

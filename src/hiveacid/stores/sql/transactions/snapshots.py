@@ -28,7 +28,7 @@ from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.ports.transactions import TransactionRow
-from hiveacid.stores import refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability, joined_ids
 from hiveacid.stores.sql.schema import (
@@ -60,7 +60,7 @@ class Snapshots(SqlBase):
         """
         row = self._database.read(lambda connection: read_snapshot_row(self._database, connection, txn_id))
         if row.state != TransactionState.OPEN:
-            raise refusal_errors.not_open(txn_id, row.state or TransactionState.UNKNOWN, row.reason, row.code)
+            raise refusals.not_open(txn_id, row.state or TransactionState.UNKNOWN, row.reason, row.code)
         if row.moment != row.sequence and not row.has_written:
             noted = self._database.write_statement(
                 lambda connection: record_moment(connection, txn_id, row.sequence), Durability.WITH_CLIENT
@@ -69,7 +69,7 @@ class Snapshots(SqlBase):
                 answer = self._database.read(
                     lambda connection: read_snapshot_row(self._database, connection, txn_id)
                 )
-                raise refusal_errors.not_open(
+                raise refusals.not_open(
                     txn_id, answer.state or TransactionState.UNKNOWN, answer.reason, answer.code
                 )
         raise_settled_counter(self._database, row)

@@ -18,7 +18,7 @@ from hiveacid.core.transactions.stream_progress import (
     register_writer,
 )
 from hiveacid.errors import StreamFencedError, StreamReplayedError
-from hiveacid.stores import argument_validation
+from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import streams
 from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
@@ -39,7 +39,7 @@ class Streams(SqlBase):
         self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False
     ) -> StreamProgress:
         """Register a writer. The call can be repeated without effect, so it is repeated if its answer was lost."""
-        argument_validation.stream(stream, writer, checkpoint)
+        refusals.stream(stream, writer, checkpoint)
         parameters = _parameters(stream)
 
         def work(connection: Connection) -> StreamProgress:
@@ -58,12 +58,12 @@ class Streams(SqlBase):
 
     def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
         """Return the progress of a stream."""
-        argument_validation.stream(stream)
+        refusals.stream(stream)
         return self._database.read(lambda connection: _read_progress(connection, stream))
 
     def list_streams(self, table: TableName) -> tuple[StreamProgress, ...]:
         """Return the progress of all streams into a table."""
-        argument_validation.table_name(table)
+        refusals.table_name(table)
         rows = self._database.read(
             lambda connection: connection.execute(_OF_TABLE, table_parameters(table)).all()
         )
@@ -72,7 +72,7 @@ class Streams(SqlBase):
 
     def restore_streams(self, table: TableName, streams: Sequence[StreamProgress]) -> None:
         """Replace the progress of all streams into a table."""
-        argument_validation.table_name(table)
+        refusals.table_name(table)
         rows = [_row(table, progress) for progress in streams]
 
         def work(connection: Connection) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.stores import refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import Database, chunks
 from hiveacid.stores.sql.dialects import database_now
 from hiveacid.stores.sql.schema import OPEN, lock_requests, txns
@@ -41,9 +41,9 @@ def _require_open(database: Database, txn_ids: Sequence[TxnId], rows: Sequence[A
     for txn_id in txn_ids:
         row = rows_by_id.get(txn_id)
         if row is None or database.own_txns.is_foreign(txn_id, row.mark):
-            raise refusal_errors.not_open(txn_id, TransactionState.UNKNOWN)
+            raise refusals.not_open(txn_id, TransactionState.UNKNOWN)
         if row.state != TRANSACTION.start:
-            raise refusal_errors.not_open(txn_id, row.state, row.reason, row.code)
+            raise refusals.not_open(txn_id, row.state, row.reason, row.code)
     return rows
 
 
@@ -51,7 +51,7 @@ def lock_writing_txns(database: Database, connection: Connection, txn_ids: Seque
     """Lock as :func:`lock_open_txns`, and refuse read-only transactions."""
     for row in lock_open_txns(database, connection, txn_ids):
         if row.kind == TxnKind.READ_ONLY.value:
-            raise refusal_errors.read_only(row.id)
+            raise refusals.read_only(row.id)
 
 
 _END = update(txns).values(
@@ -83,7 +83,7 @@ def end_txns(
         connection.execute(_RELEASE_SOME, {"ids": chunk})
 
 
-HAS_STOPPED: ColumnElement[bool] = and_(txns.c.code.is_not(None), txns.c.code != refusal_errors.TIME_OUT)
+HAS_STOPPED: ColumnElement[bool] = and_(txns.c.code.is_not(None), txns.c.code != refusals.TIME_OUT)
 """The SQL condition that the writer of an aborted transaction has stopped (``Remains``)."""
 
 

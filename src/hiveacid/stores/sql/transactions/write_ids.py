@@ -24,7 +24,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.stores import argument_validation, refusal_errors
+from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import joined_ids
 from hiveacid.stores.sql.idempotency import write_exactly_once
@@ -50,7 +50,7 @@ class WriteIds(SqlBase):
 
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
         """Return the write ids of open transactions; those that have none get consecutive ones, in the order of their ids."""
-        argument_validation.table_name(table)
+        refusals.table_name(table)
         if not txn_ids:
             return ()
         allocated = self._database.write(
@@ -60,15 +60,15 @@ class WriteIds(SqlBase):
 
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
         """Continue the write ids of another engine; its aborted ids belong to no transaction."""
-        argument_validation.table_name(table)
-        ids = argument_validation.seed(high_watermark, aborted)
+        refusals.table_name(table)
+        ids = refusals.seed(high_watermark, aborted)
         write_exactly_once(
             self._database, lambda connection: seed(self._database, connection, table, high_watermark, ids)
         )
 
     def ended_up_to(self, table: TableName) -> WriteId:
         """Return the write id up to which every writer has ended, after waiting for partitions that are just being recorded."""
-        argument_validation.table_name(table)
+        refusals.table_name(table)
         lowest = self._database.write(
             lambda connection: lowest_open_write_id(self._database, connection, table, exclusive=True),
             repeatable=True,
@@ -80,7 +80,7 @@ class WriteIds(SqlBase):
     ) -> dict[TableName, ValidWriteIdList]:
         """Translate a snapshot into write-id lists; commits after the snapshot do not count."""
         for table in tables:
-            argument_validation.table_name(table)
+            refusals.table_name(table)
         return self._database.read(lambda connection: write_id_lists(connection, txns, tables))
 
 
@@ -148,7 +148,7 @@ def seed(
 ) -> None:
     """Let a table begin above a write id; ``ids``, at or below it, count as aborted. Raises TransactionStateError if it has begun."""
     if database.dialect.take_write_ids(connection, table, high_watermark) != 1:
-        raise refusal_errors.ids_given(table)
+        raise refusals.ids_given(table)
     if ids:
         connection.execute(_INSERT, [_row(table, write_id, None) for write_id in ids])
 
