@@ -23,8 +23,7 @@ from hiveacid.errors import (
     StoreUnavailableError,
 )
 from hiveacid.ports.clock import Clock
-from hiveacid.stores.limits import Limits
-from hiveacid.stores.retry_deadlines import RetryDeadlines
+from hiveacid.stores.limits import Limits, RetryDeadlines
 from hiveacid.stores.sql.catalog.places import StoredLocations
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, dialect_of
 from hiveacid.stores.sql.own_txns import OwnTxns

@@ -24,7 +24,7 @@ from hiveacid.stores.hms.thrift.connection import (
     require_library,
 )
 from hiveacid.stores.hms.thrift.protocol import METHODS
-from hiveacid.stores.retry_deadlines import RetryDeadlines
+from hiveacid.stores.limits import RetryDeadlines
 
 logger = logging.getLogger(__name__)
 
