@@ -16,12 +16,12 @@ from hiveacid.stores.sql.schema import (
     SETTLED,
     counters,
     idempotency_marks,
+    is_of_same_table,
     tables,
     txns,
     write_ids,
     written,
 )
-from hiveacid.stores.sql.table_names import is_of_same_table
 from hiveacid.stores.sql.transactions import commit_history
 from hiveacid.stores.sql.transactions.open_txns import TOP, counter_value
 from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, NOW

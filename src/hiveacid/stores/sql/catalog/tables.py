@@ -47,18 +47,20 @@ from hiveacid.stores.sql.schema import (
     commits,
     compactions,
     databases,
+    is_of_table,
     lock_components,
     lock_requests,
     next_write_ids,
     partitions,
     placed_partitions,
     streams,
+    table_columns,
+    table_parameters,
     tables,
     views,
     write_ids,
     written,
 )
-from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
 from hiveacid.stores.sql.transactions import commit_history
 from hiveacid.stores.sql.transactions.write_ids import lowest_open_write_id
 

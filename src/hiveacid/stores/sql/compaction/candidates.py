@@ -15,8 +15,17 @@ from sqlalchemy.sql.elements import ColumnElement
 from hiveacid.core.compaction.queue_records import ChangedPartition, list_changed_partitions
 from hiveacid.core.model import TableName
 from hiveacid.stores.sql.database import SqlBase, chunks
-from hiveacid.stores.sql.schema import ABORTED, COMMITTED, changed_partitions, txns, write_ids, written
-from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
+from hiveacid.stores.sql.schema import (
+    ABORTED,
+    COMMITTED,
+    changed_partitions,
+    is_of_table,
+    table_columns,
+    table_parameters,
+    txns,
+    write_ids,
+    written,
+)
 
 _PLACE = (written.c.database_name, written.c.table_name, written.c.partition_name)
 _SINCE = bindparam("since", type_=BigInteger)

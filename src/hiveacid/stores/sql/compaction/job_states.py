@@ -17,8 +17,7 @@ from hiveacid.core.transactions.states import COMPACTION, CompactionState, fire
 from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import chunks
-from hiveacid.stores.sql.schema import compactions
-from hiveacid.stores.sql.table_names import table_columns
+from hiveacid.stores.sql.schema import compactions, table_columns
 from hiveacid.stores.sql.transactions.open_txns import TOP
 from hiveacid.stores.sql.transactions.txn_rows import NOW
 

@@ -24,8 +24,17 @@ from hiveacid.stores.sql.compaction.job_states import (
 )
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.idempotency import write_exactly_once
-from hiveacid.stores.sql.schema import ABORTED, compactions, next_write_ids, txns, write_ids, written
-from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
+from hiveacid.stores.sql.schema import (
+    ABORTED,
+    compactions,
+    is_of_table,
+    next_write_ids,
+    table_columns,
+    table_parameters,
+    txns,
+    write_ids,
+    written,
+)
 from hiveacid.stores.sql.transactions.open_txns import LOWEST_OPEN, TOP
 from hiveacid.stores.sql.transactions.txn_rows import NOW, is_open, lock_open_txns
 

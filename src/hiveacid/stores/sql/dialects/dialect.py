@@ -21,7 +21,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 from sqlalchemy.sql.functions import FunctionElement
 
 from hiveacid.core.model import TableName
-from hiveacid.stores.sql.table_names import table_parameters
+from hiveacid.stores.sql.schema import table_parameters
 
 
 class Durability(Enum):

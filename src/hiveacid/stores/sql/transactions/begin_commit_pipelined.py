@@ -28,8 +28,7 @@ from hiveacid.ports.transactions import Begun, Start, TxnKind, Written
 from hiveacid.stores.sql.dialects import Dialect
 from hiveacid.stores.sql.dialects.dialect import number_keys
 from hiveacid.stores.sql.own_txns import MARK_LENGTH
-from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, txns
-from hiveacid.stores.sql.table_names import table_parameters
+from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, table_parameters, txns
 from hiveacid.stores.sql.transactions.lock_queue import keys_of
 from hiveacid.stores.sql.transactions.snapshots import snapshot_of_row, snapshot_query
 from hiveacid.stores.sql.transactions.write_ids import possibly_invalid_write_ids_query, write_id_list

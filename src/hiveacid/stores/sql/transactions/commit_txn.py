@@ -33,8 +33,18 @@ from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.own_txns import IS_OWN
-from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, OPEN, lock_requests, txns, write_ids, written
-from hiveacid.stores.sql.table_names import is_of_any_table, is_of_same_table, table_columns, table_pairs
+from hiveacid.stores.sql.schema import (
+    COMMIT_SEQUENCE,
+    OPEN,
+    is_of_any_table,
+    is_of_same_table,
+    lock_requests,
+    table_columns,
+    table_pairs,
+    txns,
+    write_ids,
+    written,
+)
 from hiveacid.stores.sql.transactions import begin_commit_pipelined, commit_history, stream_progress
 from hiveacid.stores.sql.transactions.open_txns import counter_value
 from hiveacid.stores.sql.transactions.txn_rows import (

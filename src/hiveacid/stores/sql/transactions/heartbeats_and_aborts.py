@@ -23,8 +23,16 @@ from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.own_txns import ARE_OWN
-from hiveacid.stores.sql.schema import ABORTED, OPEN, txns, write_ids, written
-from hiveacid.stores.sql.table_names import is_of_same_table, is_of_table, table_parameters
+from hiveacid.stores.sql.schema import (
+    ABORTED,
+    OPEN,
+    is_of_same_table,
+    is_of_table,
+    table_parameters,
+    txns,
+    write_ids,
+    written,
+)
 from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, NOW, end_txns
 
 _BEAT = update(txns).where(ARE_OWN, txns.c.state == OPEN).values(heartbeat=NOW)

@@ -20,8 +20,7 @@ from hiveacid.core.transactions.stream_progress import (
 from hiveacid.errors import StreamFencedError, StreamReplayedError
 from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import SqlBase
-from hiveacid.stores.sql.schema import streams
-from hiveacid.stores.sql.table_names import is_of_table, table_columns, table_parameters
+from hiveacid.stores.sql.schema import is_of_table, streams, table_columns, table_parameters
 
 _OF_STREAM = (is_of_table(streams), streams.c.digest == bindparam("of"))
 _SELECT = select(streams).where(*_OF_STREAM)

@@ -28,14 +28,18 @@ from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import joined_ids
 from hiveacid.stores.sql.idempotency import write_exactly_once
-from hiveacid.stores.sql.schema import ABORTED, OPEN, next_write_ids, txns, write_ids
-from hiveacid.stores.sql.table_names import (
+from hiveacid.stores.sql.schema import (
+    ABORTED,
+    OPEN,
     is_of_any_table,
     is_of_same_table,
     is_of_table,
+    next_write_ids,
     table_columns,
     table_pairs,
     table_parameters,
+    txns,
+    write_ids,
 )
 from hiveacid.stores.sql.transactions.txn_rows import lock_writing_txns
 
