@@ -13,6 +13,6 @@ the databases. ``schema`` declares the tables, ``migrations`` creates and upgrad
 Invariants:
 
 - A verb is one transaction of the database, or one statement. Its rows are locked before a rule is applied to them.
-- A verb whose answer was lost is safe to repeat, or leaves a mark (``idempotency``) that shows it was done.
+- A verb whose answer was lost is safe to repeat, or leaves a mark (``database.write_exactly_once``) that shows it was done.
 - Times come from the database where it is a server, and from the client's clock for SQLite.
 """

@@ -1,19 +1,35 @@
-"""Access to the store's database: connections, transactions, retries, and errors without passwords."""
+"""Access to the store's database: connections, transactions, retries, and errors without passwords.
+
+A call that must not be carried out twice, such as CREATE TABLE and enqueuing a job, writes a mark in its own transaction
+of the database (`write_exactly_once`). If the answer to the COMMIT is lost, the call is tried again and finds the mark: it
+was carried out, and the first answer is returned. While the first attempt may still be running on the server, the second
+waits for it at the mark.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import random
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, event
-from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy import URL, BigInteger, Connection, String, and_, bindparam, event, func, insert, or_
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    DisconnectionError,
+    IntegrityError,
+    NoSuchModuleError,
+    SQLAlchemyError,
+)
+from sqlalchemy.sql.elements import ColumnElement
 
+from hiveacid.core.model import TxnId
 from hiveacid.errors import (
     CommitStateUnknownError,
     ConfigError,
@@ -25,11 +41,14 @@ from hiveacid.errors import (
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.limits import Limits, RetryDeadlines
 from hiveacid.stores.sql.catalog.places import StoredLocations
-from hiveacid.stores.sql.dialects import Durability, ErrorKind, dialect_of
-from hiveacid.stores.sql.own_txns import OwnTxns
+from hiveacid.stores.sql.dialects import Durability, ErrorKind, database_now, dialect_of
+from hiveacid.stores.sql.schema import idempotency_marks, txns
 from hiveacid.stores.sql.store_url import parse_store_url
 
 logger = logging.getLogger(__name__)
+
+NOW: ColumnElement[int] = func.coalesce(bindparam("now", type_=BigInteger), database_now())
+"""The store's time: the parameter ``now``, or the database's own time if that is NULL."""
 
 _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")
@@ -50,8 +69,62 @@ _DENIED = (
     " the schema is made and brought up to date by its owner)"
 )
 _EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+MARK_LENGTH = 32
 _LONGEST_WAIT = 4.0  # seconds
 _TROUBLES = {ErrorKind.LOST: "does not answer", ErrorKind.READ_ONLY: "takes no writes"}
+
+
+class OwnTxns:
+    """Marks of the transactions that this client opened. One that another client object opened is taken by its id alone.
+
+    A database that was restored, or failed over to a replica that lagged behind, gives ids out again. A client that goes
+    on would otherwise commit or abort the transaction of another one.
+    """
+
+    def __init__(self) -> None:
+        self._marks: dict[TxnId, str] = {}
+
+    def opened(self, txn_ids: Iterable[TxnId], mark: str) -> None:
+        """Remember the mark of the call that opened transactions."""
+        self._marks.update(dict.fromkeys(txn_ids, mark))
+
+    def ended(self, txn_ids: Iterable[TxnId]) -> None:
+        """Forget transactions."""
+        for txn_id in txn_ids:
+            self._marks.pop(txn_id, None)
+
+    def mark(self, txn_id: TxnId) -> str | None:
+        """Return the mark, None if it is not known."""
+        return self._marks.get(txn_id)
+
+    def is_foreign(self, txn_id: TxnId, stored: str | None) -> bool:
+        """Tell whether the row with this id, whose mark is ``stored``, is another transaction than the one opened here."""
+        own = self._marks.get(txn_id)
+        return own is not None and not (stored or "").startswith(own)
+
+    def parameters(self, txn_ids: Sequence[TxnId]) -> dict[str, object]:
+        """Return the parameters of `ARE_OWN` for transactions."""
+        marks = [self._marks.get(txn_id) for txn_id in txn_ids]
+        return {
+            "ids": txn_ids,
+            "unmarked": [txn_id for txn_id, mark in zip(txn_ids, marks, strict=True) if mark is None],
+            "marks": [mark for mark in marks if mark is not None],
+        }
+
+
+_MARK_OF_CALL = func.substr(txns.c.mark, 1, MARK_LENGTH)
+IS_OWN: ColumnElement[bool] = or_(
+    bindparam("own", type_=String).is_(None), bindparam("own", type_=String) == _MARK_OF_CALL
+)
+"""The SQL condition that a row has the mark of the parameter ``own``, if that is known."""
+ARE_OWN: ColumnElement[bool] = and_(
+    txns.c.id.in_(bindparam("ids", expanding=True, type_=BigInteger)),
+    or_(
+        txns.c.id.in_(bindparam("unmarked", expanding=True, type_=BigInteger)),
+        _MARK_OF_CALL.in_(bindparam("marks", expanding=True, type_=String)),
+    ),
+)
+"""The SQL condition that a row is one of several transactions, and not a later one with its id (`OwnTxns.parameters`)."""
 
 
 class Database:
@@ -306,3 +379,32 @@ def chunks(items: Iterable[_Item], size: int = 500) -> Iterator[Sequence[_Item]]
     source = iter(items)
     while piece := tuple(islice(source, size)):
         yield piece
+
+
+_MARK = insert(idempotency_marks).values(mark=bindparam("mark"), at=NOW)
+
+
+def write_exactly_once(
+    database: Database, work: Callable[[Connection], _Answer], durability: Durability = Durability.FULL
+) -> _Answer:
+    """Run :meth:`Database.write`; if the answer is lost, repeat it without carrying out ``work`` twice."""
+    mark = uuid.uuid4().hex
+    answers: list[_Answer] = []
+
+    def marked(connection: Connection) -> _Answer:
+        try:
+            connection.execute(_MARK, {"mark": mark, "now": database.now()})
+        except IntegrityError:
+            raise _DoneBefore from None
+        answer = work(connection)
+        answers.append(answer)
+        return answer
+
+    try:
+        return database.write(marked, durability)
+    except _DoneBefore:
+        return answers[-1]
+
+
+class _DoneBefore(Exception):  # noqa: N818 - never leaves this module
+    """The mark exists: an earlier attempt succeeded, and only its answer was lost."""

@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, or
 from hiveacid.stores.limits import LATEST_WRITER
 from hiveacid.stores.sql import service_register
 from hiveacid.stores.sql.compaction import candidates, job_states, lost_workers
-from hiveacid.stores.sql.database import Database, SqlBase
+from hiveacid.stores.sql.database import NOW, Database, SqlBase
 from hiveacid.stores.sql.schema import (
     ABORTED,
     COMMIT_SEQUENCE,
@@ -24,7 +24,7 @@ from hiveacid.stores.sql.schema import (
 )
 from hiveacid.stores.sql.transactions import commit_history
 from hiveacid.stores.sql.transactions.open_txns import TOP, counter_value
-from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, NOW
+from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED
 
 
 class Housekeeping(SqlBase):

@@ -189,7 +189,7 @@ placed_partitions = _table(
 # One row in a store that is a file: a random id, and the file's path (`home`).
 home = _table("hiveacid_home", _key(String, "id"), _required(String, "location"))
 
-# Marks of calls that must not be carried out twice (``idempotency``); housekeeping drops old marks.
+# Marks of calls that must not be carried out twice (``database.write_exactly_once``); housekeeping drops old marks.
 idempotency_marks = _table("hiveacid_done", _key(String, "mark"), _required(BigInteger, "at"))
 
 schema = _table("hiveacid_schema", _key(Integer, "version"))

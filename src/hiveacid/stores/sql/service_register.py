@@ -7,10 +7,9 @@ from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select
 from hiveacid.core.compaction.queue_records import Service
 from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.database import SqlBase
+from hiveacid.stores.sql.database import NOW, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import services
-from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 _ANNOUNCED = (
     select(services)

@@ -40,8 +40,7 @@ from hiveacid.stores.sql.catalog.definitions import (
     view_of,
 )
 from hiveacid.stores.sql.catalog.places import StoredLocations, all_places, require_free
-from hiveacid.stores.sql.database import Database, SqlBase, chunks
-from hiveacid.stores.sql.idempotency import write_exactly_once
+from hiveacid.stores.sql.database import Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.schema import (
     changed_partitions,
     commits,

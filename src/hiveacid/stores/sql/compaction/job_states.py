@@ -16,10 +16,9 @@ from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.states import COMPACTION, CompactionState, fire
 from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.database import chunks
+from hiveacid.stores.sql.database import NOW, chunks
 from hiveacid.stores.sql.schema import compactions, table_columns
 from hiveacid.stores.sql.transactions.open_txns import TOP
-from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 SELECT_JOBS = select(compactions).order_by(compactions.c.id)
 SELECT_JOB = SELECT_JOBS.where(compactions.c.id == bindparam("id", type_=BigInteger))

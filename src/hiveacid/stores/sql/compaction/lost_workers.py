@@ -20,9 +20,9 @@ from hiveacid.stores.sql.compaction.job_states import (
     requeued_columns,
     update_job,
 )
-from hiveacid.stores.sql.database import chunks
+from hiveacid.stores.sql.database import NOW, chunks
 from hiveacid.stores.sql.schema import ABORTED, compactions, txns
-from hiveacid.stores.sql.transactions.txn_rows import NOW, is_open
+from hiveacid.stores.sql.transactions.txn_rows import is_open
 
 
 def requeue_or_fail_lost_jobs(

@@ -22,8 +22,7 @@ from hiveacid.stores.sql.compaction.job_states import (
     requeued_columns,
     update_job,
 )
-from hiveacid.stores.sql.database import Database, SqlBase
-from hiveacid.stores.sql.idempotency import write_exactly_once
+from hiveacid.stores.sql.database import NOW, Database, SqlBase, write_exactly_once
 from hiveacid.stores.sql.schema import (
     ABORTED,
     compactions,
@@ -36,7 +35,7 @@ from hiveacid.stores.sql.schema import (
     written,
 )
 from hiveacid.stores.sql.transactions.open_txns import LOWEST_OPEN, TOP
-from hiveacid.stores.sql.transactions.txn_rows import NOW, is_open, lock_open_txns
+from hiveacid.stores.sql.transactions.txn_rows import is_open, lock_open_txns
 
 
 class CompactionQueue(SqlBase):

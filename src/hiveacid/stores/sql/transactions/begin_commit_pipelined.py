@@ -25,9 +25,9 @@ from hiveacid.core.transactions.locks import WAITS_FOR, LockState
 from hiveacid.core.transactions.states import LOCK, TRANSACTION, TransactionState, fire
 from hiveacid.ports.locks import LockAnswer
 from hiveacid.ports.transactions import Begun, Start, TxnKind, Written
+from hiveacid.stores.sql.database import MARK_LENGTH
 from hiveacid.stores.sql.dialects import Dialect
 from hiveacid.stores.sql.dialects.dialect import number_keys
-from hiveacid.stores.sql.own_txns import MARK_LENGTH
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, table_parameters, txns
 from hiveacid.stores.sql.transactions.lock_queue import keys_of
 from hiveacid.stores.sql.transactions.snapshots import snapshot_of_row, snapshot_query
@@ -173,7 +173,7 @@ def commit(
     operations: Sequence[TableOperation],
     now: int | None,
 ) -> bool:
-    """Commit in one round trip; ``own``: the mark of the transaction, if it is known (`own_txns`).
+    """Commit in one round trip; ``own``: the mark of the transaction, if it is known (`OwnTxns`).
 
     Returns False and changes nothing if the transaction is not open or a conflicting change was committed first.
     """

@@ -31,9 +31,8 @@ from hiveacid.core.transactions.commit_records import (
 )
 from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.database import SqlBase
+from hiveacid.stores.sql.database import NOW, SqlBase
 from hiveacid.stores.sql.schema import commits, is_of_table, table_parameters, txns, write_ids
-from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 
 def record_commit(connection: Connection, txn_id: TxnId, operations: Sequence[TableOperation]) -> None:

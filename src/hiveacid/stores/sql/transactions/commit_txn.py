@@ -29,10 +29,8 @@ from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.stores import refusals
 from hiveacid.stores.sql.catalog import tables
 from hiveacid.stores.sql.compaction import job_states
-from hiveacid.stores.sql.database import Database, SqlBase
+from hiveacid.stores.sql.database import IS_OWN, NOW, Database, SqlBase, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
-from hiveacid.stores.sql.idempotency import write_exactly_once
-from hiveacid.stores.sql.own_txns import IS_OWN
 from hiveacid.stores.sql.schema import (
     COMMIT_SEQUENCE,
     OPEN,
@@ -48,7 +46,6 @@ from hiveacid.stores.sql.schema import (
 from hiveacid.stores.sql.transactions import begin_commit_pipelined, commit_history, stream_progress
 from hiveacid.stores.sql.transactions.open_txns import counter_value
 from hiveacid.stores.sql.transactions.txn_rows import (
-    NOW,
     end_txns,
     lock_writing_txns,
 )

@@ -19,10 +19,8 @@ from hiveacid.ports.transactions import HeartbeatAnswer, Remains
 from hiveacid.stores import refusals
 from hiveacid.stores.sql.catalog.tables import require_table
 from hiveacid.stores.sql.compaction import lost_workers
-from hiveacid.stores.sql.database import Database, SqlBase, chunks
+from hiveacid.stores.sql.database import ARE_OWN, NOW, Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
-from hiveacid.stores.sql.idempotency import write_exactly_once
-from hiveacid.stores.sql.own_txns import ARE_OWN
 from hiveacid.stores.sql.schema import (
     ABORTED,
     OPEN,
@@ -33,7 +31,7 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
-from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, NOW, end_txns
+from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, end_txns
 
 _BEAT = update(txns).where(ARE_OWN, txns.c.state == OPEN).values(heartbeat=NOW)
 _STATES = select(txns.c.id, txns.c.state).where(ARE_OWN)

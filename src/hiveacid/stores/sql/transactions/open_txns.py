@@ -30,10 +30,9 @@ from hiveacid.core.transactions.states import TRANSACTION
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.database import Database, SqlBase, chunks
+from hiveacid.stores.sql.database import NOW, Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, COMMITTED, OPEN, SETTLED, counters, txns
-from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 
 def counter_value(name: str) -> ColumnElement[int]:

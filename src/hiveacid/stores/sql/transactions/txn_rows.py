@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.stores import refusals
-from hiveacid.stores.sql.database import Database, chunks
-from hiveacid.stores.sql.dialects import database_now
+from hiveacid.stores.sql.database import NOW, Database, chunks
 from hiveacid.stores.sql.schema import OPEN, lock_requests, txns
-
-NOW: ColumnElement[int] = func.coalesce(bindparam("now", type_=BigInteger), database_now())
-"""The store's time: the parameter ``now``, or the database's own time if that is NULL."""
 
 _STATE = select(
     txns.c.id, txns.c.state, txns.c.kind, txns.c.reason, txns.c.code, txns.c.mark

@@ -25,9 +25,8 @@ from sqlalchemy.sql.elements import ColumnElement
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.stores import refusals
-from hiveacid.stores.sql.database import Database, SqlBase, chunks
+from hiveacid.stores.sql.database import Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.dialects import joined_ids
-from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import (
     ABORTED,
     OPEN,
