@@ -1,7 +1,7 @@
 """A worker, which carries out the compactions of the queue one by one (Hive's ``Worker``).
 
 A failed job is not repeated here: the initiator decides when to queue it again (`core.compaction.initiation_and_retry_policy`). The jobs of a
-worker that died go back into the queue (``stores.sql.compaction.lost_workers``). `runner` pauses between jobs.
+worker that died go back into the queue (``stores.sql.compaction_queue``). `runner` pauses between jobs.
 """
 
 from __future__ import annotations

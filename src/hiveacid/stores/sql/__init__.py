@@ -6,8 +6,8 @@ away, the expiry of a client's transactions, and errors without passwords. ``dia
 the databases. ``schema`` declares the tables, ``migrations`` creates and upgrades them.
 
 - ``transactions``: begin, snapshots, locks, write ids, commit, abort, commit records, stream progress.
-- ``housekeeping``: calls what drops the old rows of each module, and itself drops ended transactions.
-- ``compaction``: the queue, its life cycle, and the partitions with changes.
+- ``compaction_queue``: the queue, its history and the jobs of lost workers.
+- ``maintenance``: the register of services, the partitions with changes, and the removal of old rows.
 - ``catalog``: databases, tables, partitions, views.
 
 Invariants:

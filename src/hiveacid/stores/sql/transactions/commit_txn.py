@@ -27,8 +27,8 @@ from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.stores import refusals
+from hiveacid.stores.sql import compaction_queue
 from hiveacid.stores.sql.catalog import tables
-from hiveacid.stores.sql.compaction import job_states
 from hiveacid.stores.sql.database import IS_OWN, NOW, Database, SqlBase, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import (
@@ -203,7 +203,7 @@ def _commit(
     if rows[0].kind == TxnKind.COMPACTION.value:
         # Transactions opened from now on have the compaction in their snapshots.
         database.dialect.block_opens(connection)
-        job_states.finish_committed_job(connection, txn_id, now)
+        compaction_queue.finish_committed_job(connection, txn_id, now)
     if batch is not None:
         stream_progress.record_batch(connection, batch)
     end_txns(connection, [txn_id], "commit", now)

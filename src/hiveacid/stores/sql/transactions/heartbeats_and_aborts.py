@@ -17,8 +17,8 @@ from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import StorePermissionError
 from hiveacid.ports.transactions import HeartbeatAnswer, Remains
 from hiveacid.stores import refusals
+from hiveacid.stores.sql import compaction_queue
 from hiveacid.stores.sql.catalog.tables import require_table
-from hiveacid.stores.sql.compaction import lost_workers
 from hiveacid.stores.sql.database import ARE_OWN, NOW, Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import (
@@ -98,7 +98,7 @@ class AbortTxns(SqlBase):
             for timeout, txn_ids in timed_out.items():
                 reason = refusals.timed_out(timeout / 1000)
                 end_txns(connection, txn_ids, "time out", now, reason, refusals.TIME_OUT)
-                lost_workers.requeue_or_fail_lost_jobs(connection, self._limits, txn_ids, reason, now)
+                compaction_queue.requeue_or_fail_lost_jobs(connection, self._limits, txn_ids, reason, now)
             return tuple(sorted(txn_id for txn_ids in timed_out.values() for txn_id in txn_ids))
 
         if not self._database.read(lambda connection: connection.scalars(_ANY_SILENT, parameters).first()):

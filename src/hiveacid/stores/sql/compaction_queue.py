@@ -1,28 +1,43 @@
-"""The compaction queue and its history (``CompactionTxnHandler``)."""
+"""The compaction queue and its history (``CompactionTxnHandler``).
+
+A job changes its state only by the transitions of :mod:`hiveacid.core.transactions.states`, and only while its row is
+locked. The commit of a job's transaction makes it ready for cleaning in the same database transaction. Jobs of lost workers
+go back into the queue, or fail after too many losses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, String, bindparam, delete, func, insert, or_, select
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    String,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
-from hiveacid.core.compaction.queue_records import DEFAULT_POOL, Compaction, CompactionRequest, is_covered
-from hiveacid.core.model import TxnId, WriteId
+from hiveacid.core.compaction.queue_records import (
+    DEFAULT_POOL,
+    Compaction,
+    CompactionRequest,
+    is_covered,
+    list_surplus_jobs,
+)
+from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions import states
 from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionState, fire
 from hiveacid.stores import refusals
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.compaction.job_states import (
-    SELECT_JOB,
-    SELECT_JOBS,
-    compaction_from_row,
-    lock_job,
-    request_columns,
-    requeued_columns,
-    update_job,
-)
-from hiveacid.stores.sql.database import NOW, Database, SqlBase, write_exactly_once
+from hiveacid.stores.sql.database import NOW, Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.schema import (
     ABORTED,
     compactions,
@@ -36,6 +51,140 @@ from hiveacid.stores.sql.schema import (
 )
 from hiveacid.stores.sql.transactions.open_txns import LOWEST_OPEN, TOP
 from hiveacid.stores.sql.transactions.txn_rows import is_open, lock_open_txns
+
+SELECT_JOBS = select(compactions).order_by(compactions.c.id)
+SELECT_JOB = SELECT_JOBS.where(compactions.c.id == bindparam("id", type_=BigInteger))
+_REQUEST_COLUMNS = ("kind", "pool", "priority", "buckets", "order_by", "reason")
+
+
+def lock_job(connection: Connection, compaction_id: int, worker: str | None = None) -> Compaction:
+    """Return a job, locked until the end of the database transaction.
+
+    Raises CompactionError if it does not exist, TransactionStateError if ``worker`` does not hold it (None: not checked).
+    """
+    row = connection.execute(SELECT_JOB.with_for_update(), {"id": compaction_id}).mappings().one_or_none()
+    if row is None:
+        raise refusals.no_compaction(compaction_id)
+    if worker is not None and row["worker"] != worker:
+        raise refusals.not_with_worker(compaction_id, worker)
+    return compaction_from_row(row)
+
+
+def update_job(
+    connection: Connection, compaction_id: int, values: Mapping[str, object], now: int | None
+) -> None:
+    """Set columns of a job. ``now``: the result of `Database.now`, for values that are ``NOW``."""
+    statement = update(compactions).where(compactions.c.id == compaction_id).values(**values)
+    connection.execute(statement, {"now": now} if any(value is NOW for value in values.values()) else {})
+
+
+def requeued_columns(job: Compaction) -> dict[str, object]:
+    """Return the columns of a job that is queued again. Raises TransactionStateError if it is not working."""
+    state = fire(COMPACTION, job.state, "revoke")
+    return {"state": state, "worker": None, "started": None, "txn_id": None, "high_watermark": None}
+
+
+def compaction_from_row(row: Mapping[Any, Any]) -> Compaction:
+    """Convert a row of the queue to a `Compaction`."""
+    values = dict(row)
+    request = CompactionRequest(
+        TableName(values.pop("database_name"), values.pop("table_name")),
+        values.pop("partition_name"),
+        properties=tuple((key, text) for key, text in json.loads(values.pop("properties") or "[]")),
+        **{name: values.pop(name) for name in _REQUEST_COLUMNS},
+    )
+    return Compaction(request=request, **values)
+
+
+def request_columns(request: CompactionRequest) -> dict[str, object]:
+    """Convert a request to columns of its row."""
+    return {
+        **table_columns(request.table),
+        "partition_name": request.partition,
+        "properties": json.dumps(request.properties) if request.properties else None,
+        **{name: getattr(request, name) for name in _REQUEST_COLUMNS},
+    }
+
+
+def finish_committed_job(connection: Connection, txn_id: TxnId, now: int | None) -> None:
+    """Make the job of a committing transaction ready for cleaning, which waits for readers that began earlier."""
+    for row in connection.execute(JOBS_OF_TXNS, {"ids": [txn_id]}).mappings().all():
+        values = {
+            "state": fire(COMPACTION, row["state"], "finish"),
+            "next_txn_id": TOP + 1,
+            "commit_time": NOW,
+        }
+        update_job(connection, row["id"], values, now)
+
+
+JOBS_OF_TXNS = SELECT_JOBS.where(
+    compactions.c.txn_id.in_(bindparam("ids", expanding=True)),
+    compactions.c.state.in_((CompactionState.WORKING, CompactionState.READY_FOR_CLEANING)),
+)
+
+
+def prune_history(connection: Connection, limits: Limits, now: int | None) -> None:
+    """Delete ended jobs: all but the newest of each location and state, and old failures before a later success."""
+    oldest = int(connection.scalar(select(NOW), {"now": now}) or 0) - int(limits.history_timeout * 1000)
+    rows = connection.execute(_ENDED, {"states": list(limits.history)}).mappings()
+    surplus = list_surplus_jobs(map(compaction_from_row, rows), limits.history, oldest)
+    for chunk in chunks(surplus):
+        connection.execute(delete(compactions).where(compactions.c.id.in_(chunk)))
+
+
+_ENDED = (
+    select(compactions)
+    .where(compactions.c.state.in_(bindparam("states", expanding=True)))
+    .order_by(compactions.c.id.desc())
+)
+
+
+def requeue_or_fail_lost_jobs(
+    connection: Connection, limits: Limits, txn_ids: Sequence[TxnId], reason: str, now: int | None
+) -> None:
+    """Queue the jobs of timed-out transactions again, or fail those that lost ``max_lost_workers`` workers."""
+    for chunk in chunks(txn_ids):
+        for row in connection.execute(JOBS_OF_TXNS, {"ids": chunk}).mappings().all():
+            job = compaction_from_row(row)
+            if job.state == CompactionState.WORKING and job.claims < limits.max_lost_workers:
+                update_job(connection, job.id, requeued_columns(job) | {"error": reason}, now)
+                continue
+            values = {"state": fire(COMPACTION, job.state, "fail"), "error": reason, "ended": NOW}
+            update_job(connection, job.id, values, now)
+
+
+def requeue_abandoned_jobs(connection: Connection, limits: Limits, now: int | None) -> None:
+    """Put jobs of workers that have been silent for too long back into the queue.
+
+    The limit is ``hive.compactor.worker.timeout``, or ``hive.txn.timeout`` while the job has no transaction yet, and from
+    the abort of its transaction on.
+    """
+    timeouts = {"begun": int(limits.worker_timeout * 1000), "claimed": int(limits.txn_timeout * 1000)}
+    for row in connection.execute(_ABANDONED, {**timeouts, "now": now}).mappings().all():
+        job = compaction_from_row(row)
+        update_job(connection, job.id, requeued_columns(job), now)
+
+
+_ABANDONED = SELECT_JOBS.where(
+    compactions.c.state == CompactionState.WORKING,
+    or_(
+        and_(
+            compactions.c.txn_id.is_(None),
+            compactions.c.started < NOW - bindparam("claimed", type_=BigInteger),
+        ),
+        and_(
+            ~is_open(compactions.c.txn_id),
+            compactions.c.started < NOW - bindparam("begun", type_=BigInteger),
+        ),
+        select(txns.c.id)
+        .where(
+            txns.c.id == compactions.c.txn_id,
+            txns.c.state == ABORTED,
+            txns.c.ended < NOW - bindparam("claimed", type_=BigInteger),
+        )
+        .exists(),
+    ),
+).with_for_update()
 
 
 class CompactionQueue(SqlBase):
