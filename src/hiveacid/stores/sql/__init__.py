@@ -8,7 +8,7 @@ the databases. ``schema`` declares the tables, ``migrations`` creates and upgrad
 - ``transactions``: begin, snapshots, locks, write ids, commit, abort, commit records, stream progress.
 - ``compaction_queue``: the queue, its history and the jobs of lost workers.
 - ``maintenance``: the register of services, the partitions with changes, and the removal of old rows.
-- ``catalog``: databases, tables, partitions, views.
+- ``catalog``: databases, tables, partitions, views; ``stored_definitions``: their texts and locations.
 
 Invariants:
 

@@ -40,10 +40,10 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.limits import Limits, RetryDeadlines
-from hiveacid.stores.sql.catalog.places import StoredLocations
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, database_now, dialect_of
 from hiveacid.stores.sql.schema import idempotency_marks, txns
 from hiveacid.stores.sql.store_url import parse_store_url
+from hiveacid.stores.sql.stored_definitions import StoredLocations
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, Table, delete, insert, select, update
 from hiveacid.core.display import first_few
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
 from hiveacid.errors import CatalogError, ConfigError, MisplacedStoreError
-from hiveacid.stores.sql.catalog.places import all_places
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.schema import databases, home, partitions, placed_partitions, tables
+from hiveacid.stores.sql.stored_definitions import all_places
 
 
 @dataclass(frozen=True)

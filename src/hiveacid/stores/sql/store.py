@@ -15,14 +15,14 @@ from hiveacid.core.schema.location_overlap import Place
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.catalog.places import StoredLocations, remember_paths
-from hiveacid.stores.sql.catalog.tables import SqlCatalog
+from hiveacid.stores.sql.catalog import SqlCatalog
 from hiveacid.stores.sql.compaction_queue import CompactionQueue
 from hiveacid.stores.sql.database import TRIES, Database
 from hiveacid.stores.sql.dialects import database_now
 from hiveacid.stores.sql.home import Relocation, relocate, require_home, warehouse_of
 from hiveacid.stores.sql.maintenance import ChangedPartitions, Housekeeping, ServiceRegister
 from hiveacid.stores.sql.migrations import migrate
+from hiveacid.stores.sql.stored_definitions import StoredLocations, remember_paths
 from hiveacid.stores.sql.transactions.begin_txn import BeginTxn
 from hiveacid.stores.sql.transactions.commit_history import CommitRecords
 from hiveacid.stores.sql.transactions.commit_txn import CommitTxn

@@ -27,8 +27,7 @@ from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.stores import refusals
-from hiveacid.stores.sql import compaction_queue
-from hiveacid.stores.sql.catalog import tables
+from hiveacid.stores.sql import catalog, compaction_queue
 from hiveacid.stores.sql.database import IS_OWN, NOW, Database, SqlBase, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import (
@@ -179,8 +178,8 @@ def _commit(
         end_txns(connection, [txn_id], "abort", now, str(stale), stale.code)
         return stale
     _record(connection, txn_id, written_now)
-    existing = tables.existing_partitions(database, connection, changes)
-    elsewhere = tables.misplaced_partition(changes, existing)
+    existing = catalog.existing_partitions(database, connection, changes)
+    elsewhere = catalog.misplaced_partition(changes, existing)
     if elsewhere is not None:
         end_txns(connection, [txn_id], "conflict", now, elsewhere, refusals.CONFLICT)
         return WriteConflictError(elsewhere)
@@ -194,7 +193,7 @@ def _commit(
     if refusal is not None:
         end_txns(connection, [txn_id], "conflict", now, refusal, refusals.CONFLICT)
         return WriteConflictError(refusal)
-    tables.apply_changes(database, connection, changes, existing)
+    catalog.apply_changes(database, connection, changes, existing)
     for name, count in changes.skipped:
         database.dialect.take_write_ids(connection, name, count)
     for seeded in changes.seeded:  # after the partitions, whose rows may have any of these write ids

@@ -18,7 +18,7 @@ from hiveacid.errors import StorePermissionError
 from hiveacid.ports.transactions import HeartbeatAnswer, Remains
 from hiveacid.stores import refusals
 from hiveacid.stores.sql import compaction_queue
-from hiveacid.stores.sql.catalog.tables import require_table
+from hiveacid.stores.sql.catalog import require_table
 from hiveacid.stores.sql.database import ARE_OWN, NOW, Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import (

@@ -1,4 +1,11 @@
-"""Databases, tables, partitions and views, and the catalog changes of a commit. Tables and views share one name space."""
+"""Databases, tables, partitions and views, and the catalog changes of a commit, in the commit's own transaction of the database.
+
+Each definition is one JSON text (``stored_definitions``), so that a new field needs no migration.
+
+Invariants: tables and views share their names; no location of a table or partition meets another one's, and none holds a
+database's. A verb that records a name or a location holds the key ``locations``, so that two clients do so one after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +38,6 @@ from hiveacid.core.transactions.locks import LockState
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import refusals
-from hiveacid.stores.sql.catalog.definitions import (
-    database_of,
-    partition_digest,
-    partition_of,
-    table_of,
-    to_text,
-    view_of,
-)
-from hiveacid.stores.sql.catalog.places import StoredLocations, all_places, require_free
 from hiveacid.stores.sql.database import Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.schema import (
     changed_partitions,
@@ -59,6 +57,17 @@ from hiveacid.stores.sql.schema import (
     views,
     write_ids,
     written,
+)
+from hiveacid.stores.sql.stored_definitions import (
+    StoredLocations,
+    all_places,
+    database_of,
+    partition_digest,
+    partition_of,
+    require_free,
+    table_of,
+    to_text,
+    view_of,
 )
 from hiveacid.stores.sql.transactions import commit_history
 from hiveacid.stores.sql.transactions.write_ids import lowest_open_write_id
