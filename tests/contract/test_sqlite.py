@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import StoreUnavailableError
-from hiveacid.stores.sql.sqlite_file import copy_database
+from hiveacid.stores.sql.dialects.sqlite import copy_database
 from hiveacid.stores.sql.store import SqlStore
 from support.clock import ManualClock
 from support.contract.given_again import require_that_ids_of_others_are_safe

@@ -14,7 +14,7 @@ from hiveacid.config import Settings
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import StorageError
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.sql.sqlite_file import protect_file
+from hiveacid.stores.sql.dialects.sqlite import protect_file
 from hiveacid.stores.sql.store import SqlStore
 
 

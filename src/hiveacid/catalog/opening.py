@@ -40,7 +40,7 @@ def open_store(
     if warehouse is None:
         raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
     from hiveacid.stores.limits import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
-    from hiveacid.stores.sql.sqlite_file import protect_directory, sqlite_url  # noqa: PLC0415
+    from hiveacid.stores.sql.dialects.sqlite import protect_directory, sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     root = absolute(warehouse)
@@ -99,7 +99,7 @@ def require_existing_warehouse(warehouse: str | None, store: str | None, *, moun
     if is_metastore(store) or warehouse is None:
         return
     if store is not None:
-        from hiveacid.stores.sql.sqlite_file import file_of  # noqa: PLC0415 - imports SQLAlchemy
+        from hiveacid.stores.sql.dialects.sqlite import file_of  # noqa: PLC0415 - imports SQLAlchemy
 
         file = file_of(store)
         if file is not None and not file.is_file():

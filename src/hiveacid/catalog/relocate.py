@@ -50,7 +50,7 @@ def relocate(warehouse: str | None, store: str | None, clock: Clock, *, keep_out
 
     Raises UnsupportedFeatureError for a server, which keeps absolute locations and has no place.
     """
-    from hiveacid.stores.sql.sqlite_file import file_of, sqlite_url  # noqa: PLC0415 - imports SQLAlchemy
+    from hiveacid.stores.sql.dialects.sqlite import file_of, sqlite_url  # noqa: PLC0415 - imports SQLAlchemy
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     require_existing_warehouse(warehouse, store)
@@ -124,7 +124,7 @@ def _lock_all(store: WarehouseStore, txn: Transaction) -> None:
 
 
 def _copy(store: WarehouseStore, root: str, place: Path, clock: Clock, txn: Transaction) -> BackUp:
-    from hiveacid.stores.sql.sqlite_file import copy_database, protect_directory, sqlite_url  # noqa: PLC0415
+    from hiveacid.stores.sql.dialects.sqlite import copy_database, protect_directory, sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     directory = place / STORE_DIRECTORY

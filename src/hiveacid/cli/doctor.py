@@ -185,7 +185,7 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
     from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415
-    from hiveacid.stores.sql.sqlite_file import sqlite_url  # noqa: PLC0415
+    from hiveacid.stores.sql.dialects.sqlite import sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     if store is None and not is_local(warehouse):
