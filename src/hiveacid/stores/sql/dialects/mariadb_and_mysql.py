@@ -21,8 +21,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from hiveacid.core.model import TableName
 from hiveacid.errors import ConfigError, StoreUnavailableError
 from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, database_now, number_keys
-from hiveacid.stores.sql.dialects.tls import mariadb_context
 from hiveacid.stores.sql.schema import table_parameters
+from hiveacid.stores.sql.store_url import mariadb_context
 
 _BUSY = frozenset({1020, 1040, 1062, 1203, 1213, 1451, 1452, 1637, 3101, 3572})
 _LOCKED = 1205

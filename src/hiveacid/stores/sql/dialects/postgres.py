@@ -19,7 +19,7 @@ from hiveacid.stores.sql.dialects.dialect import (
     joined_ids,
     number_keys,
 )
-from hiveacid.stores.sql.dialects.tls import check_postgres
+from hiveacid.stores.sql.store_url import check_postgres
 
 _NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
 _ENDED_SESSION = frozenset({"25P03", "57P01", "57P02", "57P03", "57P05"})
