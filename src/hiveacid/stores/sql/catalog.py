@@ -69,7 +69,7 @@ from hiveacid.stores.sql.stored_definitions import (
     to_text,
     view_of,
 )
-from hiveacid.stores.sql.transactions import commit_history
+from hiveacid.stores.sql.transactions import commit_records
 from hiveacid.stores.sql.transactions.write_ids import lowest_open_write_id
 
 _DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
@@ -343,14 +343,14 @@ def _create_table(database: Database, connection: Connection, definition: TableD
         database.locations, connection, tables, replace(definition, incarnation=secrets.token_hex(8))
     )
     if definition.kind is not TableKind.PLAIN:
-        commit_history.start_history(connection, name, "CREATE TABLE", database.now())
+        commit_records.start_history(connection, name, "CREATE TABLE", database.now())
 
 
 def _replace(
     database: Database, connection: Connection, old: TableDefinition, definition: TableDefinition
 ) -> None:
     if old.kind is TableKind.PLAIN and definition.kind is not TableKind.PLAIN:
-        commit_history.start_history(connection, definition.name, "CONVERT", database.now())
+        commit_records.start_history(connection, definition.name, "CONVERT", database.now())
     if not is_same_location(old.location, definition.location):
         database.dialect.serialise(connection, _LOCATIONS)
         require_free(connection, database.locations, [place_of_table(old.name, definition.location)])

@@ -39,9 +39,8 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
-from hiveacid.stores.sql.transactions import commit_history
-from hiveacid.stores.sql.transactions.open_txns import TOP, counter_value
-from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED
+from hiveacid.stores.sql.transactions import commit_records
+from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, TOP, counter_value
 
 _ANNOUNCED = (
     select(services)
@@ -200,7 +199,7 @@ class Housekeeping(SqlBase):
             compaction_queue.requeue_abandoned_jobs(connection, limits, now)
             compaction_queue.prune_history(connection, limits, now)
             forget_services(connection, limits, now)
-            commit_history.prune_commits(connection, limits, now)
+            commit_records.prune_commits(connection, limits, now)
             keep_changed_partitions(connection, _SEEN, parameters)
             for statement in _DELETIONS:
                 connection.execute(statement, parameters)

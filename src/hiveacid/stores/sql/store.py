@@ -24,13 +24,12 @@ from hiveacid.stores.sql.maintenance import ChangedPartitions, Housekeeping, Ser
 from hiveacid.stores.sql.migrations import migrate
 from hiveacid.stores.sql.stored_definitions import StoredLocations, remember_paths
 from hiveacid.stores.sql.transactions.begin_txn import BeginTxn
-from hiveacid.stores.sql.transactions.commit_history import CommitRecords
+from hiveacid.stores.sql.transactions.commit_records import CommitRecords, Streams
 from hiveacid.stores.sql.transactions.commit_txn import CommitTxn
 from hiveacid.stores.sql.transactions.heartbeats_and_aborts import AbortTxns
 from hiveacid.stores.sql.transactions.lock_queue import LockQueue
-from hiveacid.stores.sql.transactions.open_txns import OpenTxns
 from hiveacid.stores.sql.transactions.snapshots import Snapshots
-from hiveacid.stores.sql.transactions.stream_progress import Streams
+from hiveacid.stores.sql.transactions.txn_rows import OpenTxns
 from hiveacid.stores.sql.transactions.write_ids import WriteIds
 
 

@@ -1,6 +1,6 @@
 """Interface of a dialect: the operations that standard SQL does not cover.
 
-A new dialect is a module of this package and an entry in ``registry``, whose docstring has the recipe.
+A new dialect is a module of this package and an entry in `dialect_of`.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ _BROUGHT = """unnest(%(databases)s::text[], %(tables)s::text[], %(partitions)s::
 _RELEASED = (
     "released AS (DELETE FROM hiveacid_lock_requests request USING done WHERE request.txn_id = done.id)"
 )
-# A row for each write id of the transaction, with or without an operation summary (``commit_history.record_commit``).
+# A row for each write id of the transaction, with or without an operation summary (``commit_records.record_commit``).
 _RETURNED = "RETURNING id, ended, user_name, host, agent"
 _NOTED = """noted AS (
     INSERT INTO hiveacid_commits

@@ -15,13 +15,13 @@ from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.transactions import begin_commit_pipelined
 from hiveacid.stores.sql.transactions.lock_queue import enqueue, keys_of, request_of
-from hiveacid.stores.sql.transactions.open_txns import find_opened, insert_txns, open_parameters
 from hiveacid.stores.sql.transactions.snapshots import (
     raise_settled_counter,
     read_snapshot_row,
     record_moment,
     snapshot_of_row,
 )
+from hiveacid.stores.sql.transactions.txn_rows import find_opened, insert_txns, open_parameters
 from hiveacid.stores.sql.transactions.write_ids import allocate, assign_write_ids, write_id_lists
 
 

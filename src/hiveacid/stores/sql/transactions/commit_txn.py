@@ -42,12 +42,8 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
-from hiveacid.stores.sql.transactions import begin_commit_pipelined, commit_history, stream_progress
-from hiveacid.stores.sql.transactions.open_txns import counter_value
-from hiveacid.stores.sql.transactions.txn_rows import (
-    end_txns,
-    lock_writing_txns,
-)
+from hiveacid.stores.sql.transactions import begin_commit_pipelined, commit_records
+from hiveacid.stores.sql.transactions.txn_rows import counter_value, end_txns, lock_writing_txns
 from hiveacid.stores.sql.transactions.write_ids import seed
 
 
@@ -173,7 +169,7 @@ def _commit(
     if written_now and rows[0].kind == TxnKind.READ_ONLY.value:
         raise refusals.read_only(txn_id)
     now = database.now()
-    stale = None if batch is None else stream_progress.batch_refusal(connection, batch)
+    stale = None if batch is None else commit_records.batch_refusal(connection, batch)
     if stale is not None:
         end_txns(connection, [txn_id], "abort", now, str(stale), stale.code)
         return stale
@@ -204,9 +200,9 @@ def _commit(
         database.dialect.block_opens(connection)
         compaction_queue.finish_committed_job(connection, txn_id, now)
     if batch is not None:
-        stream_progress.record_batch(connection, batch)
+        commit_records.record_batch(connection, batch)
     end_txns(connection, [txn_id], "commit", now)
-    commit_history.record_commit(connection, txn_id, operations)
+    commit_records.record_commit(connection, txn_id, operations)
     return None
 
 
