@@ -7,10 +7,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.model import Column, TableDefinition, TableName
+from hiveacid.core.predicates import UNDECIDED, UNKNOWN, AllOf, AnyOf, Comparison, Not, Operator, Predicate
+from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import NoSuchColumnError, ParseError, SchemaMismatchError, StatementError
-from hiveacid.spark.predicates.column_conditions import Conjunct, conjuncts
+from hiveacid.spark.predicates.column_conditions import Conjunct, condition_predicate, conjuncts
 from hiveacid.spark.session.capabilities import SparkFacts
 
 if TYPE_CHECKING:
@@ -118,8 +122,7 @@ def test_columns_are_those_of_the_schema(facts: SparkFacts) -> None:
     assert [c.columns for c in known] == [{"id", "big"}, {"st"}, frozenset(), {"odd name", "id"}]
     assert simple(facts, "ID = 1") == ("id", "=", 1)
     (typed,) = conjuncts(facts, SCHEMA, "amount = 1")
-    assert typed.comparison is not None
-    assert typed.comparison.type == T.DecimalType(10, 2)
+    assert typed.comparison == Comparison("amount", Operator.EQUAL, (1,))
 
 
 @pytest.mark.parametrize(
@@ -211,6 +214,42 @@ def test_parse_errors_have_their_place(facts: SparkFacts) -> None:
 
 def test_answers_are_values(facts: SparkFacts) -> None:
     assert conjuncts(facts, SCHEMA, "id = 1") == conjuncts(facts, SCHEMA, "id = 1")
-    assert hash(Conjunct("id = 1", frozenset({"id"}), None)) == hash(
-        Conjunct("id = 1", frozenset({"id"}), None)
+    assert hash(Conjunct("id = 1", frozenset({"id"}), UNDECIDED)) == hash(
+        Conjunct("id = 1", frozenset({"id"}), UNDECIDED)
     )
+
+
+def _equal(column: str, *values: Any) -> Comparison:
+    return Comparison(column, Operator.EQUAL if len(values) == 1 else Operator.IN, values)
+
+
+TREES: list[tuple[str, Predicate]] = [
+    ("id = 1 OR id = 2", AnyOf((_equal("id", 1), _equal("id", 2)))),
+    ("id = 1 OR s = 'a' OR flag", AnyOf((_equal("id", 1), _equal("s", "a"), _equal("flag", True)))),
+    ("id = 1 AND (s = 'a' OR NOT flag)", AllOf((_equal("id", 1), AnyOf((_equal("s", "a"), _equal("flag", False)))))),
+    ("NOT (flag <=> true)", Not(Comparison("flag", Operator.NULL_SAFE_EQUAL, (True,)))),
+    ("NOT id = 1", Not(_equal("id", 1))),
+    ("id <> 5", Not(_equal("id", 5))),
+    ("id NOT IN (1, 2)", Not(_equal("id", 1, 2))),
+    ("id IN (1, 2, NULL)", AnyOf((_equal("id", 1, 2), UNKNOWN))),
+    ("id NOT IN (1, 2, NULL)", Not(AnyOf((_equal("id", 1, 2), UNKNOWN)))),
+    ("id = NULL", UNKNOWN),
+    ("id NOT BETWEEN 1 AND 2", Not(Comparison("id", Operator.BETWEEN, (1, 2)))),
+    ("id = 1 AND rand() < 0.5", AllOf((_equal("id", 1), UNDECIDED))),
+    ("id = 1 OR id = big", AnyOf((_equal("id", 1), UNDECIDED))),
+    ("NOT (id = big)", UNDECIDED),
+    ("id IN (SELECT 1) AND id = 2", AllOf((UNDECIDED, _equal("id", 2)))),
+    (" OR ".join(f"id = {number}" for number in range(100)), AnyOf(tuple(_equal("id", number) for number in range(100)))),
+    (" OR ".join(f"id = {number}" for number in range(3000)), UNDECIDED),
+    ("NOT " * 50 + "id = 1", UNDECIDED),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "expected"), TREES, ids=lambda value: str(value)[:40])
+def test_predicates_of_whole_conditions(facts: SparkFacts, where: str, expected: Predicate) -> None:
+    columns = [
+        Column(field.name, field.dataType.simpleString()) for field in SCHEMA if field.name != "odd name"
+    ]
+    table = TableDefinition(TableName("db", "t"), tuple(columns), ORC, "/t")
+    assert condition_predicate(facts, table, where) == expected
+    assert condition_predicate(facts, table, F.expr(where)) == expected

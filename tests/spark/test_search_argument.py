@@ -16,15 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
+from hiveacid.core.predicates import Comparison, Operator
 from hiveacid.spark.formats.expressions import as_column
 from hiveacid.spark.formats.time_zones import from_file
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.predicates.column_conditions import table_conjuncts
 from hiveacid.spark.predicates.predicate_leaves import PredicateLeaf, predicate_leaf
-from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
 from hiveacid.spark.predicates.search_argument import SearchArgumentBuilder, search_argument
 from hiveacid.spark.read.acid_rows import _KEEP_COLUMNS, ABSENT_FIELD
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -333,7 +332,7 @@ def test_row_groups_whose_statistics_lack_a_minimum_are_read(files: Files) -> No
         return bool(argument.evaluate(values).isNeeded())
 
     for operator in ("EQUAL", "LESS", "LESS_OR_EQUAL", "GREATER", "GREATER_OR_EQUAL", "IN"):
-        leaf = predicate_leaf(Comparison("s", Operator[operator], ("x",), T.StringType()), "string")
+        leaf = predicate_leaf(Comparison("s", Operator[operator], ("x",)), "string")
         assert leaf is not None
         assert needed(leaf), operator
         assert not needed(replace(leaf, or_null=False)), "ORC has learnt better: the guard may go"

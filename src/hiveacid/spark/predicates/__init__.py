@@ -1,7 +1,7 @@
 """Push-down: from the text of a condition to the partitions and row groups that a scan may skip.
 
 Main flow: ``column_conditions`` splits a condition into conjuncts and lets Spark parse and analyse them;
-``pushable_conditions`` and ``literals`` read each analysed tree as ``column operator constant``. Two consumers follow:
+``predicate_reader`` and ``literals`` read each analysed tree as a predicate (``core.predicates``). Two consumers follow:
 
 - ``partition_pruning`` drops partitions in which the conjuncts over partition columns cannot hold;
 - ``predicate_leaves`` widens the comparisons until no reader can skip a matching row, and ``search_argument`` passes them to

@@ -16,13 +16,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.core.predicates import UNDECIDED, Comparison, Predicate, sole_comparison
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.formats.expressions import Expression, parenthesised
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.parser.catalyst import java_class, parser_of, session_of
 from hiveacid.spark.parser.lexer import split_conjunction
-from hiveacid.spark.predicates.pushable_conditions import Comparison, ComparisonReader
+from hiveacid.spark.predicates.predicate_reader import PredicateReader
 from hiveacid.spark.read.scan_source import ROW_ID_TYPE
 from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -90,12 +92,17 @@ class Conjunct:
     """One of the conditions joined by AND.
 
     ``text``: as the user wrote it; put it into parentheses before joining it with others. ``columns``: the top-level
-    columns that it refers to. ``comparison``: set if it is a comparison of one column with constants.
+    columns that it refers to.
     """
 
     text: str
     columns: frozenset[str]
-    comparison: Comparison | None
+    predicate: Predicate
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison of one column with constants that it is; None if it is more or less."""
+        return sole_comparison(self.predicate)
 
 
 def conjuncts(
@@ -122,6 +129,22 @@ def conjuncts(
         if all(t.deterministic() and not any(map(t.containsPattern, of_the_run)) for t in own_trees):
             usable.append(_conjunct(schema, piece.text, own_trees))
     return usable
+
+
+def condition_predicate(
+    facts: SparkFacts, table: TableDefinition, where: Expression, *, alias: str | None = None
+) -> Predicate:
+    """Return the predicate of a whole condition on a table; ``alias`` as in `table_conjuncts`.
+
+    Subqueries, and parts that depend on more than the row, are undecided. Raises as `table_conjuncts`.
+    """
+    require_char_padding(facts.spark, table)
+    schema = visible_columns(table)
+    with translate_errors():
+        plan = plan_of(_empty_frame(facts, schema, alias or table.name).where(parenthesised(where)))
+        return (
+            PredicateReader(schema).predicate(plan.condition()) if plan.nodeName() == "Filter" else UNDECIDED
+        )
 
 
 @dataclass(frozen=True)
@@ -165,20 +188,24 @@ def _split_tree(tree: Any) -> list[Any]:
 
 
 def _conjunct(schema: T.StructType, text: str, trees: Sequence[Any]) -> Conjunct:
-    reader = ComparisonReader(schema)
+    reader = PredicateReader(schema)
     columns = reader.columns(trees)
-    return Conjunct(text, columns, reader.comparison(trees) if len(columns) == 1 else None)
+    return Conjunct(text, columns, reader.predicate(*trees) if columns else UNDECIDED)
 
 
 def _analyse(
     facts: SparkFacts, schema: T.StructType, texts: Sequence[str], name: str | TableName | None
 ) -> list[Any] | None:
     """Return Spark's trees of conditions; None if it needs more than a filter for them, as for a function of SQL."""
-    types = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
-    rows = session_of(facts).createDataFrame(java_class(facts, "java.util.ArrayList")(), types)
-    frame = DataFrame(rows, facts.spark)
-    frame = frame if name is None else called(facts, frame, name)
+    frame = _empty_frame(facts, schema, name)
     # The line break ends a trailing comment.
     condition = " AND ".join(f"({text}\n)" for text in texts)
     plan = plan_of(frame.where(condition))
     return _split_tree(plan.condition()) if plan.nodeName() == "Filter" else None
+
+
+def _empty_frame(facts: SparkFacts, schema: T.StructType, name: str | TableName | None) -> DataFrame:
+    types = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    rows = session_of(facts).createDataFrame(java_class(facts, "java.util.ArrayList")(), types)
+    frame = DataFrame(rows, facts.spark)
+    return frame if name is None else called(facts, frame, name)

@@ -13,11 +13,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column, Partition, TableDefinition, TableName
+from hiveacid.core.predicates import Comparison, Operator, Value
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.predicates.column_conditions import Conjunct, char_metadata
-from hiveacid.spark.predicates.literals import Value
-from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
 from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkFacts
 

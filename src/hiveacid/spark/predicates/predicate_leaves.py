@@ -28,8 +28,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from hiveacid.core.predicates import Comparison, Operator
 from hiveacid.core.schema.types import INTEGER_TYPES, Primitive, parse_type
-from hiveacid.spark.predicates.pushable_conditions import Comparison, Operator
 
 _ACID_ROOT_COLUMNS = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")  # ORC reads dots as nesting and digits as column ids

@@ -1,0 +1,206 @@
+"""Predicates against brute force: which rows Arrow's filter selects, and which partitions, files and stripes may hold one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hiveacid.core.model import Column, TableDefinition, TableName
+from hiveacid.core.predicates import (
+    UNDECIDED,
+    UNKNOWN,
+    AllOf,
+    AnyOf,
+    Bounds,
+    Comparison,
+    Not,
+    Operator,
+    Predicate,
+    Undecided,
+    columns_of,
+    leaves,
+    may_match,
+)
+from hiveacid.core.schema.storage_formats import ORC
+from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.table.arrow_read.filters import arrow_filter
+from support.exhaustive import examples
+
+COLUMNS = {
+    "i": "int",
+    "l": "bigint",
+    "n": "decimal(6,2)",
+    "w": "decimal(38,10)",
+    "s": "string",
+    "v": "varchar(3)",
+    "c": "char(4)",
+    "x": "double",
+    "f": "float",
+    "b": "boolean",
+    "d": "date",
+    "t": "timestamp",
+    "y": "binary",
+}
+TABLE = TableDefinition(
+    TableName("default", "t"), tuple(Column(name, kind) for name, kind in COLUMNS.items()), ORC, "/t"
+)
+_TEXT = st.text(st.sampled_from("ab é\uffee😀\x01"), max_size=5) | st.sampled_from(["a" * 1100, "a" * 1101])
+_DAYS = st.dates(dt.date(1970, 1, 1), dt.date(1970, 1, 9)) | st.dates()
+_TIMES = st.datetimes(dt.datetime(1970, 1, 1), dt.datetime(1970, 1, 1, 0, 0, 3)) | st.datetimes()  # noqa: DTZ001 - wall clocks
+_FLOATS = st.sampled_from([0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, -2.25]) | st.floats(width=32)
+_CENTS = st.decimals(-9999, 9999, places=2)
+_DECIMALS = st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: Decimal(f"{n}e-10")) | _CENTS
+_INTEGERS = st.integers(-3, 3) | st.sampled_from([-(2**31), 2**31 - 1])
+_LONGS = _INTEGERS | st.sampled_from([2**53 + 1, 2**63 - 1, -(2**63)])
+STORED: dict[str, st.SearchStrategy[Any]] = {
+    "i": _INTEGERS,
+    "l": _LONGS,
+    "n": _CENTS,
+    "w": _DECIMALS,
+    "s": _TEXT,
+    "v": _TEXT.map(lambda text: text[:3]),
+    "c": _TEXT.map(lambda text: text.rstrip(" ")[:4].ljust(4)),
+    "x": _FLOATS,
+    "f": _FLOATS,
+    "b": st.booleans(),
+    "d": _DAYS,
+    "t": _TIMES,
+    "y": st.binary(max_size=2),
+}
+_NUMBERS = _LONGS | st.sampled_from([2**63, 10**30]) | _DECIMALS | _FLOATS
+CONSTANTS = {
+    **STORED,
+    **dict.fromkeys("ilnwxf", _NUMBERS),
+    **dict.fromkeys("svc", _TEXT),
+}
+
+
+@st.composite
+def comparisons(draw: st.DrawFn) -> Comparison:
+    name = draw(st.sampled_from(sorted(COLUMNS)))
+    operator = draw(st.sampled_from([*Operator]))
+    count = {Operator.BETWEEN: 2, Operator.IS_NULL: 0, Operator.IS_NOT_NULL: 0}.get(operator, 1)
+    count = draw(st.integers(0, 4)) if operator is Operator.IN else count
+    return Comparison(name, operator, tuple(draw(CONSTANTS[name]) for _ in range(count)))
+
+
+def _several(parts: st.SearchStrategy[Predicate]) -> st.SearchStrategy[tuple[Predicate, ...]]:
+    return st.lists(parts, max_size=3).map(tuple)
+
+
+PREDICATES: st.SearchStrategy[Predicate] = st.recursive(
+    comparisons() | st.sampled_from([UNKNOWN, UNDECIDED]),
+    lambda parts: _several(parts).map(AllOf) | _several(parts).map(AnyOf) | parts.map(Not),
+    max_leaves=6,
+)
+ROWS = st.lists(
+    st.fixed_dictionaries({name: st.none() | values for name, values in STORED.items()}), max_size=5
+)
+
+
+def truth(tree: Predicate, row: Mapping[str, Any], undecided: Any) -> bool | None:
+    """Return the value of a predicate for a row; ``undecided``: that of the parts that are not understood."""
+    match tree:
+        case AllOf(parts):
+            values = [truth(part, row, undecided) for part in parts]
+            return False if False in values else None if None in values else True
+        case AnyOf(parts):
+            values = [truth(part, row, undecided) for part in parts]
+            return True if True in values else None if None in values else False
+        case Not(part):
+            value = truth(part, row, undecided)
+            return None if value is None else not value
+        case Comparison():
+            return _compare(tree, row[tree.column])
+        case Undecided():
+            return undecided
+    return None
+
+
+def _compare(comparison: Comparison, value: Any) -> bool | None:
+    operator, constants = comparison.operator, comparison.values
+    if operator in {Operator.IS_NULL, Operator.IS_NOT_NULL}:
+        return (value is None) == (operator is Operator.IS_NULL)
+    if value is None:
+        return False if operator is Operator.NULL_SAFE_EQUAL else None
+    as_doubles = COLUMNS[comparison.column] in {"float", "double"} or any(
+        isinstance(constant, float) for constant in constants
+    )
+    own, *keys = (_key(comparison.column, one, as_double=as_doubles) for one in (value, *constants))
+    match operator:
+        case Operator.LESS:
+            return bool(own < keys[0])
+        case Operator.LESS_OR_EQUAL:
+            return bool(own <= keys[0])
+        case Operator.GREATER:
+            return bool(own > keys[0])
+        case Operator.GREATER_OR_EQUAL:
+            return bool(own >= keys[0])
+        case Operator.BETWEEN:
+            return bool(keys[0] <= own <= keys[1])
+    return own in keys
+
+
+def _key(column: str, value: Any, *, as_double: bool) -> Any:
+    """Return a value that sorts as Spark sorts it in a comparison with the column."""
+    if as_double:
+        number = float(value)
+        return (1, 0.0) if math.isnan(number) else (0, number)
+    if isinstance(value, str):
+        padded = value.ljust(2000) if column == "c" else value
+        return padded.encode()
+    return value
+
+
+@settings(max_examples=examples(400))
+@given(PREDICATES, ROWS)
+def test_arrow_selects_the_rows_for_which_a_predicate_is_true(
+    tree: Predicate, rows: list[dict[str, Any]]
+) -> None:
+    condition = arrow_filter(TABLE, tree)
+    assert condition.columns == columns_of(tree)
+    numbers = pa.array(range(len(rows)), pa.int64())
+    table = pa.Table.from_pylist(rows, arrow_schema(TABLE.columns)).append_column("number", numbers)
+    selected = table.filter(condition.predicate)["number"].to_pylist()
+    for number, row in enumerate(rows):
+        possible = any(truth(tree, row, undecided) for undecided in (True, False, None))
+        assert (number in selected) >= possible
+        assert UNDECIDED in leaves(tree) or (number in selected) == possible
+
+
+def bounds_of(name: str, values: list[Any]) -> Bounds:
+    """Return the bounds of a column's values, as a partition, file or stripe tells them."""
+    present = [value for value in values if value is not None]
+    if name == "c" or any(isinstance(value, float) for value in present):
+        return Bounds(has_null=None in values, has_value=bool(present))
+    return Bounds(
+        min(present, default=None), max(present, default=None), None in values, has_value=bool(present)
+    )
+
+
+@settings(max_examples=examples(400))
+@given(PREDICATES, ROWS)
+def test_no_row_is_outside_the_bounds_that_may_match(tree: Predicate, rows: list[dict[str, Any]]) -> None:
+    bounds = {name: bounds_of(name, [row[name] for row in rows]) for name in COLUMNS}
+    if any(truth(tree, row, undecided) for row in rows for undecided in (True, False, None)):
+        assert may_match(tree, bounds)
+        assert may_match(tree, {})
+
+
+@settings(max_examples=examples(400))
+@given(PREDICATES, ROWS)
+def test_bounds_of_one_row_decide_as_the_row(tree: Predicate, rows: list[dict[str, Any]]) -> None:
+    """So partition pruning is exact: a partition has one value for each of its columns."""
+    unknown = {"c"} & {*columns_of(tree)}
+    if unknown or UNDECIDED in leaves(tree):
+        return
+    for row in rows:
+        bounds = {name: Bounds(value, value, value is None, value is not None) for name, value in row.items()}
+        assert may_match(tree, bounds) == (truth(tree, row, None) is True)
