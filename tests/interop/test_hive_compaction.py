@@ -14,7 +14,7 @@ from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import TableName
 from hiveacid.errors import CompactionRefusedError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.services import Services
-from hiveacid.stores.hms.compaction import queue_calls
+from hiveacid.stores.hms import compaction_queue
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -175,7 +175,7 @@ def test_a_job_that_was_taken_away_counts_for_nothing(
     assert again is not None
     assert again.id > job.id
     store.end_compaction(again.id, "failed", "that is enough", worker="w1")
-    assert queue_calls.find_job(store.client, again.id).error == "that is enough"  # type: ignore[attr-defined,union-attr]
+    assert compaction_queue.find_job(store.client, again.id).error == "that is enough"  # type: ignore[attr-defined,union-attr]
     assert _rows(session, "taken") == before
 
 

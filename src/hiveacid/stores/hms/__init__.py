@@ -1,6 +1,6 @@
 """A Hive Metastore, 3.1 or 4.x, as transaction store and catalog, over Thrift.
 
-``store.MetastoreStore`` implements all ports over one client; it is composed of ``catalog``, ``compaction`` and the
+``store.MetastoreStore`` implements all ports over one client; it is composed of ``catalog``, ``compaction_queue`` and the
 functions of ``transactions``. ``thrift`` speaks the protocol, ``address`` reads the URL, and ``capabilities`` says
 what each generation of metastores can do: no other module asks for a version.
 

@@ -44,7 +44,7 @@ from hiveacid.stores.hms.capabilities import capabilities_of
 from hiveacid.stores.hms.catalog.names import plain_partition, plain_table
 from hiveacid.stores.hms.catalog.row_counts import CountedWrites, counted_writes
 from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
-from hiveacid.stores.hms.compaction.queue_port import MetastoreCompactionQueue
+from hiveacid.stores.hms.compaction_queue import MetastoreCompactionQueue
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.hms.transactions import retry, seeding, write_notification_log

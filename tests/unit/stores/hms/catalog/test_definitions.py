@@ -30,11 +30,11 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.transactions import Client
+from hiveacid.stores.hms import compaction_queue
 from hiveacid.stores.hms.capabilities import HIVE3, HIVE4, capabilities_of
 from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.catalog.names import plain_partition, plain_table, without_quotes
-from hiveacid.stores.hms.compaction import queue_calls
-from hiveacid.stores.hms.compaction.queue_port import owner_of
+from hiveacid.stores.hms.compaction_queue import owner_of
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.transactions.locks import Requests
@@ -207,7 +207,7 @@ def test_who_cleans_after_our_compactions(tmp_path: Path) -> None:
     sent_kinds: list[Any] = []
     client = SimpleNamespace(call=lambda name, *words: sent_kinds.append((name, words)))
     job = Compaction(7, CompactionRequest(ORDERS, None, "major"), "working")
-    queue_calls.start_job(client, job, TxnId(3), WriteId(9), "ann")  # type: ignore[arg-type]
+    compaction_queue.start_job(client, job, TxnId(3), WriteId(9), "ann")  # type: ignore[arg-type]
     assert (sent_kinds[0][0], sent_kinds[0][1][0].runas) == ("update_compactor_state", "ann")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.stores.hms.compaction.queue_calls import parse_properties
+from hiveacid.stores.hms.compaction_queue import parse_properties
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
 from support.servers.thrift_server import HANG_UP, Answer, Server
