@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import ClientProtocolError, ConfigError
-from hiveacid.stores.hms.thrift.sasl import gssapi_library
+from hiveacid.stores.hms.thrift.transport import gssapi_library
 
 if TYPE_CHECKING:
     from pathlib import Path

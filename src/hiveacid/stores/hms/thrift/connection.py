@@ -12,9 +12,15 @@ from typing import Any
 from hiveacid.errors import ConfigError, StoreError
 from hiveacid.stores.hms.address import MetastoreAddress
 from hiveacid.stores.hms.thrift.protocol import METHODS
-from hiveacid.stores.hms.thrift.sasl import NotSentError, SaslTransport
 from hiveacid.stores.hms.thrift.structs import Method, ThriftStruct, missing_required_field
-from hiveacid.stores.hms.thrift.transport import LARGEST_ANSWER, MOST_ITEMS, TimedSocket, Transport
+from hiveacid.stores.hms.thrift.transport import (
+    LARGEST_ANSWER,
+    MOST_ITEMS,
+    NotSentError,
+    SaslTransport,
+    TimedSocket,
+    Transport,
+)
 
 _CALL, _REPLY, _EXCEPTION = 1, 2, 3  # kinds of messages
 _UNKNOWN_METHOD = 1  # a TApplicationException's type

@@ -17,7 +17,7 @@ from hiveacid.errors import CommitStateUnknownError, ConfigError, StoreError, St
 from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.hms.thrift.sasl import SaslTransport
+from hiveacid.stores.hms.thrift.transport import SaslTransport
 from hiveacid.stores.hms.transactions.transactions import commit_txn
 from support.clock import ManualClock
 from support.servers.thrift_server import Answer, Server
