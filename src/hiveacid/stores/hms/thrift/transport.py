@@ -1,6 +1,8 @@
 """Transport to a metastore: one deadline for a whole call, a limit for the size of an answer, and Kerberos.
 
-Kerberos is SASL's GSSAPI mechanism (RFC 4752) in the frames of Thrift's SASL transport.
+Kerberos is SASL's GSSAPI mechanism (RFC 4752) in the frames of Thrift's SASL transport. The library
+``gssapi`` (extra ``kerberos``) is loaded when a connection is made. Credentials are those of the process: a ticket of
+``kinit`` (``KRB5CCNAME``), or a keytab (``KRB5_CLIENT_KTNAME``).
 """
 
 from __future__ import annotations
