@@ -41,13 +41,13 @@ from hiveacid.stores import refusals
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.capabilities import capabilities_of
-from hiveacid.stores.hms.catalog.names import plain_partition, plain_table
+from hiveacid.stores.hms.catalog.definitions import plain_partition, plain_table
 from hiveacid.stores.hms.catalog.row_counts import CountedWrites, counted_writes
 from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
 from hiveacid.stores.hms.compaction_queue import MetastoreCompactionQueue
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.hms.transactions import before_commit, seeding
+from hiveacid.stores.hms.transactions import before_commit, transactions
 from hiveacid.stores.hms.transactions.locks import OPERATIONS, MetastoreLocks
 from hiveacid.stores.hms.transactions.transactions import MetastoreTransactions, abort_txns, commit_txn
 from hiveacid.stores.limits import Limits
@@ -133,12 +133,12 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         return Begun(txn_id, answer, snapshot, lists | own_lists, allocated)
 
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises UnsupportedFeatureError for too many ids (``seeding``)."""
-        seeding.seed_write_ids(self, self._txn_client, table, high_watermark, aborted)
+        """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises UnsupportedFeatureError for too many ids."""
+        transactions.seed_write_ids(self, self._txn_client, table, high_watermark, aborted)
 
     def seed_txns(self, high_watermark: TxnId) -> None:
         """See :class:`hiveacid.ports.transactions.TransactionPort`; UnsupportedFeatureError with a metastore of Hive 3."""
-        seeding.seed_txns(self, self._txn_client, high_watermark)
+        transactions.seed_txns(self, self._txn_client, high_watermark)
 
     def lock(
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
@@ -404,7 +404,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises TransactionStateError where the ids stay."""
         if table.kind is not TableKind.PLAIN:
-            seeding.restart_write_ids(self, table, mark)
+            transactions.restart_write_ids(self, table, mark)
 
     def now(self) -> int:
         """Return this machine's time: a metastore has no call for its own."""

@@ -29,8 +29,16 @@ from hiveacid.ports.clock import Clock
 from hiveacid.stores import refusals
 from hiveacid.stores.hms.capabilities import PROCESSOR, Capabilities
 from hiveacid.stores.hms.catalog import definitions
-from hiveacid.stores.hms.catalog.definitions import CASCADE, EXTERNAL, MANAGED, QUIET, VIRTUAL, local
-from hiveacid.stores.hms.catalog.names import plain_database, plain_table
+from hiveacid.stores.hms.catalog.definitions import (
+    CASCADE,
+    EXTERNAL,
+    MANAGED,
+    QUIET,
+    VIRTUAL,
+    local,
+    plain_database,
+    plain_table,
+)
 from hiveacid.stores.hms.catalog.partitions import (
     add_missing_partitions,
     fetch_partition_names,

@@ -17,7 +17,7 @@ from hiveacid.errors import StoreError, TransactionStateError
 from hiveacid.ports.locks import LockAnswer, LockRow
 from hiveacid.ports.transactions import Client
 from hiveacid.stores.hms.capabilities import Capabilities
-from hiveacid.stores.hms.catalog.names import plain_database, plain_partition, plain_table
+from hiveacid.stores.hms.catalog.definitions import plain_database, plain_partition, plain_table
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.refusals import lock_in_use, request_gone

@@ -33,7 +33,7 @@ from hiveacid.ports.transactions import Client
 from hiveacid.stores.hms import compaction_queue
 from hiveacid.stores.hms.capabilities import HIVE3, HIVE4, capabilities_of
 from hiveacid.stores.hms.catalog import definitions
-from hiveacid.stores.hms.catalog.names import plain_partition, plain_table, without_quotes
+from hiveacid.stores.hms.catalog.definitions import plain_partition, plain_table, without_quotes
 from hiveacid.stores.hms.compaction_queue import owner_of
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
