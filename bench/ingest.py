@@ -30,7 +30,7 @@ from hiveacid.config import Settings
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 from hiveacid.streaming import Connection
 from hiveacid.streaming.text_lines import JsonLines, parse_lines
 

@@ -28,9 +28,8 @@ from hiveacid.errors import (
     TransactionAbortedError,
     WriteConflictError,
 )
-from hiveacid.ports.clock import Clock
+from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.transactions import Begun, Operation, Start, TxnKind
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate

@@ -19,6 +19,7 @@ from hiveacid.core.model import TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.session.file_systems import open_hadoop
 from hiveacid.sql.grammar.parse import parse
@@ -27,7 +28,6 @@ from hiveacid.storage.arrow_file_system import BLOCK, ArrowFileSystem
 from hiveacid.storage.final_names import FinalNames
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import parse_uri
-from hiveacid.stores.clock import SystemClock
 from hiveacid.streaming import Connection
 from support.servers.absent import skip_without
 from support.servers.hdfs import WHY_NOT as NO_HDFS

@@ -14,8 +14,8 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.core.model import Partition, TableName
 from hiveacid.errors import MisplacedStoreError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.store import WarehouseStore
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
 from support.samples import table
 

@@ -8,7 +8,7 @@ import pytest
 from server_rules import Place, ServerContract, ServerRules
 from sqlalchemy import text
 
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
 from hiveacid.stores.sql.store import SqlStore

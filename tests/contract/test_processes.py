@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, text
 
 from hiveacid.config import Settings
 from hiveacid.core.transactions.locks import LockState, LockType
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 from hiveacid.stores.sql.migrations import MIGRATIONS
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.transactions.heartbeats import Heartbeats
@@ -100,7 +100,7 @@ import sys
 from hiveacid.config import Settings
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.read_leases import ReadLeases
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
 from support.samples import CLIENT
 from hiveacid.transactions.transaction import Transactions
@@ -141,7 +141,7 @@ from hiveacid.config import Settings
 from hiveacid.core.transactions.locks import LockType
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.ports.transactions import Start
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
 from support.samples import CLIENT, lock_on
 from hiveacid.transactions.transaction import Transactions

@@ -25,8 +25,8 @@ from hiveacid.errors import (
     StoreVersionError,
     WriteConflictError,
 )
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Operation, Remains, Start
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability, ErrorKind

@@ -13,7 +13,7 @@ from hiveacid.catalog.opening import announce_new_warehouse, open_store, require
 from hiveacid.config import Settings
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import StorageError
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 from hiveacid.stores.sql.dialects.sqlite import protect_file
 from hiveacid.stores.sql.store import SqlStore
 

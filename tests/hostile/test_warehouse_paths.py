@@ -10,7 +10,7 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.cli.doctor import transaction_store
 from hiveacid.config import Settings
 from hiveacid.core.model import DatabaseDefinition
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 
 
 def databases(root: Path, *made: str) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from hiveacid.config import Settings
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import TransactionError, WriteConflictError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Operation, Start
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.transactions.transaction import Heartbeats, Transactions
 from support.clock import ManualClock

@@ -22,8 +22,8 @@ from hiveacid.config import Settings
 from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, TableDefinition, TableName, TxnId
+from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.local_file_system import LocalFileSystem, local_path
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.sql.store import SqlStore

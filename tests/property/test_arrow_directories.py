@@ -28,8 +28,8 @@ from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.datasource.change_feed_task import read_file_changes
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
+from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.snapshot_locations import list_locations
-from hiveacid.stores.clock import SystemClock
 from hiveacid.table.arrow_read import scan
 from hiveacid.table.arrow_read.files_to_open import take_snapshot
 from hiveacid.table.arrow_read.scan import read_batches

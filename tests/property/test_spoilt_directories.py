@@ -27,9 +27,9 @@ from hiveacid.config.settings import Settings
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.orc.footer_summary import SummaryCache
+from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.snapshot_locations import Location, list_locations
-from hiveacid.stores.clock import SystemClock
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers, read_footers
 from hiveacid.transactions.transaction import Transaction

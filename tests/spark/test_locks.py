@@ -11,8 +11,7 @@ import pytest
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import LockTimeoutError
 from hiveacid.ports.catalog import CatalogChanges
-from hiveacid.ports.locks import LockAnswer
-from hiveacid.ports.transactions import Begun, Client, Operation, Start, TxnKind, Written
+from hiveacid.ports.transactions import Begun, Client, LockAnswer, Operation, Start, TxnKind, Written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
     from hiveacid.core.model import LockId
-    from hiveacid.ports.locks import LockAnswer
+    from hiveacid.ports.transactions import LockAnswer
 
 WAIT = 60  # seconds, for a machine under load
 EXCLUDING: Mapping[str, str] = {"hive.txn.xlock.write": "true"}

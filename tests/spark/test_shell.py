@@ -27,7 +27,7 @@ from hiveacid.cli.options import ConnectionOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hiveacid.ports.locks import LockRow
+    from hiveacid.ports.transactions import LockRow
 
 TABLE = "CREATE TABLE sales (id BIGINT, item STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][AB0]|\x1b[=>]|\x1b\][^\x07]*\x07|[\x07\x08]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 
 
 class ManualClock:

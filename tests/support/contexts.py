@@ -8,10 +8,9 @@ from typing import Any, cast
 
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
-from hiveacid.ports.clock import Clock
+from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.table.context import Context
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.read_leases import ReadLeases

@@ -23,7 +23,7 @@ SPARK_ROOMS = (
     "src/hiveacid/serve/",
 )
 # Where the time of day may be asked: the clock itself, and what talks to a person.
-CLOCK_ROOMS = ("src/hiveacid/stores/clock.py", "src/hiveacid/cli/", "tools/", "bench/")
+CLOCK_ROOMS = ("src/hiveacid/ports/clock.py", "src/hiveacid/cli/", "tools/", "bench/")
 WALL_CLOCK = {
     "datetime.now",
     "datetime.utcnow",

@@ -11,8 +11,8 @@ from hiveacid.config import Settings
 from hiveacid.core.model import TableName
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchDatabaseError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.file_system_routing import AnyFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.context import StoreContext
 from hiveacid.transactions.read_leases import ReadLeases

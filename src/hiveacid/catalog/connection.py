@@ -15,11 +15,11 @@ from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.file_systems import SessionFileSystems
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.storage.file_system_routing import AnyFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from hiveacid.table.context import Context

@@ -43,7 +43,7 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import WarehouseStore, own_store
-from hiveacid.ports.write_ids import current_write_ids_of, is_stand_in
+from hiveacid.ports.transactions import current_write_ids_of, is_stand_in
 from hiveacid.storage.snapshot_locations import id_property, list_layout, read_location
 from hiveacid.table.context import table_names
 from hiveacid.table.read.flush_length_files import readable_length

@@ -34,7 +34,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import WarehouseStore
-from hiveacid.ports.write_ids import current_write_ids_of
+from hiveacid.ports.transactions import current_write_ids_of
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import absolute, is_local, real_path, real_paths
 from hiveacid.stores.hms.address import is_metastore

@@ -39,8 +39,7 @@ from hiveacid.core.schema.partitions import KnownPartitions, parse_partition_val
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.ports.transactions import Start
-from hiveacid.ports.write_ids import current_write_ids_of
+from hiveacid.ports.transactions import Start, current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.paths import absolute, real_path
 from hiveacid.table.cleaning.remove_dropped_files import (

@@ -181,8 +181,8 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
     """Check whether the store, if it exists, can be opened and answers a query; with ``store`` no warehouse is needed."""
     from hiveacid.config import Settings, setting_definitions  # noqa: PLC0415 - --help needs none of it
     from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE  # noqa: PLC0415
+    from hiveacid.ports.clock import SystemClock  # noqa: PLC0415
     from hiveacid.storage.paths import is_local  # noqa: PLC0415
-    from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
     from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415
     from hiveacid.stores.sql.dialects.sqlite import sqlite_url  # noqa: PLC0415

@@ -58,7 +58,7 @@ def ingest(
 
     The first line that does not fit ends the command. Rows committed before stay in the table.
     """
-    from hiveacid.stores.clock import SystemClock  # noqa: PLC0415 - keeps --help fast
+    from hiveacid.ports.clock import SystemClock  # noqa: PLC0415 - keeps --help fast
     from hiveacid.streaming import Connection  # noqa: PLC0415
     from hiveacid.streaming.line_feeder import Feeder  # noqa: PLC0415
 

@@ -82,8 +82,8 @@ def _move(
 ) -> tuple[list[MigratedTable | str], int]:
     """Return the moved tables and the names of the moved views, and the number of tables that failed."""
     from hiveacid.catalog.migrate import Migration, MigrationStore  # noqa: PLC0415 - keeps --help fast
+    from hiveacid.ports.clock import SystemClock  # noqa: PLC0415
     from hiveacid.storage.local_file_system import LocalFileSystem  # noqa: PLC0415
-    from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
 
     moved: list[MigratedTable | str] = []
     failed = 0

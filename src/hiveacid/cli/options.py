@@ -80,7 +80,7 @@ class ConnectionOptions:
         self.require_warehouse(existing=existing)
         from hiveacid.catalog.opening import open_store  # noqa: PLC0415 - imports SQLAlchemy
         from hiveacid.config import Settings  # noqa: PLC0415
-        from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
+        from hiveacid.ports.clock import SystemClock  # noqa: PLC0415
 
         store, _ = open_store(self.warehouse, self.store, Settings(), SystemClock())
         try:

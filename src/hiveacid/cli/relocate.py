@@ -29,7 +29,7 @@ def relocate(*, connection: ConnectionOptions, keep_outside: bool) -> None:
     exists, works on the same files.
     """
     from hiveacid.catalog.relocate import relocate as run  # noqa: PLC0415 - imports SQLAlchemy
-    from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
+    from hiveacid.ports.clock import SystemClock  # noqa: PLC0415
 
     connection.require_warehouse()
     done = run(connection.warehouse, connection.store, SystemClock(), keep_outside=keep_outside)
@@ -46,7 +46,7 @@ def backup(*, connection: ConnectionOptions, target: str) -> None:
     The copy opens after `hiveacid relocate -w DIRECTORY`, or without it at the path of the original.
     """
     from hiveacid.catalog.relocate import back_up  # noqa: PLC0415 - imports SQLAlchemy
-    from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
+    from hiveacid.ports.clock import SystemClock  # noqa: PLC0415
 
     connection.require_warehouse()
     if connection.store or not connection.warehouse:

@@ -30,14 +30,13 @@ from hiveacid.errors import (
 )
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.tail import read_tail
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.store import TransactionStore
-from hiveacid.ports.transactions import Start, TxnKind
-from hiveacid.ports.write_ids import current_write_ids_of
+from hiveacid.ports.transactions import Start, TxnKind, current_write_ids_of
 from hiveacid.spark.read.change_feed import ChangedLocation
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import is_local
 from hiveacid.storage.snapshot_locations import Location, id_property, list_locations
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.arrow_read.files_to_open import RowFile, event_files, row_files
 from hiveacid.table.codec_and_writer_options import layout_level

@@ -1,4 +1,4 @@
-"""Ports: Protocols for every external dependency, one module a port; the smallest are in ``store``.
+"""Ports: Protocols for every external dependency.
 
 The layers above call transactions, locks, the catalog, storage and the clock through these Protocols only. Adapters
 in :mod:`hiveacid.stores` and :mod:`hiveacid.storage` implement them. Value types live in the module of the port that

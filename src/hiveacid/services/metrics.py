@@ -10,8 +10,7 @@ from operator import attrgetter
 from hiveacid.core.compaction.initiation_and_retry_policy import LocationSizes
 from hiveacid.core.compaction.queue_records import ChangedPartition, Compaction, Service
 from hiveacid.core.transactions.states import COMPACTION, CompactionState
-from hiveacid.ports.locks import LockRow
-from hiveacid.ports.transactions import TransactionRow
+from hiveacid.ports.transactions import LockRow, TransactionRow
 from hiveacid.services.runner import LoopState
 
 MANY_ABORTS = 1500

@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeVar
 
 from hiveacid.core.model import TxnId
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StatementCancelledError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.spark.session.jobs import AnalysisStop, cancel_tagged, tagged_jobs
 from hiveacid.sql.session import AcidSession
-from hiveacid.stores.clock import SystemClock
 from hiveacid.transactions.heartbeats import owner_thread
 
 logger = logging.getLogger(__name__)

@@ -21,10 +21,10 @@ from hiveacid.errors import (
     TransactionStateError,
     WriteConflictError,
 )
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore, WarehouseStore
 from hiveacid.storage.file_system_routing import AnyFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.streaming.records import to_batches
 from hiveacid.streaming.stream_target import StreamTarget, require_no_update_events
 from hiveacid.streaming.transaction_batch import StreamContext, TransactionBatch

@@ -13,7 +13,7 @@ from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
-from hiveacid.ports.write_ids import current_write_ids_of
+from hiveacid.ports.transactions import current_write_ids_of
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
 from hiveacid.spark.session.capabilities import SparkFacts, is_method_of_frames

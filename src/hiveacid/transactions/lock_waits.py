@@ -12,7 +12,7 @@ from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.model import LockId
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.ports.clock import Clock
-from hiveacid.ports.locks import LockAnswer
+from hiveacid.ports.transactions import LockAnswer
 
 logger = logging.getLogger(__name__)
 

@@ -29,9 +29,8 @@ from hiveacid.core.transactions.states import TransactionState
 from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.ports.catalog import CatalogChanges, NewPartition, SeededWriteIds
 from hiveacid.ports.clock import Clock
-from hiveacid.ports.locks import LockAnswer
 from hiveacid.ports.store import TransactionStore
-from hiveacid.ports.transactions import Begun, Client, Remains, Start, TxnKind, Written
+from hiveacid.ports.transactions import Begun, Client, LockAnswer, Remains, Start, TxnKind, Written
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.lock_waits import wait_for_lock
 

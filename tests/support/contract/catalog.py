@@ -26,7 +26,7 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
-from hiveacid.ports.write_ids import current_write_ids_of
+from hiveacid.ports.transactions import current_write_ids_of
 from support.samples import CLIENT, ORDERS, STOCK, Store, database, table
 
 ODD = "d'b\"; drop table x; -- ü😀%_\\"

@@ -16,8 +16,7 @@ from hiveacid.errors import (
     TransactionAbortedError,
     TransactionStateError,
 )
-from hiveacid.ports.locks import LockRow
-from hiveacid.ports.transactions import Operation
+from hiveacid.ports.transactions import LockRow, Operation
 from support.clock import ManualClock
 from support.samples import CLIENT, ORDERS, STOCK, Store, lock_on, wrote
 

@@ -20,9 +20,9 @@ from hiveacid.errors import (
     TransactionError,
     WriteConflictError,
 )
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.transactions import Client, Operation, Start, TxnKind, Written
-from hiveacid.stores.clock import SystemClock
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transaction, Transactions
 from support.history.records import (

@@ -30,7 +30,7 @@ from support.memory_store.state import MemoryBase, WrittenRow, synchronized
 
 
 class MemoryCompactionQueue(MemoryBase):
-    """Implements :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+    """Implements :class:`hiveacid.ports.store.CompactionQueuePort`."""
 
     @synchronized
     def now(self) -> int:
@@ -39,7 +39,7 @@ class MemoryCompactionQueue(MemoryBase):
 
     @synchronized
     def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         changed = {partition: time for partition, time in self._state.changed.items() if time >= since}
         aborted: dict[tuple[TableName, str | None], list[int]] = defaultdict(list)
         for table, given in self._state.write_ids.items():
@@ -57,7 +57,7 @@ class MemoryCompactionQueue(MemoryBase):
 
     @synchronized
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         refusals.compaction(request)
         refusals.require_storable("the name of the initiator", initiator)
         top = self._compactor_high_watermark(request.table)
@@ -74,7 +74,7 @@ class MemoryCompactionQueue(MemoryBase):
 
     @synchronized
     def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         refusals.compaction(request)
         refusals.require_storable("the name of the initiator", initiator)
         state, said = fire(COMPACTION, COMPACTION.start, "give up"), refusals.storable_text(error)
@@ -94,7 +94,7 @@ class MemoryCompactionQueue(MemoryBase):
     def claim_compaction(
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
     ) -> Compaction | None:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         refusals.require_storable("the name of the worker", worker)
         refusals.pool_name(pool)
         oldest = self._clock.now() - int(self._limits.pool_timeout * 1000)
@@ -123,7 +123,7 @@ class MemoryCompactionQueue(MemoryBase):
     def start_compaction(
         self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
     ) -> None:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         job = self._job(compaction_id, worker)
         if job.state != CompactionState.WORKING:
             raise refusals.compaction_not_working(compaction_id, job.state)
@@ -134,12 +134,12 @@ class MemoryCompactionQueue(MemoryBase):
 
     @synchronized
     def note_compaction(self, compaction_id: int, details: str) -> None:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         self._replace_job(replace(self._job(compaction_id), details=refusals.storable_text(details)))
 
     @synchronized
     def release_compaction(self, compaction_id: int, worker: str) -> None:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         job = self._job(compaction_id, worker)
         self._requeue(replace(job, claims=job.claims - 1))
 
@@ -157,7 +157,7 @@ class MemoryCompactionQueue(MemoryBase):
         error: str | None = None,
         worker: str | None = None,
     ) -> None:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         job = self._job(compaction_id, worker)
         state = end_compaction(job.state, state)
         ended = self._clock.now() if state in COMPACTION.final_states else None
@@ -186,7 +186,7 @@ class MemoryCompactionQueue(MemoryBase):
 
     @synchronized
     def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         now = self._clock.now()
         lowest = min((txn.id for txn in self._state.open_txns()), default=self._state.last_txn + 1)
         ready = [
@@ -202,7 +202,7 @@ class MemoryCompactionQueue(MemoryBase):
 
     @synchronized
     def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         job = self._job(compaction_id)
         if job.state != CompactionState.READY_FOR_CLEANING:
             raise refusals.not_ready_for_cleaning(compaction_id, job.state)
@@ -218,7 +218,7 @@ class MemoryCompactionQueue(MemoryBase):
 
     @synchronized
     def show_compactions(self) -> tuple[Compaction, ...]:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         return tuple(job for _, job in sorted(self._state.compactions.items()))
 
     @synchronized

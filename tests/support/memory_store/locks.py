@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from hiveacid.core.model import LockId, TxnId
 from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState, first_blocking_lock
-from hiveacid.ports.locks import LockAnswer, LockRow
+from hiveacid.ports.transactions import LockAnswer, LockRow
 from hiveacid.stores import refusals
 from support.memory_store.state import MemoryBase, Request, synchronized
 
 
 class MemoryLocks(MemoryBase):
-    """Implements :class:`hiveacid.ports.locks.LockPort`."""
+    """Implements :class:`hiveacid.ports.transactions.LockPort`."""
 
     @synchronized
     def lock(
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
     ) -> LockAnswer:
-        """See :class:`hiveacid.ports.locks.LockPort`. Raises ConfigError for an empty or odd request."""
+        """See :class:`hiveacid.ports.transactions.LockPort`. Raises ConfigError for an empty or odd request."""
         wanted = refusals.components(components)
         self._state.require_open(txn_id)
         blocker = self._blocker(txn_id, wanted, LockId(self._state.last_lock + 1))
@@ -31,7 +31,7 @@ class MemoryLocks(MemoryBase):
 
     @synchronized
     def check_lock(self, lock_id: LockId) -> LockAnswer:
-        """See :class:`hiveacid.ports.locks.LockPort`. Raises TransactionStateError if the request is gone."""
+        """See :class:`hiveacid.ports.transactions.LockPort`. Raises TransactionStateError if the request is gone."""
         request = self._state.requests.get(lock_id)
         if request is None:
             raise refusals.request_gone(lock_id)
@@ -41,7 +41,7 @@ class MemoryLocks(MemoryBase):
 
     @synchronized
     def unlock(self, lock_id: LockId) -> None:
-        """See :class:`hiveacid.ports.locks.LockPort`. A request that is gone is not an error.
+        """See :class:`hiveacid.ports.transactions.LockPort`. A request that is gone is not an error.
 
         Raises TransactionStateError for a lock that protects what its transaction wrote.
         """
@@ -73,7 +73,7 @@ class MemoryLocks(MemoryBase):
 
     @synchronized
     def show_locks(self) -> tuple[LockRow, ...]:
-        """See :class:`hiveacid.ports.locks.LockPort`."""
+        """See :class:`hiveacid.ports.transactions.LockPort`."""
         return tuple(
             self._lock_row(request, held)
             for _, request in sorted(self._state.requests.items())

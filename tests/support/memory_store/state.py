@@ -27,10 +27,9 @@ from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS, Change,
 from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.core.transactions.stream_progress import StreamKey, StreamProgress
-from hiveacid.ports.clock import Clock
+from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import refusals
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 
 _Args = ParamSpec("_Args")

@@ -308,7 +308,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
 
     @synchronized
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`. All of them get one, or none."""
+        """See :class:`hiveacid.ports.transactions.WriteIdPort`. All of them get one, or none."""
         refusals.table_name(table)
         for txn in [self._state.require_open(txn_id) for txn_id in sorted(txn_ids)]:
             if txn.kind is TxnKind.READ_ONLY:
@@ -323,7 +323,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
 
     @synchronized
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises TransactionStateError if ids were given out."""
+        """See :class:`hiveacid.ports.transactions.WriteIdPort`. Raises TransactionStateError if ids were given out."""
         refusals.table_name(table)
         ids = refusals.seed(high_watermark, aborted)
         if self._state.next_write_id.get(table, 1) > 1:
@@ -335,7 +335,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     def valid_write_ids(
         self, txns: ValidTxnList, tables: Sequence[TableName]
     ) -> Mapping[TableName, ValidWriteIdList]:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
+        """See :class:`hiveacid.ports.transactions.WriteIdPort`."""
         return {table: self._valid_write_ids(txns, refusals.table_name(table)) for table in tables}
 
     def _valid_write_ids(self, txns: ValidTxnList, table: TableName) -> ValidWriteIdList:
@@ -368,12 +368,12 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
 
     @synchronized
     def ended_up_to(self, table: TableName) -> WriteId:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
+        """See :class:`hiveacid.ports.transactions.WriteIdPort`."""
         return WriteId(self._state.lowest_open_write_id(refusals.table_name(table)) - 1)
 
     @synchronized
     def aborted_write_ids(self, table: TableName, *, may_come: bool = False) -> tuple[WriteId, ...]:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
+        """See :class:`hiveacid.ports.transactions.WriteIdPort`."""
         given = self._state.write_ids.get(refusals.table_name(table), {})
         return tuple(
             sorted(
@@ -399,7 +399,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         before: TxnId | None = None,
         seen: TableDefinition | None = None,
     ) -> None:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`. ``partition`` None: the table with all partitions.
+        """See :class:`hiveacid.ports.transactions.WriteIdPort`. ``partition`` None: the table with all partitions.
 
         A write id stays aborted while other partitions it was recorded for are not cleaned, and, where
         nothing was recorded for it, until the whole table is.

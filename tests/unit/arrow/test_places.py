@@ -15,8 +15,8 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.core.model import Partition, TableName
 from hiveacid.errors import ConfigError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.file_system_routing import AnyFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.streaming import Connection
 from support.directories.shelves import definition
 from support.samples import CLIENT

@@ -17,7 +17,7 @@ from hiveacid.arrow.warehouse import ArrowWarehouse, open_warehouse
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.errors import BadRecordError, ConfigError, UnsupportedFeatureError
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 from support.corpus.acid_files import acid_bytes, inserts
 from support.directories.shelves import definition
 

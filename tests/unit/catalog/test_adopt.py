@@ -16,7 +16,7 @@ from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.errors import CatalogError, NoSuchTableError
 from hiveacid.ports.store import WarehouseStore
-from hiveacid.ports.write_ids import current_write_ids_of
+from hiveacid.ports.transactions import current_write_ids_of
 from hiveacid.table.context import Context
 from support.contexts import open_context
 from support.directories.shelves import definition

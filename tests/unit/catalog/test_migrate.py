@@ -10,9 +10,9 @@ from hiveacid.catalog.migrate import Migration, MigrationStore
 from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
 from hiveacid.errors import TransactionStateError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
 from support.samples import CLIENT, ORC
 

@@ -9,7 +9,7 @@ import pytest
 
 from hiveacid.catalog.opening import log_new_warehouse, open_store
 from hiveacid.config import Settings
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 
 
 def test_connecting_warns_about_a_new_warehouse_whose_path_may_be_misspelt(

@@ -15,7 +15,7 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.cli.main import main
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 from support.corpus.sort_merge_reader import read_table
 from support.directories.shelves import definition
 

@@ -14,7 +14,7 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.cli.main import main
 from hiveacid.config import Settings
 from hiveacid.core.model import WriteId
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 from support.corpus.acid_files import acid_bytes, bucket_property, deletes, inserts, put
 from support.directories.shelves import definition
 

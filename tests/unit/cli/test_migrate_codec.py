@@ -14,8 +14,8 @@ from hiveacid.catalog.migrate import Migration, MigrationStore
 from hiveacid.config.property_definitions import LAYOUT_LEVEL
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection
 from support.samples import ORC

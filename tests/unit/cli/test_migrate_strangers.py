@@ -14,8 +14,8 @@ from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
 from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
 from hiveacid.errors import AlreadyExistsError, CatalogError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
 from support.crash.faults import Faults, FaultyStore, Moment, SimulatedCrash, crash
 from support.samples import CLIENT, ORC

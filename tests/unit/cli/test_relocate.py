@@ -19,8 +19,8 @@ from hiveacid.config import Settings
 from hiveacid.core.model import Partition, TableName
 from hiveacid.core.transactions.locks import LockType
 from hiveacid.errors import MisplacedStoreError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Start
-from hiveacid.stores.clock import SystemClock
 from support.directories.shelves import definition
 from support.samples import CLIENT, lock_on
 

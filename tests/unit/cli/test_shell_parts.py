@@ -29,10 +29,10 @@ from hiveacid.cli.shell import (
 )
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
 from hiveacid.errors import ConfigError, NoSuchTableError, ParseError, StatementCancelledError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.spark.session.jobs import Progress
 from hiveacid.sql.cancellation import CancellableClock
 from hiveacid.sql.session import AcidSession
-from hiveacid.stores.clock import SystemClock
 from support.memory_store.store import MemoryStore
 
 

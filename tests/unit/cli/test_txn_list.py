@@ -12,8 +12,8 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.cli.main import main
 from hiveacid.config import Settings
 from hiveacid.core.transactions.locks import LockType
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Start
-from hiveacid.stores.clock import SystemClock
 from support.clock import ManualClock
 from support.samples import CLIENT, lock_on
 

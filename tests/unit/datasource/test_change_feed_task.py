@@ -17,7 +17,7 @@ from hiveacid.core.model import TableName
 from hiveacid.datasource.change_feed_task import read_file_changes
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 from support.directories.shelves import definition
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"

@@ -16,11 +16,11 @@ from scene import Scene, T
 from hiveacid.cli.services import log_to
 from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.errors import ConfigError, StorageError, StoreUnavailableError
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.endpoint import Endpoint, collect, format_metrics, health
 from hiveacid.services.runner import LoopState, Runner
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.clock import SystemClock
 from support.samples import CLIENT
 
 

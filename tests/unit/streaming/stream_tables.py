@@ -12,10 +12,10 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
+from hiveacid.ports.clock import SystemClock
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection
 from hiveacid.table.check.files import check_quick

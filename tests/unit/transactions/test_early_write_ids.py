@@ -14,10 +14,9 @@ from hiveacid.config import Settings
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import WriteConflictError
-from hiveacid.ports.locks import LockAnswer
-from hiveacid.ports.transactions import Client, Start
+from hiveacid.ports.clock import SystemClock
+from hiveacid.ports.transactions import Client, LockAnswer, Start
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.clock import SystemClock
 from hiveacid.table.write.conflict_checks import require_not_overtaken
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transaction, Transactions

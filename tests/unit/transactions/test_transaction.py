@@ -25,8 +25,8 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.catalog import CatalogChanges
+from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Begun, Client, Remains, Start, TxnKind, Written
-from hiveacid.stores.clock import SystemClock
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions

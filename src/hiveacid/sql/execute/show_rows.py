@@ -15,8 +15,7 @@ from hiveacid.errors import (
     TransactionStateError,
 )
 from hiveacid.ports.catalog import Catalog
-from hiveacid.ports.locks import LockRow
-from hiveacid.ports.transactions import TransactionPort
+from hiveacid.ports.transactions import LockRow, TransactionPort
 
 TextRow = tuple[str, ...]
 

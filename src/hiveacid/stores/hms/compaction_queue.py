@@ -235,7 +235,7 @@ _REBALANCE = "rebalance compactions of a metastore's tables are left to Hive's w
 
 
 class MetastoreCompactionQueue:
-    """Implements :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`; jobs come from Hive 4 metastores only."""
+    """Implements :class:`hiveacid.ports.store.CompactionQueuePort`; jobs come from Hive 4 metastores only."""
 
     client: MetastoreClient
     capabilities: Capabilities
@@ -254,14 +254,14 @@ class MetastoreCompactionQueue:
         return False
 
     def require_claimable_jobs(self) -> None:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         if not self.capabilities.remote_workers:
             raise UnsupportedFeatureError(
                 "a metastore of Hive 3 gives compactions to its own workers only: see hive.compactor.worker.threads"
             )
 
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         return enqueue_job(self.client, self.capabilities, request, initiator)
 
     def claim_compaction(
@@ -293,7 +293,7 @@ class MetastoreCompactionQueue:
     def start_compaction(
         self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
     ) -> None:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         job = self._job_of_worker(compaction_id, worker)
         self._running_jobs[txn_id] = job
         user = owner_of(self.get_table(job.request.table)) or self.owner
@@ -341,7 +341,7 @@ class MetastoreCompactionQueue:
         error: str | None = None,
         worker: str | None = None,
     ) -> None:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`. Raises UnsupportedFeatureError for cleaning."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`. Raises UnsupportedFeatureError for cleaning."""
         if state == CompactionState.ABORTED and self.capabilities.remote_workers:
             abort_job(self.client, compaction_id)
             return
@@ -357,7 +357,7 @@ class MetastoreCompactionQueue:
         mark_job(self.client, calls[state], job_struct(job), error)
 
     def show_compactions(self) -> tuple[Compaction, ...]:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        """See :class:`hiveacid.ports.store.CompactionQueuePort`."""
         return list_jobs(self.client)
 
 

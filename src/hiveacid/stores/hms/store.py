@@ -25,20 +25,19 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
-from hiveacid.ports.clock import Clock
-from hiveacid.ports.locks import LockAnswer
+from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.store import streams_refused
 from hiveacid.ports.transactions import (
     SNAPSHOT_ONLY,
     Begun,
     Client,
+    LockAnswer,
     Remains,
     Start,
     TxnKind,
     Written,
 )
 from hiveacid.stores import refusals
-from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.capabilities import capabilities_of
 from hiveacid.stores.hms.catalog.definitions import plain_partition, plain_table
@@ -106,7 +105,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         """Close the connections."""
         self.client.close()
 
-    # --- hiveacid.ports.transactions, write_ids, locks, stream_progress ---------------------------
+    # --- hiveacid.ports.transactions ----------------------------------------------------------------
     def begin_txn(
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
     ) -> Begun:
@@ -133,7 +132,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         return Begun(txn_id, answer, snapshot, lists | own_lists, allocated)
 
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises UnsupportedFeatureError for too many ids."""
+        """See :class:`hiveacid.ports.transactions.WriteIdPort`. Raises UnsupportedFeatureError for too many ids."""
         transactions.seed_write_ids(self, self._txn_client, table, high_watermark, aborted)
 
     def seed_txns(self, high_watermark: TxnId) -> None:
@@ -143,7 +142,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     def lock(
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
     ) -> LockAnswer:
-        """See :class:`hiveacid.ports.locks.LockPort`; write ids come first, as Hive does it."""
+        """See :class:`hiveacid.ports.transactions.LockPort`; write ids come first, as Hive does it."""
         refusals.components(components)
         tables: dict[TableName, TableDefinition | None] = {}
         allocated: dict[TableName, WriteId] = {}
@@ -402,7 +401,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         return ()
 
     def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises TransactionStateError where the ids stay."""
+        """See :class:`hiveacid.ports.transactions.WriteIdPort`. Raises TransactionStateError where the ids stay."""
         if table.kind is not TableKind.PLAIN:
             transactions.restart_write_ids(self, table, mark)
 

@@ -187,7 +187,7 @@ _ABANDONED = SELECT_JOBS.where(
 
 
 class CompactionQueue(SqlBase):
-    """Methods of :class:`hiveacid.ports.compaction_queue.CompactionQueuePort` for jobs."""
+    """Methods of :class:`hiveacid.ports.store.CompactionQueuePort` for jobs."""
 
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """Queue a job, unless a job of the same table or partition is queued or working, or has just done the same."""

@@ -12,8 +12,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName, TxnId
 from hiveacid.core.schema.constraints import Constraint
 from hiveacid.core.schema.location_overlap import Place
-from hiveacid.ports.clock import Clock
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.catalog import SqlCatalog
 from hiveacid.stores.sql.compaction_queue import CompactionQueue

@@ -18,7 +18,7 @@ from hiveacid.errors import CatalogError, FormatError, MissingDirectoryError, Wr
 from hiveacid.orc.tail import CURRENT_WRITE_ID, read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
-from hiveacid.ports.write_ids import current_write_ids_of
+from hiveacid.ports.transactions import current_write_ids_of
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
 

@@ -20,7 +20,7 @@ from hiveacid.core.model import Column, Partition, TableDefinition, TableName, W
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.errors import NotEnoughHistoryError, StorageError, WriteConflictError
-from hiveacid.stores.clock import SystemClock
+from hiveacid.ports.clock import SystemClock
 from hiveacid.streaming import Connection
 from hiveacid.table.read import listing_reuse
 from hiveacid.table.read.visible_locations import list_visible, require_same_table

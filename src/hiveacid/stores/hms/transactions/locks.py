@@ -14,8 +14,7 @@ from typing import Any
 from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import StoreError, TransactionStateError
-from hiveacid.ports.locks import LockAnswer, LockRow
-from hiveacid.ports.transactions import Client
+from hiveacid.ports.transactions import Client, LockAnswer, LockRow
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.definitions import plain_database, plain_partition, plain_table
 from hiveacid.stores.hms.thrift import protocol
@@ -86,7 +85,7 @@ class Requests:
 
 
 class MetastoreLocks:
-    """Implements :class:`hiveacid.ports.locks.LockPort` except for new requests, which also record writes."""
+    """Implements :class:`hiveacid.ports.transactions.LockPort` except for new requests, which also record writes."""
 
     client: MetastoreClient
     capabilities: Capabilities

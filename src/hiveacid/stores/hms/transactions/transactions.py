@@ -29,8 +29,15 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import WarehouseStore
-from hiveacid.ports.transactions import Client, HeartbeatAnswer, Operation, TransactionRow, TxnKind
-from hiveacid.ports.write_ids import STAND_IN_PREFIX, current_write_ids_of
+from hiveacid.ports.transactions import (
+    STAND_IN_PREFIX,
+    Client,
+    HeartbeatAnswer,
+    Operation,
+    TransactionRow,
+    TxnKind,
+    current_write_ids_of,
+)
 from hiveacid.stores import refusals
 from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.definitions import plain_table, without_quotes

@@ -23,8 +23,7 @@ from hiveacid.core.transactions.commit_records import TableOperation
 from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
 from hiveacid.core.transactions.locks import WAITS_FOR, LockState
 from hiveacid.core.transactions.states import LOCK, TRANSACTION, TransactionState, fire
-from hiveacid.ports.locks import LockAnswer
-from hiveacid.ports.transactions import Begun, Start, TxnKind, Written
+from hiveacid.ports.transactions import Begun, LockAnswer, Start, TxnKind, Written
 from hiveacid.stores.sql.database import MARK_LENGTH
 from hiveacid.stores.sql.dialects import Dialect
 from hiveacid.stores.sql.dialects.dialect import number_keys

@@ -21,7 +21,7 @@ from hiveacid.core.transactions.locks import (
     first_blocking_lock,
 )
 from hiveacid.core.transactions.states import LOCK, fire
-from hiveacid.ports.locks import LockAnswer, LockRow
+from hiveacid.ports.transactions import LockAnswer, LockRow
 from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import NOW, Database, SqlBase, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
@@ -33,7 +33,7 @@ _MUTUAL = frozenset({LockType.SHARED_READ, LockType.SHARED_WRITE})
 
 
 class LockQueue(SqlBase):
-    """Implements :class:`hiveacid.ports.locks.LockPort`."""
+    """Implements :class:`hiveacid.ports.transactions.LockPort`."""
 
     def lock(
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
