@@ -56,18 +56,15 @@ CONDITIONS = [
     "NOT (i IN (1, NULL))", "i IN (1, 99999999999)", "i BETWEEN 2 AND 3", "i NOT BETWEEN 2 AND 3", "i <=> NULL", "NOT (i <=> 1)",
     "i <=> 1", "i IS NULL", "i IS NOT NULL", "NOT (i IS NULL)", "i = NULL", "i = 1 OR s = ''", "NOT (i = 1 OR s = '')",
     "i = 1 AND NOT b", "b", "NOT b", "b = false", "b <=> NULL", "l = 9223372036854775807", "l > 9223372036854775807",
-    "l < 99999999999999999999 AND l IS NOT NULL", "s = 'tea'", "s > 'T'", "s LIKE 't%'", "s NOT LIKE 't%'", "s LIKE 'T\\%a\\_'",
-    "s LIKE '%x'", "s LIKE 'T!%a!_' ESCAPE '!'", "s LIKE ''", "s LIKE '_\\nx'", "c = 'a'", "c = 'a  '", "c = 'a    '",
-    "c < 'b'", "c IN ('a', 'abc')", "c = ''", "c LIKE 'a'", "c LIKE 'a  '", "v = 'ab'", "v >= 'abcd'",
+    "l < 99999999999999999999 AND l IS NOT NULL", "s = 'tea'", "s > 'T'",
+    "c = 'a'", "c = 'a  '", "c = 'a    '",
+    "c < 'b'", "c IN ('a', 'abc')", "c = ''", "v = 'ab'", "v >= 'abcd'",
     "d = DATE '2020-02-29'", "d < '1582-10-15'", "d >= DATE '9999-12-31'", "d > TIMESTAMP '2020-02-28 23:00:00'",
     "t = TIMESTAMP '2020-02-29 12:00:00.123456'", "t < '1970-01-01'", "t > DATE '2020-01-01'", "n = 1.5", "n = 1.500",
     "n > 0", "n <> 1e0", "n < 1.505", "n IN (1.5, 0)", "w > 99999999999999999999999999999999999998", "w = -1", "x = 1.5",
-    "x > 2", "x < 2", "NOT x > 2", "x <> 1.5", "x = 0", "x = x", "x > i", "f = 0.1", "f > 1", "f <= 16777217", "f <> x",
-    "x IN (1.5, 0)", "x NOT IN (1.5, 2)", "y = X'00ff'", "y > X'40'", "i = l", "i < l OR i IS NULL", "s = v", "1 = 1", "1 = 2",
+    "x > 2", "x < 2", "NOT x > 2", "x <> 1.5", "x = 0", "f = 0.1", "f > 1", "f <= 16777217",
+    "x IN (1.5, 0)", "x NOT IN (1.5, 2)", "y = X'00ff'", "y > X'40'", "1 = 1", "1 = 2",
     "TRUE", "NULL OR i = 1", "(i = 1)", "((i = 1) AND (s = 'tea'))", "t.i = 1", "`i` = +1", "i = '1'", "NOT NOT i = 1", "s = 'te' 'a'",
-    "i % 2 = 1", "l % 2 = -1", "pmod(l, 7) = 6", "pmod(i, 2) IN (1)", "NOT (i % 2 = 0)", "(i + 1) * 2 > 6", "i - -1 = 2", "i + 1 <=> NULL",
-    "i * 100000000 > 1", "i % 3 IS NULL", "(i % 2) NOT IN (0, NULL)", "i BETWEEN 1 * 2 AND 2 + 1 * 2", "i + l % 5 = 5", "-7 % 3 = -1",
-    "pmod(-7, 3) = 2", "i - 1 - 1 = 1", "i % 2 < x", "i + 1 = 2.0", "i + 1 IN (2, 2.5)",
 ]  # fmt: skip
 
 

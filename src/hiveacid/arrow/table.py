@@ -21,8 +21,9 @@ from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.connection import Connection, retry_conflicts
-from hiveacid.table.arrow_read.conditions import Condition, condition_from_arrow, parse_condition
+from hiveacid.table.arrow_read.condition_grammar import parse_predicate
 from hiveacid.table.arrow_read.files_to_open import Snapshot, take_snapshot
+from hiveacid.table.arrow_read.filters import Condition, arrow_filter, condition_from_arrow
 from hiveacid.table.arrow_read.scan import BATCH_ROWS, Selection, output_schema, read_batches, reading_threads
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.time_travel import Instant, PointInTime
@@ -49,7 +50,7 @@ class ArrowTable:
     Arguments of the reads:
 
     - ``columns``: names, in the order of the result; all by default.
-    - ``where``: a condition in SQL (``table.arrow_read.conditions``) or an expression of pyarrow.
+    - ``where``: a condition in SQL (``table.arrow_read.condition_grammar``) or an expression of pyarrow.
     - ``as_of``: a write id, or a time (a datetime, or a text such as ``2026-01-31 12:00:00``; without a zone it is local).
     - ``limit``: the most rows to return.
     - ``row_ids``: add the column ``ROW__ID`` in front.
@@ -292,7 +293,7 @@ def _condition(table: TableDefinition, where: Any) -> Condition | None:
     if where is None:
         return None
     if isinstance(where, str):
-        return parse_condition(where, table)
+        return arrow_filter(table, parse_predicate(where, table))
     if isinstance(where, Condition):
         return where
     if isinstance(where, pc.Expression):

@@ -1,6 +1,6 @@
 """Predicates: a condition as a tree of comparisons of one column with constants.
 
-Spark's analysed trees (``spark.predicates``) and the texts of ``table.arrow_read.conditions`` become predicates. Partition
+Spark's analysed trees (``spark.predicates``) and the texts of ``table.arrow_read.condition_grammar`` become predicates. Partition
 pruning, file skipping, search arguments of ORC and filters of Arrow are made from them. A predicate is true, false or NULL
 for a row, as in SQL.
 """
@@ -81,6 +81,7 @@ class Undecided:
 
 
 Predicate: TypeAlias = Comparison | AllOf | AnyOf | Not | Unknown | Undecided
+TRUE, FALSE = AllOf(()), AnyOf(())
 UNKNOWN, UNDECIDED = Unknown(), Undecided()
 
 

@@ -7,9 +7,10 @@ for the rows where it is true, and for those where it is false. NOT exchanges th
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
@@ -33,6 +34,7 @@ from hiveacid.core.predicates import (
     leaves,
 )
 from hiveacid.core.schema.types import INTEGER_TYPES, HiveType, Primitive, parse_type
+from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.orc.stored_values import arrow_type
 
 NEVER, ALWAYS = pc.scalar(False), pc.scalar(True)  # noqa: FBT003 - values
@@ -45,6 +47,8 @@ _EXACT_VALUES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "date": (date,),
 }
+_NUMBERED_COLUMN = "FieldPath("  # how pyarrow prints a column that is given by its number
+_QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _WIDE = Context(prec=100)  # decimals have 38 digits, the default context has 28
 
 
@@ -58,6 +62,29 @@ class Condition:
     predicate: Any
     columns: tuple[str, ...]
     parses_texts: bool = False
+
+
+def condition_from_arrow(expression: Any, schema: Any) -> Condition:
+    """Return the condition of a pyarrow expression.
+
+    pyarrow does not list the columns of an expression, so they are found by trial: a column is used if the expression does
+    not fit the schema without it. Raises NoSuchColumnError if the expression does not fit the schema. Raises ConfigError for a
+    column that is given by its number, because a read has only some of the columns, in an order of its own.
+    """
+    if _NUMBERED_COLUMN in _QUOTED_TEXT.sub("", str(expression)):
+        raise ConfigError("where: the expression names a column by its number: pyarrow.compute.field('name')")
+    empty = schema.empty_table()
+    try:
+        empty.filter(expression)
+    except pa.ArrowException as error:
+        raise NoSuchColumnError(f"where: the expression does not fit the table ({error})") from error
+    columns = []
+    for index, name in enumerate(schema.names):
+        try:
+            empty.remove_column(index).filter(expression)
+        except pa.ArrowException:
+            columns.append(name)
+    return Condition(expression, tuple(columns))
 
 
 @dataclass(frozen=True)
@@ -294,6 +321,8 @@ def _column(field: Any, hive: HiveType, values: Sequence[Value]) -> _Column | No
             step = Decimal(1).scaleb(-scale)
             highest = _WIDE.subtract(Decimal(1).scaleb(precision - scale), step)
             return _Stepped(field, data_type, lambda value: _floor_decimal(value, step), -highest, highest)
+        case "date" if kinds == {datetime} and not _has_zone(values):
+            return _Stepped(field, data_type, _midnight, *_TIMES)
         case "char" if kinds <= {str}:
             return _Char(field, data_type, hive.args[0])
         case _ if kinds <= _OTHER_VALUES.get(hive.name, set()) and not _has_zone(values):
@@ -314,6 +343,13 @@ _OTHER_VALUES: dict[str, set[type]] = {
 def _has_zone(values: Sequence[Any]) -> bool:
     """Tell whether a value is an instant of Spark: the wall clocks of a column depend on a session's time zone."""
     return any(isinstance(value, datetime) and value.tzinfo is not None for value in values)
+
+
+_TIMES = (datetime.min, datetime.max)  # noqa: DTZ901 - wall clocks
+
+
+def _midnight(moment: datetime) -> datetime:
+    return datetime.combine(moment.date(), time())
 
 
 def _floor_decimal(value: int | Decimal, step: Decimal) -> Decimal:

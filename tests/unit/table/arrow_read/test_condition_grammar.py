@@ -12,24 +12,36 @@ import pytest
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import ConfigError, NoSuchColumnError, ParseError
-from hiveacid.table.arrow_read.conditions import condition_from_arrow, parse_condition
+from hiveacid.table.arrow_read.condition_grammar import parse_predicate
+from hiveacid.table.arrow_read.filters import Condition, arrow_filter, condition_from_arrow
 
 TYPES = {"i": "int", "s": "string", "d": "date", "t": "timestamp", "b": "boolean", "z": "struct<a:int>"}
 TABLE = TableDefinition(
     TableName("default", "t"), tuple(Column(name, kind) for name, kind in TYPES.items()), ORC, "/t"
 )
 REFUSED = [
-    "i +", "i", "i / 1 = 2", "s + 1 = 2", "i % 0 = 1", "i % i = 1", "i % -3 = 1", "pmod(i) = 1", "pmod(i, i) = 1", "-i = 1", "1.5 + i = 2",
-    "i + 9223372036854775808 = 1", "2147483647 + 1 = 2147483648", "9223372036854775807 + 1 = 1", "(i + 1", "(i = 1) = 1", "b + b = 1",
-    "upper(s) = 'A'", "i = ", "s = 1", "i = 'x'", "i LIKE '1'", "s LIKE s", "s LIKE 'a\\\\b'", "i = 1 2",
+    "i +", "i", "i / 1 = 2", "i + 1 = 2", "s + 1 = 2", "i % 0 = 1", "i % i = 1", "i % 2 = 1", "pmod(i) = 1", "pmod(i, 2) = 1", "-i = 1",
+    "1.5 + i = 2", "i = 1 + 1", "(i + 1", "(i = 1) = 1", "(i) = 1", "b + b = 1", "i * 2 IN (2)", "i - 1 IS NULL",
+    "upper(s) = 'A'", "i = ", "s = 1", "i = 'x'", "i LIKE '1'", "s LIKE s", "s LIKE 'a%'", "s NOT LIKE 'a%'", "i = 1 2",
+    "i = i", "i < i OR b", "s IN ('a', s)", "i BETWEEN 1 AND i", "i <=> i",
     "(i = 1", "i IN ()", "i IN (SELECT 1)", "CASE WHEN i = 1 THEN true END", "d = 'tomorrow'", "i = 1; DROP TABLE t", "EXISTS",
     "i = 1 AND", "t = '2020-01-01 00:00:00 UTC'", "b = 1", "i IS TRUE", "i = 5L", "s RLIKE 'a'", "'", "i = X'0g'", "a.b.c = 1",
 ]  # fmt: skip
 
 
+def parse_condition(text: str, table: TableDefinition) -> Condition:
+    return arrow_filter(table, parse_predicate(text, table))
+
+
 @pytest.mark.parametrize("condition", REFUSED)
 def test_other_conditions_are_refused_with_their_position(condition: str) -> None:
     with pytest.raises((ParseError, NoSuchColumnError), match="line"):
+        parse_condition(condition, TABLE)
+
+
+@pytest.mark.parametrize("condition", ["s LIKE 'a%'", "i + 1 = 2", "i = i", "upper(s) = 'A'"])
+def test_a_refusal_says_what_to_use_instead(condition: str) -> None:
+    with pytest.raises(ParseError, match="pass a pyarrow expression, or use Polars, DuckDB or Spark"):
         parse_condition(condition, TABLE)
 
 
@@ -41,22 +53,6 @@ def test_thousands_of_comparisons_are_no_problem() -> None:
 def test_deep_parentheses_are_refused() -> None:
     with pytest.raises(ParseError):
         parse_condition("(" * 400 + "i = 1" + ")" * 400, TABLE)
-
-
-def test_many_calculations_are_refused() -> None:
-    with pytest.raises(ParseError, match="200 calculations"):
-        parse_condition("i" + " + 1" * 100_000 + " = 1", TABLE)
-    with pytest.raises(ParseError, match="nested"):
-        parse_condition("(" * 101 + "i + 1" + ")" * 101 + " = 1", TABLE)
-
-
-@pytest.mark.parametrize("text", ["i + 1 = 0", "i * 2 = 0", "1 - j = 0", "y + y = 1"])
-def test_results_do_not_wrap_around(text: str) -> None:
-    """The type of a result is Spark's: two numbers of type tinyint make one of type tinyint."""
-    table = replace(TABLE, columns=(Column("i", "int"), Column("j", "bigint"), Column("y", "tinyint")))
-    most = pa.table({"i": pa.array([2**31 - 1], pa.int32()), "j": [-(2**63)], "y": pa.array([64], pa.int8())})
-    with pytest.raises(pa.ArrowInvalid, match="overflow"):
-        most.filter(parse_condition(text, table).predicate)
 
 
 def test_days_are_members_of_a_list_of_times() -> None:
@@ -71,11 +67,11 @@ def test_a_literal_is_never_among_nulls() -> None:
         assert rows.filter(parse_condition(text, TABLE).predicate).num_rows == 0
 
 
-@pytest.mark.parametrize("text", ["n = 286.15D", "n IN (286.15D, 1)", "n = f", "n >= f AND n <= f"])
+@pytest.mark.parametrize("text", ["n = 286.15D", "n IN (286.15D, 1)", "n >= 286.15D AND n <= 286.15D"])
 def test_decimals_become_the_nearest_double(text: str) -> None:
     """As in Spark. Arrow's own cast makes 286.15000000000003 of it."""
-    table = replace(TABLE, columns=(Column("n", "decimal(12,2)"), Column("f", "double")))
-    rows = pa.table({"n": pa.array([Decimal("286.15")], pa.decimal128(12, 2)), "f": [286.15]})
+    table = replace(TABLE, columns=(Column("n", "decimal(12,2)"),))
+    rows = pa.table({"n": pa.array([Decimal("286.15")], pa.decimal128(12, 2))})
     assert rows.filter(parse_condition(text, table).predicate).num_rows == 1
 
 
