@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from hiveacid.core.format.acid_footer_entries import parse_key_index, parse_statistics
+from hiveacid.core.format.record_keys import parse_key_index, parse_statistics
 from hiveacid.errors import BadFileError, HiveAcidError
 from hiveacid.orc.acid_footer_checks import event_facts_of_footer
 from hiveacid.orc.compression_chunks import MAX_BLOCK, Compression, lz4_block

@@ -3,8 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.format.acid_footer_entries import parse_key_index
-from hiveacid.core.format.bucket_property import BucketProperty, decode
 from hiveacid.core.format.names import (
     BaseName,
     DeltaName,
@@ -12,7 +10,12 @@ from hiveacid.core.format.names import (
     parse_bucket_file,
     parse_directory,
 )
-from hiveacid.core.format.record_keys import RecordKey
+from hiveacid.core.format.record_keys import (
+    BucketProperty,
+    RecordKey,
+    decode_bucket_property,
+    parse_key_index,
+)
 from hiveacid.core.format.write_id_lists import (
     RangeShare,
     ValidTxnList,
@@ -61,13 +64,13 @@ def test_bucket_files(bucket: int) -> None:
     found = parse_bucket_file(format_bucket_file(bucket))
     assert found is not None
     assert found.bucket == bucket
-    assert decode(BucketProperty(0, bucket).encode()) == BucketProperty(0, bucket)
+    assert decode_bucket_property(BucketProperty(0, bucket).encode()) == BucketProperty(0, bucket)
 
 
 @given(bucket=st.integers(0, 4095), statement=st.integers(0, 4095))
 def test_bucket_properties(bucket: int, statement: int) -> None:
     encoded = BucketProperty(1, bucket, statement).encode()
-    assert decode(encoded) == BucketProperty(1, bucket, statement)
+    assert decode_bucket_property(encoded) == BucketProperty(1, bucket, statement)
     assert 0 < encoded < 2**31
 
 

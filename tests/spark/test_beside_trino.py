@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hiveacid.core.format.bucket_property import decode
 from hiveacid.core.format.names import DeltaName, parse_directory
+from hiveacid.core.format.record_keys import decode_bucket_property
 from hiveacid.errors import MergeCardinalityError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def writers(properties: set[int], buckets: int) -> dict[int, set[int]]:
     """Return the writers that Trino 476 gives the rows of each bucket: the bucket property modulo the count."""
     found: dict[int, set[int]] = {}
     for value in properties:
-        found.setdefault(decode(value).bucket, set()).add(value % buckets)
+        found.setdefault(decode_bucket_property(value).bucket, set()).add(value % buckets)
     return found
 
 
@@ -82,7 +82,7 @@ def test_update_and_merge_at_level_hive3_write_rows_as_statement_zero(
     kept = {0: 0, 2: 7, 3: 8, 4: 0, 91: 9} | dict.fromkeys(range(6, 12), 1)
     assert rows(acid) == kept
     found = properties(acid)
-    assert {decode(value).statement_id for value in found} == {0}
+    assert {decode_bucket_property(value).statement_id for value in found} == {0}
     if buckets:
         assert all(len(those) == 1 for those in writers(found, buckets).values())
     assert not acid.table("t").inspect.check()

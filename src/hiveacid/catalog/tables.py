@@ -25,8 +25,8 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
-from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.format.names import parse_directory
+from hiveacid.core.format.record_keys import MAX_BUCKET
 from hiveacid.core.model import (
     Column,
     Partition,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hiveacid.core.format.acid_footer_entries import (
+from hiveacid.core.format.record_keys import (
     FORMAT_VERSION,
     KEY_INDEX,
     STATISTICS,
     AcidStatistics,
+    RecordKey,
+    decode_bucket_property,
     parse_key_index,
     parse_statistics,
 )
-from hiveacid.core.format.bucket_property import decode
-from hiveacid.core.format.record_keys import RecordKey
 from hiveacid.core.model import WriteId
 from hiveacid.core.snapshot.acid_event_checks import CheckedFile, EventFacts, Span
 from hiveacid.core.snapshot.check_findings import Finding, FindingKind
@@ -58,7 +58,9 @@ def event_facts_of_footer(tail: OrcTail) -> EventFacts:
     bucket, bad_codec = None, 0
     if properties is not None:
         try:
-            bucket = Span(decode(properties.low).bucket, decode(properties.high).bucket)
+            bucket = Span(
+                decode_bucket_property(properties.low).bucket, decode_bucket_property(properties.high).bucket
+            )
         except BadFileError:
             bad_codec = 1
     return EventFacts(

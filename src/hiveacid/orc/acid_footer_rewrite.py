@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hiveacid.core.format.acid_footer_entries import FORMAT_VERSION, KEY_INDEX, STATISTICS, AcidStatistics
+from hiveacid.core.format.record_keys import FORMAT_VERSION, KEY_INDEX, STATISTICS, AcidStatistics
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, Map, Primitive, Struct, Union, parse_type
 from hiveacid.core.schema.types import HiveType as Type

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from hiveacid.core.format.acid_footer_entries import FORMAT_VERSION
-from hiveacid.core.format.record_keys import KeyBox, Range
+from hiveacid.core.format.record_keys import FORMAT_VERSION, KeyBox, Range
 from hiveacid.core.model import LAST_ID
 from hiveacid.core.schema.types import Struct
 from hiveacid.errors import BadFileError

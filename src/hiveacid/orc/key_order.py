@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
 
-from hiveacid.core.format.bucket_property import decode
-from hiveacid.core.format.record_keys import Key
+from hiveacid.core.format.record_keys import Key, decode_bucket_property
 from hiveacid.errors import BadFileError
 from hiveacid.orc.file_range import FileRange
 from hiveacid.ports.file_system import FileSystem
@@ -93,6 +92,6 @@ def split_by_bucket(rows: Any, column: str) -> Iterator[tuple[int, Any]]:
     properties = rows.column(column)
     by_bucket: dict[int, list[int]] = defaultdict(list)
     for value in properties.unique().to_pylist():
-        by_bucket[decode(value).bucket].append(value)
+        by_bucket[decode_bucket_property(value).bucket].append(value)
     for bucket, values in by_bucket.items():
         yield bucket, rows.filter(pc.is_in(properties, pa.array(values, properties.type)))

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from hiveacid.core.format.bucket_property import decode
-from hiveacid.core.format.record_keys import Key
+from hiveacid.core.format.record_keys import Key, decode_bucket_property
 from hiveacid.errors import BadFileError
 
 _MAX_SMALL_FILES = 8
@@ -53,7 +52,7 @@ def files_in_key_order(files: Sequence[KeyedFile], large: int) -> frozenset[str]
 def bucket_of(bucket_property: int) -> int | None:
     """Return the bucket; None for codec version 0, where between two properties there are other buckets."""
     try:
-        fields = decode(bucket_property)
+        fields = decode_bucket_property(bucket_property)
     except BadFileError:
         return None
     return fields.bucket if fields.version == 1 else None

@@ -1,13 +1,64 @@
-"""Record keys of full ACID rows (``ROW__ID``), their order, and the ranges that they lie in.
+"""Record keys of full ACID rows (``ROW__ID``): the bucket property, the order of keys, ranges, and the entries of a footer.
 
-Rules: Hive's ``RecordIdentifier`` and ``OrcRawRecordMerger.ReaderKey``.
+The bucket property is one 32-bit integer that holds codec version, bucket and statement id of a row (Hive's
+``BucketCodec``). Version 1, all that Hive 3 and later write: 3 bits version, 1 reserved, 12 bits bucket, 4 reserved,
+12 bits statement id. Version 0, older data: the bucket alone. The footer's entries follow Hive's ``OrcRecordUpdater``, the
+order ``RecordIdentifier`` and ``OrcRawRecordMerger.ReaderKey``.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from hiveacid.core.model import WriteId
+from hiveacid.errors import BadFileError, ConfigError
+
+MAX_BUCKET = 4095
+MAX_STATEMENT_ID = 4095
+_BUCKET_SHIFT = 16
+_VERSION_SHIFT = 29
+_V0_LIMIT = 1 << _VERSION_SHIFT
+
+
+@dataclass(frozen=True, order=True)
+class BucketProperty:
+    """Decoded bucket property.
+
+    ``bucket`` is the number in the name of the file that holds the row, and in the name of the delete
+    delta's file that holds its delete event. ``statement_id`` is the statement of its transaction.
+    """
+
+    version: int
+    bucket: int
+    statement_id: int = 0
+
+    def encode(self) -> int:
+        """Return the 32-bit integer. Raises ConfigError for numbers that do not fit."""
+        if self.version == 0:
+            if self.statement_id != 0 or not 0 <= self.bucket < _V0_LIMIT:
+                msg = f"codec version 0 holds a bucket below 2^29 and no statement id, not {self}"
+                raise ConfigError(msg)
+            return self.bucket
+        if self.version != 1:
+            raise ConfigError(f"no such version of the bucket codec: {self.version}")
+        if not 0 <= self.statement_id <= MAX_STATEMENT_ID:
+            raise ConfigError(f"statement id {self.statement_id} is not between 0 and {MAX_STATEMENT_ID}")
+        if not 0 <= self.bucket <= MAX_BUCKET:
+            raise ConfigError(f"bucket {self.bucket} is not between 0 and {MAX_BUCKET}")
+        return 1 << _VERSION_SHIFT | self.bucket << _BUCKET_SHIFT | self.statement_id
+
+
+def decode_bucket_property(bucket_property: int) -> BucketProperty:
+    """Decode a bucket property. Raises BadFileError if its version is neither 0 nor 1."""
+    version = (bucket_property & 0xFFFFFFFF) >> _VERSION_SHIFT
+    if version == 0:
+        return BucketProperty(0, bucket_property)
+    if version == 1:
+        bucket = bucket_property >> _BUCKET_SHIFT & MAX_BUCKET
+        return BucketProperty(1, bucket, bucket_property & MAX_STATEMENT_ID)
+    raise BadFileError(f"bucket property {bucket_property} has codec version {version}; only 0 and 1 exist")
+
 
 Key = tuple[int, int, int]
 """Write id, bucket property, row id: the sort key of records."""
@@ -73,3 +124,51 @@ class KeyBox:
             own.low <= theirs.high and theirs.low <= own.high
             for own, theirs in zip(self.parts, other.parts, strict=True)
         )
+
+
+KEY_INDEX = "hive.acid.key.index"
+"""Footer entry: the last key of each stripe."""
+STATISTICS = "hive.acid.stats"
+"""Footer entry: how many inserts, updates and deletes a file holds."""
+FORMAT_VERSION = "hive.acid.version"
+"""Footer entry: always ``2``."""
+
+# as many digits as a signed 64-bit number has
+_KEY = re.compile(r"(-?[0-9]{1,19}),(-?[0-9]{1,19}),(-?[0-9]{1,19})")
+_STATISTICS = re.compile(r"([0-9]{1,19}),([0-9]{1,19}),([0-9]{1,19})")
+
+
+@dataclass(frozen=True)
+class AcidStatistics:
+    """Number of events of each kind in a file; ``updates`` is 0 since updates are split."""
+
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+    def to_string(self) -> str:
+        """Return the text of the footer entry. Hive 3.1 ignores a delete delta whose entry is missing or wrong."""
+        return f"{self.inserts},{self.updates},{self.deletes}"
+
+
+def parse_key_index(text: str) -> tuple[RecordKey, ...]:
+    """Read a key index. Raises BadFileError.
+
+    A reader must not rely on it: Trino writes one entry for any number of stripes, and other writers write wrong
+    entries. An index is of no use unless it has one entry for each stripe.
+    """
+    keys: list[RecordKey] = []
+    for part in text.removesuffix(";").split(";") if text else ():
+        match = _KEY.fullmatch(part)
+        if match is None:
+            raise BadFileError(f"not a {KEY_INDEX} (write id,bucket,row id;...): {text[:200]!r}")
+        keys.append(RecordKey(WriteId(int(match[1])), int(match[2]), int(match[3])))
+    return tuple(keys)
+
+
+def parse_statistics(text: str) -> AcidStatistics:
+    """Read ``inserts,updates,deletes``. Raises BadFileError."""
+    match = _STATISTICS.fullmatch(text)
+    if match is None:
+        raise BadFileError(f"not {STATISTICS} (inserts,updates,deletes): {text[:200]!r}")
+    return AcidStatistics(int(match[1]), int(match[2]), int(match[3]))

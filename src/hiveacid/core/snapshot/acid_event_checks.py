@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.format.names import BaseName, DeltaName
+from hiveacid.core.format.record_keys import MAX_BUCKET
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.check_findings import Finding, FindingKind
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.format.bucket_property import MAX_BUCKET
+from hiveacid.core.format.record_keys import MAX_BUCKET
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.core.format.bucket_property import BucketProperty
 from hiveacid.core.format.names import staged_column
+from hiveacid.core.format.record_keys import BucketProperty
 from hiveacid.core.model import TableDefinition, partition_value
 from hiveacid.core.schema.types import is_primitive
 from hiveacid.core.schema.virtual_columns import ROW_ID

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from hiveacid.core.format.bucket_property import decode
 from hiveacid.core.format.names import format_bucket_file
+from hiveacid.core.format.record_keys import decode_bucket_property
 from hiveacid.core.model import TableDefinition
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
@@ -106,7 +106,7 @@ def _bucket_of(tail: OrcTail, path: str) -> int:
     statistics = tail.column_statistics[_BUCKET_COLUMN]
     if not isinstance(statistics.minimum, int) or statistics.minimum != statistics.maximum:
         raise BadFileError("a staged file holds rows of several buckets", path=path)
-    return decode(statistics.minimum).bucket
+    return decode_bucket_property(statistics.minimum).bucket
 
 
 def publish_without_acid_columns(
