@@ -11,12 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from hiveacid.config import Settings
-from hiveacid.core.format.names import (
-    BaseName,
-    DeltaName,
-    format_bucket_file,
-    format_original_file,
-)
+from hiveacid.core.format.names import BaseName, DeltaName, format_bucket_file, format_original_file
 from hiveacid.core.model import Partition, TableKind, WriteId
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation, require_no_check
 from hiveacid.core.schema.partitions import KnownPartitions

@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from hiveacid.core.format.names import RESERVED_NAMES
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.schema.virtual_columns import RESERVED_NAMES
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import AlreadyExistsError, CatalogError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.formats.text_layout import text_layout

@@ -1,4 +1,4 @@
-"""Names of directories and files of the ACID layout, parsed and formatted; names of columns in staged files.
+"""Names of directories and files of the ACID layout, parsed and formatted; names of virtual columns and of staged ones.
 
 Rules: Hive's ``AcidConstants``, ``AcidUtils.ParsedBaseLight`` and ``ParsedDeltaLight``.
 ``format`` pads numbers to a minimum width; the parser accepts any width, and reads ``_v0`` as no suffix.
@@ -40,6 +40,16 @@ _ORIGINAL = re.compile(r"([0-9]+)_[0-9]+(?:_copy_([0-9]+))?")
 _LAST_INT = (1 << 31) - 1  # Hive keeps buckets, copies and statement ids as Java's int
 _SURE_DIGITS = 18  # every number with this many digits is below LAST_ID
 _PREFIXES = ("base_", "delta_", "delete_delta_")
+
+ROW_ID = "ROW__ID"
+FILE_NAME = "INPUT__FILE__NAME"
+RESERVED_NAMES = frozenset(
+    name.lower() for name in (ROW_ID, FILE_NAME, "BLOCK__OFFSET__INSIDE__FILE", "_metadata")
+)
+"""Names that no column of a table may have, in lower case as a table has them.
+
+``_metadata`` is Spark's column of the path of a row's file, which a column of the table would hide.
+"""
 
 
 class LayoutLevel(StrEnum):

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import NUMERIC_TYPES, quote_name
-from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.session.capabilities import SparkFacts
 

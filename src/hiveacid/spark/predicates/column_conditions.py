@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.predicates import UNDECIDED, Comparison, Predicate, sole_comparison
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, parenthesised
 from hiveacid.spark.formats.types import column_type

@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.schema.evolution import ColumnMapping
-from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
 from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import schema_evolution
 from hiveacid.spark.formats.expressions import Expression, named, selected

@@ -12,8 +12,8 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.format.record_keys import KeyBox
-from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.expressions import Expression, as_column, named, selected
 from hiveacid.spark.read import acid_rows
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS

@@ -19,9 +19,9 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hiveacid.core.format.names import FILE_NAME
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.schema.virtual_columns import FILE_NAME
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, without_column
 from hiveacid.spark.read import delete_bounds

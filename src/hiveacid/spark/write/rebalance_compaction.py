@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.compaction.rebalance_order_by import SortColumn
+from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.errors import BadFileError
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem

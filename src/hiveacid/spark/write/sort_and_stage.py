@@ -16,7 +16,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hiveacid.core.format.names import staged_column
+from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.format.task_and_file_counts import (
     DEFAULT_FILE_SIZE,
     MAX_TASKS,
@@ -25,7 +25,6 @@ from hiveacid.core.format.task_and_file_counts import (
 )
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.types import Primitive, parse_type, quote_name
-from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.expressions import (
     Expression,
     as_column,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hiveacid.core.schema.virtual_columns import FILE_NAME, ROW_ID
+from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.spark.parser.lexer import Token, TokenKind
 from hiveacid.sql.statements.values import Slice
 

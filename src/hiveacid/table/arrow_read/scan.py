@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.errors import StatementError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.paths import is_local

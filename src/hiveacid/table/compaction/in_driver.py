@@ -13,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from hiveacid.config import setting_definitions
-from hiveacid.core.format.names import staged_column
+from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
 from hiveacid.orc.splice_stripes import StripeBlock
 from hiveacid.orc.tail import read_tail

@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.core.format.names import staged_column
+from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.format.record_keys import BucketProperty
 from hiveacid.core.model import TableDefinition, partition_value
 from hiveacid.core.schema.types import is_primitive
-from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
 from hiveacid.orc.splice_stripes import StripeBlock, orc_file_bytes
 from hiveacid.orc.stored_values import arrow_schema

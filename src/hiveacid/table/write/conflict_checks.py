@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from hiveacid.core.format.names import (
-    FLUSH_LENGTH_SUFFIX,
-    BaseName,
-    DeltaName,
-    is_hidden,
-    parse_directory,
-)
+from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, BaseName, DeltaName, is_hidden, parse_directory
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.core.snapshot.directory_listing import last_flush_length

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import fit_columns

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import is_primitive
-from hiveacid.core.schema.virtual_columns import ROW_ID
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.session.error_translation import translate_errors
