@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
-from hiveacid.core.compaction.disjoint_files import bucket_of
+from hiveacid.core.compaction.plan import bucket_of
 from hiveacid.orc.key_order import KeyRun, read_keys_if_ascending
 from hiveacid.orc.splice_stripes import PlacedStripes, merged_tail, stripe_extent
 from hiveacid.orc.tail import OrcTail, read_tail

@@ -1,7 +1,7 @@
 """Compaction of rows that need no sorting: files are read and written one by one, then spliced.
 
 Sorting a table costs a shuffle of all its rows, and memory that grows with it. A base and the large deltas above it
-are in key order already (``core.compaction.disjoint_files``). Only small files, and files with overlapping keys, are
+are in key order already (``core.compaction.plan``). Only small files, and files with overlapping keys, are
 sorted. If the written files turn out not to be in key order, the caller sorts all rows.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from hiveacid.config import setting_definitions
-from hiveacid.core.compaction.disjoint_files import KeyedFile, files_in_key_order
+from hiveacid.core.compaction.plan import KeyedFile, files_in_key_order
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.spark.read.scan import scan
