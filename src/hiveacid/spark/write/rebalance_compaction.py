@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.compaction.rebalance_order_by import SortColumn
+from hiveacid.core.compaction.queue_records import SortColumn
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
 
-from hiveacid.core.compaction.rebalance_order_by import format_sort_order, parse_sort_order
+from hiveacid.core.compaction.queue_records import format_sort_order, parse_sort_order
 from hiveacid.errors import ParseError, StatementError
 from hiveacid.sql.grammar.admin import unsupported
 from hiveacid.sql.grammar.create_table import QUERY_WORDS, create_table, query_of

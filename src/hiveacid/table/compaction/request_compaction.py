@@ -19,8 +19,8 @@ from hiveacid.core.compaction.queue_records import (
     PRIVATE_POOL_PREFIX,
     Compaction,
     CompactionRequest,
+    sort_columns,
 )
-from hiveacid.core.compaction.rebalance_order_by import sort_columns
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, TransactionState

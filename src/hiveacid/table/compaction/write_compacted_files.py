@@ -17,8 +17,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
-from hiveacid.core.compaction.queue_records import CompactionRequest
-from hiveacid.core.compaction.rebalance_order_by import sort_columns
+from hiveacid.core.compaction.queue_records import CompactionRequest, sort_columns
 from hiveacid.core.format.names import METADATA_FILE, PAIR_FILE, LayoutLevel, format_original_file
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind

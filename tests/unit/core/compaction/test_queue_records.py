@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.compaction.rebalance_order_by import (
+from hiveacid.core.compaction.queue_records import (
     SortColumn,
     format_sort_order,
     parse_sort_order,
