@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiveacid.core.format.names import parse_bucket_file, parse_directory, parse_original_file
-from hiveacid.core.format.owned_entries import split_by_owner
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_txn_list, parse_write_id_list
 from hiveacid.core.model import LAST_ID, LAST_SEED, TableKind, TableName, TxnId, WriteId
-from hiveacid.core.snapshot.directory_listing import MOST_METADATA, FileEntry, read_listing
+from hiveacid.core.snapshot.directory_listing import MOST_METADATA, FileEntry, read_listing, split_by_owner
 from hiveacid.core.snapshot.selection import select
 from hiveacid.errors import (
     BadDirectoryNameError,

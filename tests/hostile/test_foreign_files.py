@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from hiveacid.config.property_definitions import HISTORY_FROM
-from hiveacid.core.format.owned_entries import split_by_owner
 from hiveacid.core.model import TableKind
-from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry, split_by_owner
 from hiveacid.errors import CatalogError, HiveAcidError, InvalidPathError, StorageError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files

@@ -20,10 +20,10 @@ from hiveacid.core.format.names import (
     DeltaName,
     parse_directory,
 )
-from hiveacid.core.format.owned_entries import is_own_staging
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
+from hiveacid.core.snapshot.directory_listing import is_own_staging
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
     BadDirectoryNameError,

@@ -11,9 +11,8 @@ import secrets
 from collections.abc import Callable, Iterable
 
 from hiveacid.core.format.names import parse_number
-from hiveacid.core.format.owned_entries import OWN_PREFIX
 from hiveacid.core.model import TxnId
-from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import OWN_PREFIX, FileEntry
 from hiveacid.errors import StorageError
 from hiveacid.ports.file_system import FileSystem
 

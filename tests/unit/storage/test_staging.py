@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.core.format.names import is_hidden
-from hiveacid.core.format.owned_entries import is_own_staging
 from hiveacid.core.model import TxnId
-from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry, is_own_staging
 from hiveacid.errors import StorageError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.file_system_routing import AnyFileSystem

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hiveacid.core.format.names import NO_VISIBILITY, BaseName, DeltaName, ends_below, parse_directory
-from hiveacid.core.format.owned_entries import split_by_owner
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableKind, TxnId, WriteId
-from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.snapshot.directory_listing import FileEntry, split_by_owner
 from hiveacid.core.snapshot.selection import AcidState, select
 
 

@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from hiveacid.core.display import first_few
-from hiveacid.core.format.owned_entries import OwnedEntries, is_own_staging, split_by_owner
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.location_overlap import lies_in, overlap
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.core.snapshot.directory_listing import FileEntry, ancestors
+from hiveacid.core.snapshot.directory_listing import (
+    FileEntry,
+    OwnedEntries,
+    ancestors,
+    is_own_staging,
+    split_by_owner,
+)
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import MissingDirectoryError, TransactionAbortedError
 from hiveacid.storage.paths import is_local, real_path, real_paths
@@ -122,7 +127,7 @@ def remove_location(
     partition_columns: Sequence[str] = (),
     held: Transaction | None = None,
 ) -> None:
-    """Delete the entries of a location that a table owns (`core.format.owned_entries`).
+    """Delete the entries of a location that a table owns (``core.snapshot.directory_listing``).
 
     Deletes the directory, too, unless foreign entries remain, which are logged as a warning. If the location is a
     symbolic link, only the link is deleted. ``held``: the transaction that holds the lock of a DROP. Once it has timed
