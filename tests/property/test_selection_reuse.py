@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.snapshot.directory_listing import FileEntry, metadata_paths
-from hiveacid.core.snapshot.selection import AcidState, select
-from hiveacid.core.snapshot.selection_reuse import SnapshotIds, is_final, measure_reach
+from hiveacid.core.snapshot.selection import AcidState, SnapshotIds, is_final, measure_reach, select
 from hiveacid.errors import FormatError
 from support.directories.maker import make_location
 from support.directories.model import ABORTED, COMMITTED, LATER, OPEN, Ids, Junk, Location, make_ids

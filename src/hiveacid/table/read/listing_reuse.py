@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hiveacid.config.property_definitions import CONVERSION
 from hiveacid.core.model import Partition, TableDefinition, TableKind
-from hiveacid.core.snapshot.selection_reuse import IdView, Reach, SnapshotIds, is_final, measure_reach
+from hiveacid.core.snapshot.selection import IdView, Reach, SnapshotIds, is_final, measure_reach
 from hiveacid.storage import snapshot_locations as table_locations
 from hiveacid.storage.directory_stamps import DirectoryStamp, StampedListings
 from hiveacid.storage.paths import is_local

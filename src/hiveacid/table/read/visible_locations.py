@@ -11,7 +11,7 @@ from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.core.snapshot.selection_reuse import SnapshotIds
+from hiveacid.core.snapshot.selection import SnapshotIds
 from hiveacid.errors import FormatError, NotEnoughHistoryError, StorageError, WriteConflictError
 from hiveacid.storage.snapshot_locations import Location, id_property, list_locations, memo_of
 from hiveacid.table.context import StoreContext
