@@ -15,8 +15,7 @@ from hiveacid.core.format.record_keys import (
     parse_statistics,
 )
 from hiveacid.core.model import WriteId
-from hiveacid.core.snapshot.acid_event_checks import CheckedFile, EventFacts, Span
-from hiveacid.core.snapshot.check_findings import Finding, FindingKind
+from hiveacid.core.snapshot.check_findings import CheckedFile, EventFacts, Finding, FindingKind, Span
 from hiveacid.errors import BadFileError
 from hiveacid.orc.key_statistics import key_index
 from hiveacid.orc.tail import (

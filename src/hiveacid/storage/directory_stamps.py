@@ -7,7 +7,7 @@ directory of a listing. A stamp is made only where the times are sure to reveal 
 - No directory changed in the last seconds. Another change within the clock's resolution would leave the same times.
 - There are no symbolic links. Their targets may change while the times of their directory stay.
 
-A change inside a file does not show in its directory: `core.snapshot.selection_reuse.is_final` excludes files that may change.
+A change inside a file does not show in its directory: `core.snapshot.selection.is_final` excludes files that may change.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from hiveacid.core.format.record_keys import MAX_BUCKET
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.acid_event_checks import EventFacts, Span
+from hiveacid.core.snapshot.check_findings import EventFacts, Span
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.schema_evolution import ORC

@@ -11,8 +11,13 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
-from hiveacid.core.snapshot.acid_event_checks import EventFacts, check_events
-from hiveacid.core.snapshot.check_findings import Finding, FindingKind, sorted_findings
+from hiveacid.core.snapshot.check_findings import (
+    EventFacts,
+    Finding,
+    FindingKind,
+    check_events,
+    sorted_findings,
+)
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import FormatError, HiveAcidError

@@ -11,10 +11,11 @@ from hiveacid.core.format.names import ACID_VERSION_FILE, parse_bucket_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.snapshot.acid_event_checks import CheckedFile, check_events
 from hiveacid.core.snapshot.check_findings import (
+    CheckedFile,
     Finding,
     FindingKind,
+    check_events,
     check_flush_length,
     check_layout,
     check_version_files,
