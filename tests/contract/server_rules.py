@@ -19,8 +19,8 @@ from sqlalchemy.exc import DBAPIError
 from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import Partition, TableName, TxnId
+from hiveacid.core.transactions.commit_records import StreamBatch, StreamKey
 from hiveacid.core.transactions.locks import LockState, LockType
-from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
 from hiveacid.errors import (
     HiveAcidError,
     StoreUnavailableError,

@@ -12,7 +12,7 @@ from hive_server import HiveServers
 
 from hiveacid.cli.main import main
 from hiveacid.core.model import TableName
-from hiveacid.core.transactions.stream_progress import StreamKey
+from hiveacid.core.transactions.commit_records import StreamKey
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.store import stream_store
 from hiveacid.stores.hms.store import MetastoreStore

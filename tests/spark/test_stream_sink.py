@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hiveacid.core.transactions.stream_progress import StreamKey
+from hiveacid.core.transactions.commit_records import StreamKey
 from hiveacid.datasource import can_register, register
 from hiveacid.spark.session.capabilities import SparkFacts
 

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.transactions.stream_progress import require_columns
+from hiveacid.core.transactions.commit_records import require_columns
 from hiveacid.datasource import options as source_options
 from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import StorageError, UnsupportedFeatureError

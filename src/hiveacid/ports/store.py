@@ -14,7 +14,7 @@ from hiveacid.core.compaction.queue_records import (
     Service,
 )
 from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
-from hiveacid.core.transactions.stream_progress import StreamKey, StreamProgress
+from hiveacid.core.transactions.commit_records import StreamKey, StreamProgress
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.transactions import LockPort, TransactionPort, WriteIdPort
@@ -82,7 +82,7 @@ class StreamProgressPort(Protocol):
         """Register a writer of a stream; repeating it for the same writer changes nothing.
 
         ``writer``: a text that identifies one run of the query. The rules are those of
-        :func:`hiveacid.core.transactions.stream_progress.register_writer`. Raises StreamFencedError, StreamCheckpointError.
+        :func:`hiveacid.core.transactions.commit_records.register_writer`. Raises StreamFencedError, StreamCheckpointError.
         """
 
     def stream_progress(self, stream: StreamKey) -> StreamProgress | None:

@@ -9,9 +9,8 @@ from typing import Protocol
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
-from hiveacid.core.transactions.commit_records import CommitRecord, TableOperation
+from hiveacid.core.transactions.commit_records import CommitRecord, StreamBatch, TableOperation
 from hiveacid.core.transactions.locks import LockComponent, LockState
-from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 
 

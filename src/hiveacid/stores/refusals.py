@@ -18,10 +18,9 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.schema.location_overlap import Place
-from hiveacid.core.transactions.commit_records import TableOperation
+from hiveacid.core.transactions.commit_records import StreamKey, TableOperation
 from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.core.transactions.states import TransactionState
-from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import CatalogError, ConfigError, TransactionStateError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.transactions import Client, Start, TxnKind, Written

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
 from hiveacid.core.model import Column, TableDefinition, TableName
-from hiveacid.core.transactions.stream_progress import StreamBatch
+from hiveacid.core.transactions.commit_records import StreamBatch
 from hiveacid.errors import (
     BadRecordError,
     ConfigError,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey, StreamProgress, batch_error
+from hiveacid.core.transactions.commit_records import StreamBatch, StreamKey, StreamProgress, batch_error
 from hiveacid.errors import StreamReplayedError
 from hiveacid.ports.store import stream_store
 from hiveacid.streaming.connection import Connection, retry_conflicts
@@ -29,7 +29,7 @@ class StreamingQueryWriter:
     ) -> StreamingQueryWriter:
         """Register a run of the query, or let it continue.
 
-        Raises StreamFencedError (a newer run has taken over), StreamCheckpointError (see ``core.transactions.stream_progress``).
+        Raises StreamFencedError (a newer run has taken over), StreamCheckpointError (see ``core.transactions.commit_records``).
         """
         stream = StreamKey(connection.table, query)
         store = stream_store(connection.store, stream)

@@ -11,7 +11,7 @@ from hiveacid.core.display import Displayed
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.core.schema.types import quote_name, unquoted_name
-from hiveacid.core.transactions.stream_progress import StreamKey
+from hiveacid.core.transactions.commit_records import StreamKey
 from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
 from hiveacid.ports.transactions import current_write_ids_of
 from hiveacid.spark.formats.expressions import Expression, selected

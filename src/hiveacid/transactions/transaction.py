@@ -21,12 +21,12 @@ from hiveacid.core.model import LockId, Partition, TableDefinition, TableName, T
 from hiveacid.core.transactions.commit_records import (
     NewFiles,
     OperationSummary,
+    StreamBatch,
     TableOperation,
     merge_summaries,
 )
 from hiveacid.core.transactions.locks import LockComponent, LockState, covers
 from hiveacid.core.transactions.states import TransactionState
-from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.ports.catalog import CatalogChanges, NewPartition, SeededWriteIds
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import TransactionStore

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey, StreamProgress
+from hiveacid.core.transactions.commit_records import StreamBatch, StreamKey, StreamProgress
 from hiveacid.errors import (
     CatalogError,
     StreamCheckpointError,

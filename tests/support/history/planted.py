@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.transactions.commit_records import TableOperation
-from hiveacid.core.transactions.stream_progress import StreamBatch
+from hiveacid.core.transactions.commit_records import StreamBatch, TableOperation
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Operation, Start, TxnKind, Written

@@ -22,11 +22,10 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.schema.constraints import Constraint
-from hiveacid.core.transactions.commit_records import CommitRecord
+from hiveacid.core.transactions.commit_records import CommitRecord, StreamKey, StreamProgress
 from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS, Change, CommittedChange
 from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState
 from hiveacid.core.transactions.states import TransactionState
-from hiveacid.core.transactions.stream_progress import StreamKey, StreamProgress
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import refusals

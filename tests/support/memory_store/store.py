@@ -13,7 +13,12 @@ from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import (
     CommitRecord,
     OperationSummary,
+    StreamBatch,
+    StreamKey,
+    StreamProgress,
     TableOperation,
+    batch_error,
+    register_writer,
     sort_commits,
 )
 from hiveacid.core.transactions.conflicts import (
@@ -25,13 +30,6 @@ from hiveacid.core.transactions.conflicts import (
 )
 from hiveacid.core.transactions.locks import LockState
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
-from hiveacid.core.transactions.stream_progress import (
-    StreamBatch,
-    StreamKey,
-    StreamProgress,
-    batch_error,
-    register_writer,
-)
 from hiveacid.errors import HiveAcidError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.transactions import (

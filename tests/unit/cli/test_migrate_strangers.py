@@ -12,7 +12,7 @@ import pytest
 from hiveacid.catalog.migrate import Migration, MigrationStore
 from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
-from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
+from hiveacid.core.transactions.commit_records import StreamBatch, StreamKey
 from hiveacid.errors import AlreadyExistsError, CatalogError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.local_file_system import LocalFileSystem

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from stream_tables import ACID, Warehouse
 
-from hiveacid.core.transactions.stream_progress import StreamKey
+from hiveacid.core.transactions.commit_records import StreamKey
 from hiveacid.errors import (
     BadRecordError,
     StreamCheckpointError,

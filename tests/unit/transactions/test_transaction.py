@@ -14,9 +14,8 @@ import pytest
 
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.transactions.commit_records import TableOperation
+from hiveacid.core.transactions.commit_records import StreamBatch, TableOperation
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
-from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.errors import (
     CommitStateUnknownError,
     LockTimeoutError,

@@ -14,7 +14,7 @@ from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.suggestions import did_you_mean
-from hiveacid.core.transactions.stream_progress import (
+from hiveacid.core.transactions.commit_records import (
     StreamBatch,
     StreamKey,
     StreamProgress,

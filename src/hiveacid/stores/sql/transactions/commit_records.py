@@ -30,15 +30,13 @@ from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import (
     CommitRecord,
     OperationSummary,
-    TableOperation,
-    sort_commits,
-)
-from hiveacid.core.transactions.stream_progress import (
     StreamBatch,
     StreamKey,
     StreamProgress,
+    TableOperation,
     batch_error,
     register_writer,
+    sort_commits,
 )
 from hiveacid.errors import StreamFencedError, StreamReplayedError
 from hiveacid.stores import refusals

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, select, update
 
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.transactions.commit_records import TableOperation
+from hiveacid.core.transactions.commit_records import StreamBatch, TableOperation
 from hiveacid.core.transactions.conflicts import (
     CONFLICTING_OPERATIONS,
     Change,
@@ -22,7 +22,6 @@ from hiveacid.core.transactions.conflicts import (
     overtaken_message,
 )
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
-from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.transactions import Operation, TxnKind, Written

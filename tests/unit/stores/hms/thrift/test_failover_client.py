@@ -14,7 +14,7 @@ import pytest
 from thrift.Thrift import TApplicationException
 
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
+from hiveacid.core.transactions.commit_records import StreamBatch, StreamKey
 from hiveacid.errors import (
     CatalogError,
     CommitStateUnknownError,
