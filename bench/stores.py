@@ -30,7 +30,7 @@ from rich.table import Table
 from sqlalchemy import insert
 
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.ports.transactions import Client, Operation, Start, Written
 from hiveacid.stores.sql.dialects import dialect_of
 from hiveacid.stores.sql.schema import txns

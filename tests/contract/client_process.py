@@ -11,7 +11,7 @@ import random
 import sys
 import time
 
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.transactions import Client, Operation, Written
 from hiveacid.stores.sql.store import SqlStore

@@ -20,7 +20,7 @@ from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import Partition, TableName, TxnId
 from hiveacid.core.transactions.commit_records import StreamBatch, StreamKey
-from hiveacid.core.transactions.locks import LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockState, LockType
 from hiveacid.errors import (
     HiveAcidError,
     StoreUnavailableError,

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import Partition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import StreamBatch, StreamKey
-from hiveacid.core.transactions.locks import LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockState, LockType
 from hiveacid.ports.transactions import Begun, Operation, Start, TxnKind
 from hiveacid.stores.sql.store import SqlStore
 from support.clock import ManualClock

@@ -13,7 +13,7 @@ from histories import anomalies, needless_conflicts, run_clients
 from sqlalchemy import create_engine, text
 
 from hiveacid.config import Settings
-from hiveacid.core.transactions.locks import LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockState, LockType
 from hiveacid.ports.clock import SystemClock
 from hiveacid.stores.sql.migrations import MIGRATIONS
 from hiveacid.stores.sql.store import SqlStore
@@ -27,7 +27,7 @@ HOLDER = """
 import sys
 from hiveacid.stores.sql.store import SqlStore
 from support.samples import CLIENT, lock_on
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 store = SqlStore(sys.argv[1])
 (txn_id,) = store.open_txns(CLIENT)
 store.lock(txn_id, [lock_on(LockType.EXCLUSIVE, "orders")])
@@ -138,7 +138,7 @@ def test_a_killed_reader_frees_the_cleaner(tmp_path: Path) -> None:
 WAITER = """
 import sys
 from hiveacid.config import Settings
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.ports.transactions import Start
 from hiveacid.ports.clock import SystemClock

@@ -14,7 +14,7 @@ from server_rules import Place
 from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.core.model import Column, Partition, TableName, TxnId, ViewDefinition, WriteId
 from hiveacid.core.transactions.commit_records import OperationSummary, StreamBatch, StreamKey, TableOperation
-from hiveacid.core.transactions.locks import LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockState, LockType
 from hiveacid.errors import StorePermissionError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Operation, Start, TxnKind

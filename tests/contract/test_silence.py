@@ -16,7 +16,7 @@ import pytest
 from server_rules import Place
 
 from hiveacid.core.model import Partition, TxnId
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.errors import StoreUnavailableError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Begun, Operation, Start

@@ -16,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import WriteId
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.errors import (
     CommitStateUnknownError,
     ConfigError,

@@ -12,7 +12,7 @@ from server_rules import Place
 
 from hiveacid.config import Settings
 from hiveacid.core.model import Partition, TxnId
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.errors import CommitStateUnknownError, StoreUnavailableError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Operation, Start

@@ -21,7 +21,7 @@ import hiveacid
 import hiveacid.services
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from support.samples import CLIENT, INCOMPRESSIBLE
 

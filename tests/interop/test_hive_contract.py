@@ -11,7 +11,7 @@ from hive_server import HiveServers
 
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName
-from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.errors import TransactionError, WriteConflictError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Operation, Start

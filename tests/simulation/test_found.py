@@ -16,7 +16,7 @@ from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableName, WriteId
 from hiveacid.core.snapshot.directory_listing import FileEntry
-from hiveacid.core.transactions.locks import WAITS_FOR, LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import WAITS_FOR, LockComponent, LockType
 from hiveacid.errors import (
     CatalogError,
     CompactionError,

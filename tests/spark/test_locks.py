@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.errors import LockTimeoutError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.transactions import Begun, Client, LockAnswer, Operation, Start, TxnKind, Written

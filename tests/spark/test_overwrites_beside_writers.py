@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from hiveacid.core.transactions.locks import WAITS_FOR, LockComponent, LockState, LockType, must_wait
+from hiveacid.core.transactions.locks_and_conflicts import (
+    WAITS_FOR,
+    LockComponent,
+    LockState,
+    LockType,
+    must_wait,
+)
 from hiveacid.errors import WriteConflictError
 from hiveacid.streaming import Connection
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
-    from hiveacid.core.transactions.locks import LockComponent
+    from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from hiveacid.cli.running_statement import StatementRunner
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import CommitStateUnknownError, CompactionError, StatementCancelledError
 from hiveacid.table import parallel as beside
 from hiveacid.table.compaction import request_compaction

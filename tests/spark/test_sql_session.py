@@ -11,7 +11,7 @@ import pytest
 
 import hiveacid
 from hiveacid.core.model import Partition
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hiveacid
-from hiveacid.core.transactions.locks import LockState
+from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.errors import CatalogError, TransactionAbortedError, WriteConflictError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import staging_txn_id

@@ -12,7 +12,7 @@ from hiveacid.core.model import (
     TableDefinition,
     TableName,
 )
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.store import OwnStore
 from hiveacid.ports.transactions import Client, Operation, Written

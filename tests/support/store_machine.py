@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import LockId, Partition, TableName, TxnId, WriteId
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.clock import Clock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hiveacid.core.transactions.locks import LockState
+from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Begun, Client, Start, TxnKind
 

@@ -24,7 +24,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
 from hiveacid.core.snapshot.directory_listing import is_own_staging
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import (
     BadDirectoryNameError,
     ConfigError,

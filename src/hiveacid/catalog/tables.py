@@ -38,7 +38,7 @@ from hiveacid.core.schema.location_overlap import lies_in, overlap, place_of_par
 from hiveacid.core.schema.partitions import KnownPartitions, parse_partition_values, require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.suggestions import did_you_mean
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.ports.transactions import Start, current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.paths import absolute, real_path

@@ -10,7 +10,7 @@ from typing import Protocol
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import CommitRecord, StreamBatch, TableOperation
-from hiveacid.core.transactions.locks import LockComponent, LockState
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 
 

@@ -19,7 +19,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.location_overlap import Place
 from hiveacid.core.transactions.commit_records import StreamKey, TableOperation
-from hiveacid.core.transactions.locks import LockComponent
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import CatalogError, ConfigError, TransactionStateError
 from hiveacid.ports.catalog import CatalogChanges

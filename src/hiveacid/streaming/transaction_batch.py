@@ -16,7 +16,7 @@ from hiveacid.core.model import Partition, TableKind, WriteId
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation, require_no_check
 from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.core.transactions.commit_records import NewFiles, OperationSummary
-from hiveacid.core.transactions.locks import LockComponent
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 from hiveacid.errors import ConstraintViolationError, StorageError, StoreError, WriteConflictError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.catalog import Catalog, NewPartition

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from hiveacid.core.format.names import RESERVED_NAMES
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import AlreadyExistsError, CatalogError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.formats.text_layout import text_layout
 from hiveacid.spark.formats.types import column_type

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.model import LockId
-from hiveacid.core.transactions.locks import LockState
+from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.transactions import LockAnswer
 

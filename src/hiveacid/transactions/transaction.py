@@ -25,7 +25,7 @@ from hiveacid.core.transactions.commit_records import (
     TableOperation,
     merge_summaries,
 )
-from hiveacid.core.transactions.locks import LockComponent, LockState, covers
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, covers
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.ports.catalog import CatalogChanges, NewPartition, SeededWriteIds
 from hiveacid.ports.clock import Clock

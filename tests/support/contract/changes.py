@@ -9,7 +9,7 @@ import pytest
 
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
-from hiveacid.core.transactions.locks import LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockState, LockType
 from hiveacid.errors import (
     AlreadyExistsError,
     ConfigError,

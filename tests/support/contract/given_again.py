@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from hiveacid.core.model import WriteId
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import NoSuchTransactionError
 from hiveacid.ports.transactions import Operation, Remains, TxnKind

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.core.model import LockId, TxnId
-from hiveacid.core.transactions.locks import WAITS_FOR, LockComponent, LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import WAITS_FOR, LockComponent, LockState, LockType
 from hiveacid.errors import (
     CatalogError,
     ConfigError,

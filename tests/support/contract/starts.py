@@ -6,7 +6,7 @@ import pytest
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Partition, TableName, TxnId, WriteId
-from hiveacid.core.transactions.locks import LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockState, LockType
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import LockId, TableName, TxnId
-from hiveacid.core.transactions.locks import LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockState, LockType
 from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Machine
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.transactions import Operation

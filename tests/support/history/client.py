@@ -11,7 +11,7 @@ from random import Random
 
 from hiveacid.config import Settings
 from hiveacid.core.model import DatabaseDefinition, TableName
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import (
     AlreadyExistsError,
     HiveAcidError,

@@ -26,7 +26,7 @@ from hiveacid.core.schema.location_overlap import (
 )
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.transactions.commit_records import CommitRecord, OperationSummary
-from hiveacid.core.transactions.locks import LockState
+from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.stores import refusals

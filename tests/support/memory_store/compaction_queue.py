@@ -16,7 +16,7 @@ from hiveacid.core.compaction.queue_records import (
     list_surplus_jobs,
 )
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.transactions.conflicts import Change
+from hiveacid.core.transactions.locks_and_conflicts import Change
 from hiveacid.core.transactions.states import (
     COMPACTION,
     UNDER_WAY,

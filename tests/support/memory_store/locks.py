@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hiveacid.core.model import LockId, TxnId
-from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState, first_blocking_lock
+from hiveacid.core.transactions.locks_and_conflicts import (
+    HeldLock,
+    LockComponent,
+    LockState,
+    first_blocking_lock,
+)
 from hiveacid.ports.transactions import LockAnswer, LockRow
 from hiveacid.stores import refusals
 from support.memory_store.state import MemoryBase, Request, synchronized

@@ -23,8 +23,14 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.constraints import Constraint
 from hiveacid.core.transactions.commit_records import CommitRecord, StreamKey, StreamProgress
-from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS, Change, CommittedChange
-from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState
+from hiveacid.core.transactions.locks_and_conflicts import (
+    CONFLICTING_OPERATIONS,
+    Change,
+    CommittedChange,
+    HeldLock,
+    LockComponent,
+    LockState,
+)
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.transactions import Client, TxnKind

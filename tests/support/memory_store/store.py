@@ -21,14 +21,14 @@ from hiveacid.core.transactions.commit_records import (
     register_writer,
     sort_commits,
 )
-from hiveacid.core.transactions.conflicts import (
+from hiveacid.core.transactions.locks_and_conflicts import (
     Change,
     Conflict,
+    LockState,
     conflict_message,
     first_conflict,
     overtaken_message,
 )
-from hiveacid.core.transactions.locks import LockState
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
 from hiveacid.errors import HiveAcidError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hiveacid.config import Settings, setting_definitions
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.ports.transactions import Remains, Start, TxnKind
 from hiveacid.transactions.transaction import Transaction
 

@@ -17,7 +17,7 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.cli.main import main
 from hiveacid.config import Settings
 from hiveacid.core.model import Partition, TableName
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.errors import MisplacedStoreError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Start

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hiveacid.catalog.opening import open_store
 from hiveacid.cli.main import main
 from hiveacid.config import Settings
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Start
 from support.clock import ManualClock

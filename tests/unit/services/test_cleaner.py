@@ -17,7 +17,7 @@ from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import Partition, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.classify_entries import ItemState
 from hiveacid.core.snapshot.directory_listing import FileEntry
-from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import (
     BadDirectoryNameError,

@@ -19,7 +19,7 @@ from hiveacid.catalog.tables import (
     set_properties,
 )
 from hiveacid.core.model import Column, Partition, TableName
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Operation, Written

@@ -10,7 +10,7 @@ from scene import Scene, T
 
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.errors import (
     CompactionError,
     CompactionRefusedError,

@@ -18,7 +18,7 @@ from hiveacid.config.setting_definitions import ORC_COMPRESS
 from hiveacid.core.model import Column, TableName
 from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import parse_type
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.errors import (
     BadRecordError,

@@ -12,7 +12,7 @@ import pytest
 
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Client, LockAnswer, Start

@@ -15,7 +15,7 @@ import pytest
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.commit_records import StreamBatch, TableOperation
-from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.errors import (
     CommitStateUnknownError,
     LockTimeoutError,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hiveacid.core.transactions.locks import LockState
+from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.errors import TransactionStateError
 
 

@@ -21,7 +21,7 @@ from hiveacid.core.schema.storage_formats import ORC, storage_format
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.core.suggestions import did_you_mean
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import HiveAcidError, MissingDirectoryError, NoSuchColumnError, StatementError
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.write.column_casts import fit_columns

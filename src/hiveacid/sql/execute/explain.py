@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.transactions.locks import LockComponent
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.execute.context import ExecutionContext

@@ -9,7 +9,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition, TableName
-from hiveacid.core.transactions.locks import LockComponent
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 from hiveacid.errors import OutputTwiceError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, parenthesised
 from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expression

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.errors import StoreVersionError
 
 _LOCK_NUMBERS = MappingProxyType(

@@ -14,8 +14,12 @@ from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import CommitRecord, StreamBatch, TableOperation
-from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
-from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import (
+    CONFLICTING_OPERATIONS,
+    LockComponent,
+    LockState,
+    LockType,
+)
 from hiveacid.errors import (
     CommitStateUnknownError,
     HiveAcidError,

@@ -34,7 +34,7 @@ from hiveacid.core.schema.location_overlap import (
     place_of_table,
 )
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.core.transactions.locks import LockState
+from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import refusals

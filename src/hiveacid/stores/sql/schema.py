@@ -33,7 +33,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from hiveacid.core.model import TableName
-from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
+from hiveacid.core.transactions.locks_and_conflicts import CONFLICTING_OPERATIONS
 
 METADATA = MetaData()
 

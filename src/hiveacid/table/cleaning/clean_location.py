@@ -12,7 +12,7 @@ from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import PAIR_FILE, parse_number
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.directory_listing import FileEntry
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import NotEnoughHistoryError, StorageError
 from hiveacid.storage.snapshot_locations import adopted_txn_id, id_property, list_adopted, read_metadata

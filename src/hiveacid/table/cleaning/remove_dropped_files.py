@@ -17,7 +17,7 @@ from hiveacid.core.snapshot.directory_listing import (
     is_own_staging,
     split_by_owner,
 )
-from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.errors import MissingDirectoryError, TransactionAbortedError
 from hiveacid.storage.paths import is_local, real_path, real_paths
 from hiveacid.table.context import Context, WriterContext

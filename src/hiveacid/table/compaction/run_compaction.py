@@ -20,7 +20,7 @@ from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidCompactorWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.spark.session.jobs import named_jobs

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableDefinition, TableName
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.table.context import Context

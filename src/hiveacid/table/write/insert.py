@@ -11,7 +11,7 @@ from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.names import format_original_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.partitions import KnownPartitions
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Operation, Start, Written
 from hiveacid.spark.formats import flat_files as flat

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hiveacid.config import Settings, setting_definitions
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.ports.store import TransactionStore
 
 

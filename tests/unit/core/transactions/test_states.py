@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.transactions.locks import LockState
+from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.core.transactions.states import (
     COMPACTION,
     LOCK,

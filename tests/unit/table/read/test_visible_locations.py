@@ -17,7 +17,7 @@ from hiveacid.catalog.tables import drop_partitions
 from hiveacid.config import Settings
 from hiveacid.core.format.names import BaseName
 from hiveacid.core.model import Column, Partition, TableDefinition, TableName, WriteId
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.errors import NotEnoughHistoryError, StorageError, WriteConflictError
 from hiveacid.ports.clock import SystemClock

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId
-from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.errors import StoreError, TransactionStateError
 from hiveacid.ports.transactions import Client, LockAnswer, LockRow
 from hiveacid.stores.hms.capabilities import Capabilities

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.format.write_id_lists import NO_OPEN_ID, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import LAST_ID, TableDefinition, TableName, TxnId, WriteId
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import (
     CommitStateUnknownError,

@@ -1,7 +1,7 @@
 """Transactions, locks and write ids in a SQL database; a module per method or small group of methods.
 
 - begin: ``begin_txn`` → ``txn_rows``, ``lock_queue``, ``snapshots``, ``write_ids``
-- commit: ``commit_txn`` → conflicts (:mod:`hiveacid.core.transactions.conflicts`), catalog changes,
+- commit: ``commit_txn`` → conflicts (:mod:`hiveacid.core.transactions.locks_and_conflicts`), catalog changes,
   ``commit_records``
 - heartbeats, and the end without a commit: ``heartbeats_and_aborts``
 - ``begin_commit_pipelined`` carries out the usual begin and the usual commit in one round trip on PostgreSQL.

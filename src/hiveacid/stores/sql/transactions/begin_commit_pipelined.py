@@ -4,7 +4,7 @@ They cover the usual case only: one table, a free lock, no conflict, no change o
 this itself. If the case is not the usual one, nothing has happened, and the caller takes the general way
 (``begin_txn``, ``commit_txn``), where :mod:`hiveacid.core` decides and the error is worded.
 
-The conditions here must imply those of :mod:`hiveacid.core.transactions.conflicts`: a stricter one costs a round trip,
+The conditions here must imply those of :mod:`hiveacid.core.transactions.locks_and_conflicts`: a stricter one costs a round trip,
 a laxer one would let a conflict pass. States, kinds and conflicting operations come from the definitions in core. In a pipeline every statement sees what
 was committed before it began, as in a transaction of read committed.
 """
@@ -20,8 +20,7 @@ from sqlalchemy.engine.interfaces import Dialect as Compiler
 
 from hiveacid.core.model import LockId, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import TableOperation
-from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
-from hiveacid.core.transactions.locks import WAITS_FOR, LockState
+from hiveacid.core.transactions.locks_and_conflicts import CONFLICTING_OPERATIONS, WAITS_FOR, LockState
 from hiveacid.core.transactions.states import LOCK, TRANSACTION, TransactionState, fire
 from hiveacid.ports.transactions import Begun, LockAnswer, Start, TxnKind, Written
 from hiveacid.stores.sql.database import MARK_LENGTH

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from hiveacid.core.model import TableName, WriteId
-from hiveacid.core.transactions.locks import LockState
+from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Start, TxnKind
 from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import Database, SqlBase

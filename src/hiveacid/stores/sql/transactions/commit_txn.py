@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, select, 
 
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.commit_records import StreamBatch, TableOperation
-from hiveacid.core.transactions.conflicts import (
+from hiveacid.core.transactions.locks_and_conflicts import (
     CONFLICTING_OPERATIONS,
     Change,
     CommittedChange,

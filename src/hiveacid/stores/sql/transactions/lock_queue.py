@@ -1,4 +1,4 @@
-"""The lock queue (``EnqueueLockFunction``, ``CheckLockFunction``), by the rules of :mod:`hiveacid.core.transactions.locks`.
+"""The lock queue (``EnqueueLockFunction``, ``CheckLockFunction``), by the rules of :mod:`hiveacid.core.transactions.locks_and_conflicts`.
 
 Requests are served by id. On a server, two requests that may conflict are enqueued one after the other
 (:func:`keys_of`), so that the later one sees the earlier. Requests that cannot conflict are not held up.
@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, or_, select, update
 
 from hiveacid.core.model import LockId, TxnId
-from hiveacid.core.transactions.locks import (
+from hiveacid.core.transactions.locks_and_conflicts import (
     WAITS_FOR,
     HeldLock,
     LockComponent,

@@ -21,7 +21,7 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
-from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import (
     CatalogError,
     ConfigError,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hiveacid.core.model import Partition, TxnId
-from hiveacid.core.transactions.locks import LockType
+from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.errors import TransactionAbortedError
 from hiveacid.ports.transactions import Operation
 from hiveacid.stores.hms.catalog import definitions
