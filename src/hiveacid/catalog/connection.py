@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Self
 from hiveacid.catalog.adopt import adopt
 from hiveacid.catalog.opening import begin_session, log_new_warehouse, open_store
 from hiveacid.config import Settings
-from hiveacid.core.display import Displayed
+from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.spark.session.capabilities import SparkFacts

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from hiveacid.config import Settings, setting_definitions
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import AlreadyExistsError, ConfigError, StorageError
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock

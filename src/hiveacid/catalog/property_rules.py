@@ -14,8 +14,8 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableName
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import CatalogError, ConfigError
 
 logger = logging.getLogger(__name__)

@@ -25,6 +25,7 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import parse_directory
 from hiveacid.core.format.record_keys import MAX_BUCKET
 from hiveacid.core.model import (
@@ -37,7 +38,6 @@ from hiveacid.core.model import (
 from hiveacid.core.schema.location_overlap import lies_in, overlap, place_of_partition
 from hiveacid.core.schema.partitions import KnownPartitions, parse_partition_values, require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.ports.transactions import Start, current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows

@@ -9,7 +9,7 @@ from typing import overload
 
 from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.config.setting_types import Setting, T, Value
-from hiveacid.core.suggestions import did_you_mean
+from hiveacid.core.display import did_you_mean
 from hiveacid.errors import ConfigError
 
 logger = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.datasource import options as source_options
 from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource, Offset

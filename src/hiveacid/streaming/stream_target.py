@@ -10,11 +10,11 @@ import pyarrow as pa
 from hiveacid import errors
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import parse_bucket_file
 from hiveacid.core.model import Column, TableDefinition, TableKind, partition_value
 from hiveacid.core.schema.partitions import KnownPartitions, format_partition
 from hiveacid.core.schema.types import parse_type
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_schema, arrow_type
 from hiveacid.orc.tail import read_tail

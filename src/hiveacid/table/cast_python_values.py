@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.schema.types import (
     INTEGER_TYPES,
     LOCAL_TIMESTAMP,
@@ -24,7 +25,6 @@ from hiveacid.core.schema.types import (
     Primitive,
     Struct,
 )
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.orc.stored_values import arrow_type
 
 _FLOAT_END = 2.0**128 - 2.0**103  # from here on the nearest FLOAT is infinite

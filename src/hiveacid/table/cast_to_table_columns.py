@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hiveacid.core.display import did_you_mean_any
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Primitive, parse_type
-from hiveacid.core.suggestions import did_you_mean_any
 from hiveacid.errors import ConfigError, SchemaMismatchError
 from hiveacid.orc.stored_values import arrow_schema, without_offset
 

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from hiveacid import errors
 from hiveacid.config import Settings, property_definitions, setting_definitions
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind, TableName
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.orc.footer_summary import SummaryCache
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.partitions import (
     format_partition,
@@ -12,7 +13,6 @@ from hiveacid.core.schema.partitions import (
     require_valid_values,
 )
 from hiveacid.core.schema.types import require_set_once
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import NoSuchColumnError, StatementError
 

@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from hiveacid.core.display import did_you_mean, did_you_mean_any
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableName, partition_value
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation
 from hiveacid.core.schema.types import parse_type, quote_name
-from hiveacid.core.suggestions import did_you_mean, did_you_mean_any
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
 from hiveacid.spark.formats.expressions import (
     Expression,

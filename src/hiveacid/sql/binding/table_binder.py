@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from hiveacid.config.property_definitions import SPARK_PROVIDER
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableDefinition, TableKind, TableName, ViewDefinition
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import CatalogError, NoSuchTableError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import active_session, parser_of
 from hiveacid.spark.parser.relations import (

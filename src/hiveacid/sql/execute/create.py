@@ -16,11 +16,11 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.storage_formats import ORC, storage_format
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.directory_listing import FileEntry
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import HiveAcidError, MissingDirectoryError, NoSuchColumnError, StatementError
 from hiveacid.ports.transactions import Operation

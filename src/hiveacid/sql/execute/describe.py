@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import (
     Bucketing,
     Column,
@@ -13,7 +14,6 @@ from hiveacid.core.model import (
     TableDefinition,
     ViewDefinition,
 )
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute.context import ExecutionContext

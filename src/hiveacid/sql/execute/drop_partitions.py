@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 from hiveacid.catalog import tables
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Column, Partition, TableDefinition
 from hiveacid.core.schema.partitions import canonical_text
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, NUMERIC_TYPES
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import DataError, NoSuchColumnError, SchemaMismatchError
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.insert import partition_values

@@ -14,6 +14,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, NoReturn
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.predicates import (
     FALSE,
@@ -29,7 +30,6 @@ from hiveacid.core.predicates import (
     may_match,
 )
 from hiveacid.core.schema.types import INTEGER_TYPES, LOCAL_TIMESTAMP, Primitive, parse_type
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import NoSuchColumnError, ParseError
 from hiveacid.spark.parser.lexer import Token, TokenKind, string_value, tokenize
 

@@ -19,9 +19,9 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Primitive, parse_type
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchColumnError, ParseError
 from hiveacid.orc.stored_values import arrow_type
 from hiveacid.spark.parser.lexer import Token, TokenKind, string_value, tokenize

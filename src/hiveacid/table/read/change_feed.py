@@ -10,13 +10,12 @@ from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config.property_definitions import HISTORY_FROM
-from hiveacid.core.display import Displayed
+from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot import change_feed as feed
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.predicates.column_conditions import with_char_metadata
 from hiveacid.spark.predicates.constant_expressions import epoch_millis

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config import setting_definitions
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.core.transactions.commit_records import (
     StreamBatch,
     StreamKey,

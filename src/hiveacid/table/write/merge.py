@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
-from hiveacid.core.display import Displayed
+from hiveacid.core.display import Displayed, did_you_mean, did_you_mean_any
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name, require_set_once, unquoted_name
-from hiveacid.core.suggestions import did_you_mean, did_you_mean_any
 from hiveacid.errors import ConfigError, NoSuchColumnError, StatementError
 from hiveacid.spark.formats.driver_frames import computed_once
 from hiveacid.spark.formats.expressions import Expression

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config import setting_definitions
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.task_and_file_counts import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import require_set_once, unquoted_name
-from hiveacid.core.suggestions import did_you_mean
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.formats.expressions import Expression, text_of
 from hiveacid.spark.parser.stars_in_changes import expand_stars
