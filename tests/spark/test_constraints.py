@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hiveacid.core.schema.constraints import Constraint, ConstraintKind
+from hiveacid.core.model import Constraint, ConstraintKind
 from hiveacid.errors import ConstraintViolationError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.catalog import Catalog
 
-from hiveacid.core.schema.constraints import Constraint, ConstraintKind
+from hiveacid.core.model import Constraint, ConstraintKind
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,

@@ -10,10 +10,7 @@ from hiveacid import errors
 from hiveacid.catalog.location_conflicts import place_database
 from hiveacid.catalog.naming_rules import check_name
 from hiveacid.catalog.tables import drop_table, require_removable
-from hiveacid.core.model import (
-    DatabaseDefinition,
-    TableName,
-)
+from hiveacid.core.model import DatabaseDefinition, TableName
 from hiveacid.storage.paths import is_local
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import (

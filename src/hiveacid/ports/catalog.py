@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hiveacid.core.model import (
+    Constraint,
     DatabaseDefinition,
     Partition,
     TableDefinition,
@@ -14,7 +15,6 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
-from hiveacid.core.schema.constraints import Constraint
 from hiveacid.core.schema.location_overlap import Place
 from hiveacid.core.transactions.commit_records import NewFiles
 

@@ -12,8 +12,15 @@ import pyarrow as pa
 
 from hiveacid.config import Settings
 from hiveacid.core.format.names import BaseName, DeltaName, format_bucket_file, format_original_file
-from hiveacid.core.model import Partition, TableKind, WriteId
-from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation, require_no_check
+from hiveacid.core.model import (
+    Constraint,
+    Partition,
+    TableKind,
+    WriteId,
+    not_null_columns,
+    null_violation,
+    require_no_check,
+)
 from hiveacid.core.schema.partitions import KnownPartitions
 from hiveacid.core.transactions.commit_records import NewFiles, OperationSummary
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent

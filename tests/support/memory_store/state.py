@@ -12,6 +12,7 @@ from hiveacid.config import Settings
 from hiveacid.core.compaction.queue_records import Compaction, Service
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import (
+    Constraint,
     DatabaseDefinition,
     LockId,
     Partition,
@@ -21,7 +22,6 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
-from hiveacid.core.schema.constraints import Constraint
 from hiveacid.core.transactions.commit_records import CommitRecord, StreamKey, StreamProgress
 from hiveacid.core.transactions.locks_and_conflicts import (
     CONFLICTING_OPERATIONS,

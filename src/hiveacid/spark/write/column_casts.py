@@ -14,8 +14,16 @@ from pyspark.sql.types import DataType
 
 from hiveacid.core.display import did_you_mean, did_you_mean_any
 from hiveacid.core.format.names import ROW_ID
-from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableName, partition_value
-from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation
+from hiveacid.core.model import (
+    DEFAULT_PARTITION,
+    Column,
+    Constraint,
+    TableDefinition,
+    TableName,
+    not_null_columns,
+    null_violation,
+    partition_value,
+)
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
 from hiveacid.spark.formats.expressions import (

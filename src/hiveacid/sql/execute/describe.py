@@ -7,13 +7,7 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame
 
 from hiveacid.core.display import did_you_mean
-from hiveacid.core.model import (
-    Bucketing,
-    Column,
-    Partition,
-    TableDefinition,
-    ViewDefinition,
-)
+from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition, ViewDefinition
 from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute.context import ExecutionContext

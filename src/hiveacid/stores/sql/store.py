@@ -9,8 +9,7 @@ from sqlalchemy import URL, select
 
 from hiveacid.config import Settings
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.model import TableDefinition, TableName, TxnId
-from hiveacid.core.schema.constraints import Constraint
+from hiveacid.core.model import Constraint, TableDefinition, TableName, TxnId
 from hiveacid.core.schema.location_overlap import Place
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.stores.limits import Limits

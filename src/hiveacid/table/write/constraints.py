@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 
+from hiveacid.core import model as rules
 from hiveacid.core.model import TableDefinition
-from hiveacid.core.schema import constraints as rules
 from hiveacid.errors import ConstraintViolationError
 from hiveacid.spark.formats.expressions import DEFAULT, Expression
 from hiveacid.spark.write.column_casts import check_not_null_changed_rows, check_not_null_rows

@@ -8,6 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from hiveacid.core.model import (
+    Constraint,
+    ConstraintKind,
     DatabaseDefinition,
     Partition,
     TableDefinition,
@@ -16,7 +18,6 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
-from hiveacid.core.schema.constraints import Constraint, ConstraintKind
 from hiveacid.core.schema.location_overlap import Place, place_of_database, place_of_table
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.errors import (
