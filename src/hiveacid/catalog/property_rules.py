@@ -6,13 +6,14 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from hiveacid.config import Settings
-from hiveacid.config.compactor_overrides import PREFIXES, compactor_settings
 from hiveacid.config.property_definitions import (
     BUCKETING_VERSION,
+    PREFIXES,
     RESERVED_PROPERTIES,
     TABLE_PROPERTIES,
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
+    compactor_settings,
 )
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableName

@@ -4,8 +4,8 @@ Names and defaults are Hive's; own keys (``hiveacid.*``) exist only where Hive h
 
 - ``setting_definitions`` holds a constant for each setting.
 - `Settings` holds the values of a session: an immutable value that is handed down, never global.
-- ``property_definitions`` holds a constant for each key of TBLPROPERTIES.
-- ``compactor_overrides`` applies the properties of a table or database that change settings of compaction.
+- ``property_definitions`` holds a constant for each key of TBLPROPERTIES. It also applies those that change settings of
+  compaction.
 
 Reading is typed by the constant that names the setting::
 

@@ -7,11 +7,12 @@ reads are therefore defined there and imported here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from hiveacid.config import setting_definitions
+from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.config.setting_types import (
     Section,
     choice,
@@ -21,6 +22,7 @@ from hiveacid.config.setting_types import (
     parse_fraction,
     parse_int,
 )
+from hiveacid.config.settings import Settings
 from hiveacid.core import model
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema import evolution, storage_formats
@@ -336,3 +338,33 @@ SECTIONS: tuple[Section[TableProperty], ...] = divide_into_sections(
 TABLE_PROPERTIES: Mapping[str, TableProperty] = MappingProxyType(
     {entry.name: entry for section in SECTIONS for entry in section.entries}
 )
+
+
+PREFIXES = tuple(setting.name.removesuffix("NAME") for setting in (COMPACTOR_THRESHOLD, COMPACTOR))
+_WITHOUT_PREFIX = (WORKER_POOL.name, PRIORITY.name)
+
+
+def compactor_settings(settings: Settings, *properties: Iterable[tuple[str, str]]) -> Settings:
+    """Return settings with the overrides for compaction in properties; later properties win over earlier ones.
+
+    ``compactorthreshold.NAME`` (Hive's key for the initiator) and ``compactor.NAME`` (Hive's key for a job) override
+    the setting NAME. Pool and priority need no prefix. Case does not matter; a NAME that is not a setting is ignored,
+    as in Hive. Raises ConfigError for a value that does not fit the setting.
+    """
+    for pairs in properties:
+        for key, text in pairs:
+            name = _overridden_setting_name(key)
+            if name is not None and text:
+                settings = settings.with_value(name, text)
+    return settings
+
+
+def _overridden_setting_name(key: str) -> str | None:
+    lowered = key.strip().lower()
+    if lowered in _WITHOUT_PREFIX:
+        return lowered
+    for prefix in PREFIXES:
+        name = lowered.removeprefix(prefix)
+        if name != lowered:
+            return name if name in REGISTRY else None
+    return None

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hiveacid.config import Settings, setting_definitions
-from hiveacid.config.compactor_overrides import compactor_settings
-from hiveacid.config.property_definitions import NO_AUTO_COMPACTION
+from hiveacid.config.property_definitions import NO_AUTO_COMPACTION, compactor_settings
 from hiveacid.core.compaction import initiation_and_retry_policy as policy
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,

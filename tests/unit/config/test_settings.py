@@ -13,7 +13,7 @@ import pytest
 
 import hiveacid
 from hiveacid.config import Settings, setting_definitions
-from hiveacid.config.compactor_overrides import compactor_settings
+from hiveacid.config.property_definitions import compactor_settings
 from hiveacid.config.setting_types import parse_bool, parse_duration, parse_float, parse_int, parse_size
 from hiveacid.errors import ConfigError
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from hiveacid import errors
 from hiveacid.config import setting_definitions
-from hiveacid.config.compactor_overrides import compactor_settings
+from hiveacid.config.property_definitions import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 
 from hiveacid import errors
-from hiveacid.config.compactor_overrides import compactor_settings
+from hiveacid.config.property_definitions import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.format.names import LayoutLevel
