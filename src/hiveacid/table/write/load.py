@@ -31,8 +31,7 @@ from hiveacid.ports.transactions import Start
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.staged_files import StagedKind
-from hiveacid.storage.load_paths import SourceFile, Sources, find_sources
-from hiveacid.storage.paths import absolute, real_path, real_paths
+from hiveacid.storage.paths import SourceFile, Sources, absolute, find_sources, real_path, real_paths
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files
 from hiveacid.table.context import Context

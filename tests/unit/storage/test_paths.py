@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import InvalidPathError
-from hiveacid.storage.load_paths import find_sources
 from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.paths import find_sources
 
 NAMES = ("part-0", "part-1", "part-3", "part-4", "part-5", "x[y", "x^y")
 
