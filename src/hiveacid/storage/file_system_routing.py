@@ -1,20 +1,148 @@
-"""One file system for all locations: a path's scheme and host (or bucket) choose the file system behind it."""
+"""One file system for all locations: a path's scheme and host (or bucket) choose the file system, which is opened once.
+
+S3 and Azure are opened with the Hadoop settings that Spark uses for the same paths. Credentials come from these settings.
+Without them, Arrow looks where the stores' own tools look (``AWS_…`` variables, profiles, machine roles, Google's default
+credentials). Credentials are never logged.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from hiveacid.core.snapshot.directory_listing import FileEntry
-from hiveacid.errors import StorageError
+from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem, FileVersion
-from hiveacid.storage.arrow_file_system import blocks
+from hiveacid.storage.arrow_file_system import ArrowFileSystem, blocks
 from hiveacid.storage.local_file_system import LocalFileSystem, require_version
-from hiveacid.storage.open_arrow_file_system import from_environment, open_arrow
-from hiveacid.storage.paths import StorageUri, is_local, parse_uri
+from hiveacid.storage.paths import S3, StorageUri, is_local, parse_uri
+
+Lookup = Callable[[str], str | None]
+"""Returns the value of a Hadoop setting (``fs.s3a.endpoint``), None if it is not set."""
+_AMAZON = re.compile(r"\.amazonaws\.com(\.cn)?\Z")
+_REGION = re.compile(r"(?:^|[.-])([a-z]{2}(?:-[a-z]{1,20}){1,3}-\d)(?=\.(?:vpce\.)?amazonaws\.com)")
+# Hosts that Arrow derives from the region, or cannot use (accelerated hosts accept no bucket in the path).
+_DEFAULT_HOSTS = re.compile(
+    r"s3(?:[.-][a-z]{2}(?:-[a-z]+)+-\d|-external-1|-accelerate(?:\.dualstack)?)?\.amazonaws\.com(\.cn)?"
+)
+_ENCRYPTION = ("encryption.algorithm", "server-side-encryption-algorithm")
+_DELAYED_OPEN_SINCE = 19
+"""First version of Arrow that writes a small object with one request instead of three."""
+
+
+def from_environment(name: str) -> str | None:
+    """Look up a Hadoop setting in the environment: the endpoint only, because Arrow reads the other variables itself."""
+    if name != "fs.s3a.endpoint":
+        return None
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def open_arrow(uri: StorageUri, lookup: Lookup) -> ArrowFileSystem:
+    """Open the file system of a URI. Raises UnsupportedFeatureError, StorageError."""
+    try:
+        if uri.scheme in S3:
+            return ArrowFileSystem(_s3(uri.authority, lookup), bucket_and_key)
+        if uri.scheme == "gs":
+            from pyarrow.fs import GcsFileSystem  # noqa: PLC0415 - Arrow only when it is needed
+
+            return ArrowFileSystem(GcsFileSystem(), bucket_and_key)
+        if uri.scheme in ("abfs", "abfss"):
+            return ArrowFileSystem(_azure(uri, lookup), bucket_and_key)
+        if uri.scheme in ("hdfs", "viewfs"):
+            return ArrowFileSystem(_hadoop(uri), path_only, renames=True)
+    except ImportError as error:
+        raise UnsupportedFeatureError(
+            f"{uri}: this pyarrow was built without support for {uri.scheme}://: {error}"
+        ) from error
+    except OSError as error:
+        raise StorageError(f"cannot open {uri.scheme}://{uri.authority}: {error}") from error
+    raise UnsupportedFeatureError(
+        f"{uri}: without a JVM in this process, a file system {uri.scheme}:// cannot be opened"
+    )
+
+
+def bucket_and_key(path: str) -> str:
+    """Return ``bucket/key`` of an object store's URI (Azure: container and path, without the account)."""
+    uri = parse_uri(path)
+    return f"{uri.authority.partition('@')[0]}{uri.path}"
+
+
+def path_only(path: str) -> str:
+    """Return the path of a URI without scheme and host."""
+    return parse_uri(path).path or "/"
+
+
+def s3_options(bucket: str, lookup: Lookup) -> dict[str, Any]:
+    """Return arguments of ``pyarrow.fs.S3FileSystem`` that follow ``fs.s3a.*`` and ``fs.s3a.bucket.NAME.*``.
+
+    Raises UnsupportedFeatureError for an encryption that Arrow cannot request.
+    """
+
+    def get(name: str) -> str:
+        return (lookup(f"fs.s3a.bucket.{bucket}.{name}") or lookup(f"fs.s3a.{name}") or "").strip()
+
+    encryption = next((get(name) for name in _ENCRYPTION if get(name)), "")
+    if encryption and encryption != "AES256":
+        raise UnsupportedFeatureError(
+            f"s3a://{bucket}: Arrow cannot request fs.s3a.encryption.algorithm={encryption}; make it the bucket's "
+            "default encryption instead, and remove the setting"
+        )
+    options: dict[str, Any] = {}
+    access, secret = get("access.key"), get("secret.key")
+    provider = get("aws.credentials.provider")
+    if "Anonymous" in provider:
+        options["anonymous"] = True
+    elif access and secret:
+        options |= {"access_key": access, "secret_key": secret, "session_token": get("session.token") or None}
+    elif get("assumed.role.arn") and "AssumedRole" in provider:
+        options["role_arn"] = get("assumed.role.arn")
+    if get("endpoint.region"):
+        options["region"] = get("endpoint.region")
+    endpoint = get("endpoint")
+    bare = (endpoint.partition("://")[2] or endpoint).rstrip("/")
+    host = bare.partition("/")[0].partition(":")[0].lower()
+    region = _REGION.search(host)
+    if region:
+        options.setdefault("region", region[1])
+    if endpoint and not _DEFAULT_HOSTS.fullmatch(host):
+        insecure = endpoint.startswith("http://") or (
+            "://" not in endpoint and get("connection.ssl.enabled").lower() == "false"
+        )
+        options |= {"endpoint_override": bare, "scheme": "http" if insecure else "https"}
+        if not _AMAZON.search(host):
+            options.setdefault("region", "us-east-1")
+    return options
+
+
+def _s3(bucket: str, lookup: Lookup) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - Arrow only when it is needed
+    from pyarrow import fs  # noqa: PLC0415
+
+    options = s3_options(bucket, lookup)
+    if int(pa.__version__.partition(".")[0]) >= _DELAYED_OPEN_SINCE:
+        options["allow_delayed_open"] = True
+    return fs.S3FileSystem(**options)
+
+
+def _azure(uri: StorageUri, lookup: Lookup) -> Any:
+    from pyarrow.fs import AzureFileSystem  # noqa: PLC0415 - Arrow only when it is needed
+
+    host = uri.authority.rpartition("@")[2]
+    return AzureFileSystem(host.partition(".")[0], account_key=lookup(f"fs.azure.account.key.{host}"))
+
+
+def _hadoop(uri: StorageUri) -> Any:
+    from pyarrow.fs import HadoopFileSystem  # noqa: PLC0415 - Arrow only when it is needed
+
+    host, _, port = uri.authority.partition(":")
+    return HadoopFileSystem(host or "default", int(port or 0))
+
 
 Opener = Callable[[StorageUri], FileSystem]
 

@@ -1,3 +1,4 @@
+# ruff: noqa: PTH100, PTH111, PTH114 - texts, as in storage/local_file_system.py
 """Local paths and URIs of other file systems, each in one normal form; files that a path of LOAD DATA matches.
 
 Patterns are those of Hive's ``LoadSemanticAnalyzer.matchFilesOrDir``.

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.storage.file_system_routing import AnyFileSystem
-from hiveacid.storage.open_arrow_file_system import open_arrow
+from hiveacid.storage.file_system_routing import AnyFileSystem, open_arrow
 from support.servers.hadoop_jars import s3a_jars
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from hiveacid.spark.parser.catalyst import JavaPackages
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.s3_multipart_copy import PartCopier
 from hiveacid.storage.arrow_file_system import ArrowFileSystem
-from hiveacid.storage.open_arrow_file_system import open_arrow, path_only
+from hiveacid.storage.file_system_routing import open_arrow, path_only
 from hiveacid.storage.paths import KNOWN, OBJECT_STORES, S3, StorageUri, parse_uri
 
 _MISSING = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.errors import StorageError, UnsupportedFeatureError
-from hiveacid.storage.file_system_routing import AnyFileSystem
+from hiveacid.storage.file_system_routing import (
+    AnyFileSystem,
+    bucket_and_key,
+    open_arrow,
+    path_only,
+    s3_options,
+)
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.storage.open_arrow_file_system import bucket_and_key, open_arrow, path_only, s3_options
 from hiveacid.storage.paths import parse_uri
 
 KEYS = {"fs.s3a.access.key": "a", "fs.s3a.secret.key": "s"}
