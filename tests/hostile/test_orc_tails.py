@@ -18,11 +18,19 @@ from pyarrow import orc
 from hiveacid.core.format.record_keys import parse_key_index, parse_statistics
 from hiveacid.errors import BadFileError, HiveAcidError
 from hiveacid.orc.acid_footer_checks import event_facts_of_footer
-from hiveacid.orc.compression_chunks import MAX_BLOCK, Compression, lz4_block
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.key_statistics import key_index
-from hiveacid.orc.protobuf import EIGHT_BYTES, WireError, encode_field, encode_packed, encode_varint
 from hiveacid.orc.tail import ACID_FIELDS, OrcKind, parse_tail, read_tail
+from hiveacid.orc.wire_format import (
+    EIGHT_BYTES,
+    MAX_BLOCK,
+    Compression,
+    WireError,
+    encode_field,
+    encode_packed,
+    encode_varint,
+    lz4_block,
+)
 from hiveacid.storage.local_file_system import LocalFileSystem
 from support.cost import SECONDS, assert_quick, assert_small
 

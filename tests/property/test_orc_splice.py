@@ -20,7 +20,6 @@ from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns
 from hiveacid.orc.decode_statistics import decode_statistics
 from hiveacid.orc.merge_statistics import shorten_texts
-from hiveacid.orc.protobuf import encode_field
 from hiveacid.orc.splice_stripes import (
     HEADER,
     PlacedStripes,
@@ -30,6 +29,7 @@ from hiveacid.orc.splice_stripes import (
 )
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.tail import parse_tail
+from hiveacid.orc.wire_format import encode_field
 from hiveacid.orc.writing import RecordKeys, write_rows
 from support.exhaustive import examples
 

@@ -13,8 +13,8 @@ from hiveacid.cli.main import main
 from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import Primitive
 from hiveacid.core.snapshot.check_findings import Finding, FindingKind, Severity
-from hiveacid.orc.protobuf import encode_field
 from hiveacid.orc.tail import read_tail
+from hiveacid.orc.wire_format import encode_field
 from hiveacid.storage.local_file_system import LocalFileSystem
 from support.corpus.acid_files import Event, acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
 

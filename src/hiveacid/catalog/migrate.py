@@ -38,8 +38,8 @@ from hiveacid.core.model import (
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.change_feed import lost_history
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.orc.compression_chunks import Compression
 from hiveacid.orc.tail import read_tail
+from hiveacid.orc.wire_format import Compression
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import WarehouseStore, own_store

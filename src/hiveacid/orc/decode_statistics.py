@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TypeAlias, overload
 
 from hiveacid.errors import BadFileError
-from hiveacid.orc.protobuf import ProtobufMessage, WireError
+from hiveacid.orc.wire_format import ProtobufMessage, WireError
 
 HIVE_8732 = 1
 """The writer version since which statistics of strings are correct."""

@@ -11,10 +11,8 @@ from hiveacid.core.format.record_keys import FORMAT_VERSION, KeyBox, Range
 from hiveacid.core.model import LAST_ID
 from hiveacid.core.schema.types import Struct
 from hiveacid.errors import BadFileError
-from hiveacid.orc.compression_chunks import DEFAULT_BLOCK_SIZE, MAX_BLOCK, Compression, decompress
 from hiveacid.orc.decode_statistics import HIVE_8732, decode_statistics
 from hiveacid.orc.lru_cache import LruCache
-from hiveacid.orc.protobuf import WireError, read_fields
 from hiveacid.orc.schema import row_schema
 from hiveacid.orc.tail import (
     BUCKET,
@@ -26,6 +24,14 @@ from hiveacid.orc.tail import (
     parse_postscript,
     parse_types,
     tail_from_end,
+)
+from hiveacid.orc.wire_format import (
+    DEFAULT_BLOCK_SIZE,
+    MAX_BLOCK,
+    Compression,
+    WireError,
+    decompress,
+    read_fields,
 )
 from hiveacid.ports.file_system import FileSystem
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from hiveacid.orc.protobuf import EIGHT_BYTES, ProtobufMessage, encode_field, encode_packed
+from hiveacid.orc.wire_format import EIGHT_BYTES, ProtobufMessage, encode_field, encode_packed
 
 _COUNT, _HAS_NULL, _BYTES_ON_DISK = 1, 10, 11
 _INTEGERS, _DOUBLES, _STRINGS, _BOOLEANS, _DECIMALS, _DATES, _BINARIES, _TIMES = range(2, 10)

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hiveacid.errors import BadFileError
-from hiveacid.orc.compression_chunks import compress
 from hiveacid.orc.merge_statistics import merge_statistics, shorten_texts
-from hiveacid.orc.protobuf import ProtobufMessage, encode_field
 from hiveacid.orc.tail import OrcTail, parse_tail
+from hiveacid.orc.wire_format import ProtobufMessage, compress, encode_field
 
 _OWN_SECTION = 1 << 31  # bytes of a section that Arrow wrote just now
 

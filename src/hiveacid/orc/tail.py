@@ -9,15 +9,17 @@ from functools import cached_property, lru_cache
 from typing import NoReturn
 
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
-from hiveacid.orc.compression_chunks import (
+from hiveacid.orc.decode_statistics import StatisticsList, decode_statistics
+from hiveacid.orc.wire_format import (
     DEFAULT_BLOCK_SIZE,
     MAX_BLOCK,
     MAX_SECTION,
     Compression,
+    ProtobufMessage,
+    WireError,
     decompress,
+    encode_field,
 )
-from hiveacid.orc.decode_statistics import StatisticsList, decode_statistics
-from hiveacid.orc.protobuf import ProtobufMessage, WireError, encode_field
 from hiveacid.ports.file_system import FileSystem
 
 ACID_FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")

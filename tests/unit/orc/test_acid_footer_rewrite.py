@@ -14,8 +14,8 @@ from orc_files import SPARK_COLUMNS, Key, rewrite, rows_of, tail_of
 from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
-from hiveacid.orc.compression_chunks import decompress
 from hiveacid.orc.tail import OrcKind, OrcTail
+from hiveacid.orc.wire_format import decompress
 
 SparkFile = Callable[[str], Path]
 B0, B1 = 536870912, 536936448

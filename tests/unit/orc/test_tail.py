@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from orc_files import DATA, FLAT, tail_of
 
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
-from hiveacid.orc.compression_chunks import Compression
 from hiveacid.orc.footer_summary import read_summary, summarize
-from hiveacid.orc.protobuf import encode_field
 from hiveacid.orc.tail import BUCKET, OPERATION, ROW, ROW_ID, OrcKind, OrcTail, read_tail
+from hiveacid.orc.wire_format import Compression, encode_field
 from hiveacid.storage.local_file_system import LocalFileSystem
 
 ACID = FLAT.replace("row:boolean", "row:struct<n:int,s:string>").join(("struct<", ">"))

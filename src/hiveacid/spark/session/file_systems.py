@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from hiveacid.errors import StorageError
-from hiveacid.orc.protobuf import ProtobufMessage
+from hiveacid.orc.wire_format import ProtobufMessage
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.parser.catalyst import JavaPackages
 from hiveacid.spark.session.capabilities import SparkFacts
