@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns
-from hiveacid.orc.decode_statistics import decode_statistics
-from hiveacid.orc.merge_statistics import shorten_texts
+from hiveacid.orc.column_statistics import decode_statistics, shorten_texts
 from hiveacid.orc.splice_stripes import (
     HEADER,
     PlacedStripes,

@@ -11,7 +11,7 @@ from hiveacid.core.format.record_keys import FORMAT_VERSION, KeyBox, Range
 from hiveacid.core.model import LAST_ID
 from hiveacid.core.schema.types import Struct
 from hiveacid.errors import BadFileError
-from hiveacid.orc.decode_statistics import HIVE_8732, decode_statistics
+from hiveacid.orc.column_statistics import HIVE_8732, decode_statistics
 from hiveacid.orc.lru_cache import LruCache
 from hiveacid.orc.schema import row_schema
 from hiveacid.orc.tail import (

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from hiveacid.core.format.record_keys import Range
 from hiveacid.errors import BadFileError
-from hiveacid.orc.decode_statistics import StatisticsList
+from hiveacid.orc.column_statistics import StatisticsList
 from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail
 
 INSERT, DELETE = 0, 2

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hiveacid.errors import BadFileError
-from hiveacid.orc.merge_statistics import merge_statistics, shorten_texts
+from hiveacid.orc.column_statistics import merge_statistics, shorten_texts
 from hiveacid.orc.tail import OrcTail, parse_tail
 from hiveacid.orc.wire_format import ProtobufMessage, compress, encode_field
 

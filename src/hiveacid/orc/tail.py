@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import NoReturn
 
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
-from hiveacid.orc.decode_statistics import StatisticsList, decode_statistics
+from hiveacid.orc.column_statistics import StatisticsList, decode_statistics
 from hiveacid.orc.wire_format import (
     DEFAULT_BLOCK_SIZE,
     MAX_BLOCK,

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from hiveacid.core.schema.types import Primitive, parse_type
-from hiveacid.orc.decode_statistics import HIVE_8732, ColumnStatistics
+from hiveacid.orc.column_statistics import HIVE_8732, ColumnStatistics
 from hiveacid.orc.tail import OrcTail
 from hiveacid.table.arrow_read.comparisons import WHOLE
 from hiveacid.table.arrow_read.stored_to_table_types import FIRST_GREGORIAN

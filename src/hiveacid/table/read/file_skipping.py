@@ -25,7 +25,7 @@ from hiveacid.core.schema.types import (
     parse_type,
 )
 from hiveacid.errors import BadFileError
-from hiveacid.orc.decode_statistics import ColumnStatistics, StatisticsList
+from hiveacid.orc.column_statistics import ColumnStatistics, StatisticsList
 from hiveacid.orc.footer_summary import FileSummary
 from hiveacid.orc.tail import ROW
 from hiveacid.spark.predicates.predicate_leaves import Interval, PredicateLeaf

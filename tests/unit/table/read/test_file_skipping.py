@@ -14,7 +14,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.predicates import Comparison, Operator
 from hiveacid.core.schema.evolution import Matching, map_columns
 from hiveacid.core.schema.types import Struct, parse_type
-from hiveacid.orc.decode_statistics import ColumnStatistics
+from hiveacid.orc.column_statistics import ColumnStatistics
 from hiveacid.orc.footer_summary import FileSummary
 from hiveacid.spark.predicates.predicate_leaves import predicate_leaf
 from hiveacid.table.read.file_skipping import _column_id, may_hold
