@@ -19,17 +19,18 @@ from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns
 from hiveacid.orc.column_statistics import decode_statistics, shorten_texts
-from hiveacid.orc.splice_stripes import (
-    HEADER,
-    PlacedStripes,
-    merged_tail,
-    place_stripes,
-    read_stripes,
-)
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.tail import parse_tail
 from hiveacid.orc.wire_format import encode_field
-from hiveacid.orc.writing import RecordKeys, write_rows
+from hiveacid.orc.writing import (
+    HEADER,
+    PlacedStripes,
+    RecordKeys,
+    merged_tail,
+    place_stripes,
+    read_stripes,
+    write_rows,
+)
 from support.exhaustive import examples
 
 COLUMNS = (

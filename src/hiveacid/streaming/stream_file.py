@@ -11,8 +11,15 @@ from hiveacid.core.format.record_keys import BucketProperty
 from hiveacid.core.model import TableDefinition, TableKind, WriteId
 from hiveacid.errors import StorageError
 from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
-from hiveacid.orc.splice_stripes import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
-from hiveacid.orc.writing import RecordKeys, write_rows
+from hiveacid.orc.writing import (
+    HEADER,
+    PlacedStripes,
+    RecordKeys,
+    StripeBlock,
+    merged_tail,
+    place_stripes,
+    write_rows,
+)
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.final_names import FinalNames
 from hiveacid.table.cast_to_table_columns import single_batch

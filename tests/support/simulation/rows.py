@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
-from hiveacid.orc.splice_stripes import HEADER
+from hiveacid.orc.writing import HEADER
 
 
 class RowId(NamedTuple):

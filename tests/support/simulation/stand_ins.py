@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.orc.splice_stripes import StripeBlock
+from hiveacid.orc.writing import StripeBlock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.streaming.stream_file import StreamFile
 from support.simulation.rows import Event, Row, RowId, from_bytes, to_bytes

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from hiveacid.core.model import Column
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.splice_stripes import orc_file_bytes
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.orc.writing import write_rows
+from hiveacid.orc.writing import orc_file_bytes, write_rows
 from hiveacid.spark.write.arrow_assignments import require_writable
 from support.exhaustive import examples
 

@@ -14,8 +14,8 @@ from itertools import chain, pairwise
 
 from hiveacid.core.compaction.plan import bucket_of
 from hiveacid.orc.key_order import KeyRun, read_keys_if_ascending
-from hiveacid.orc.splice_stripes import PlacedStripes, merged_tail, stripe_extent
 from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.orc.writing import PlacedStripes, merged_tail, stripe_extent
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.write.staged_files import StagedFile
 from hiveacid.storage.arrow_file_system import blocks

@@ -16,9 +16,8 @@ from hiveacid.config import setting_definitions
 from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
-from hiveacid.orc.splice_stripes import StripeBlock
 from hiveacid.orc.tail import read_tail
-from hiveacid.orc.writing import write_delete_events, write_rows_with_ids
+from hiveacid.orc.writing import StripeBlock, write_delete_events, write_rows_with_ids
 from hiveacid.spark.write.arrow_assignments import require_writable
 from hiveacid.spark.write.sort_and_stage import ROW_ID_PARTS, StagingTarget
 from hiveacid.spark.write.staged_files import StagedKind, TaskReport

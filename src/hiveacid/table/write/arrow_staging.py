@@ -19,9 +19,8 @@ from hiveacid.core.format.record_keys import BucketProperty
 from hiveacid.core.model import TableDefinition, partition_value
 from hiveacid.core.schema.types import is_primitive
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
-from hiveacid.orc.splice_stripes import StripeBlock, orc_file_bytes
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.orc.writing import RecordKeys, write_delete_events, write_rows
+from hiveacid.orc.writing import RecordKeys, StripeBlock, orc_file_bytes, write_delete_events, write_rows
 from hiveacid.spark.write.arrow_assignments import ASSIGNABLE_TYPES, require_writable
 from hiveacid.spark.write.sort_and_stage import (
     ACTION,
