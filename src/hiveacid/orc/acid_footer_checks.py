@@ -17,7 +17,7 @@ from hiveacid.core.format.record_keys import (
 from hiveacid.core.model import WriteId
 from hiveacid.core.snapshot.check_findings import CheckedFile, EventFacts, Finding, FindingKind, Span
 from hiveacid.errors import BadFileError
-from hiveacid.orc.key_statistics import key_index
+from hiveacid.orc.key_order import key_index
 from hiveacid.orc.tail import (
     ACID_FIELDS,
     BUCKET,

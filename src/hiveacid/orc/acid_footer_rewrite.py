@@ -16,7 +16,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, Map, Primitive, Struct, Union, parse_type
 from hiveacid.core.schema.types import HiveType as Type
 from hiveacid.errors import BadFileError
-from hiveacid.orc.key_statistics import key_index, require_valid_events
+from hiveacid.orc.key_order import key_index, require_valid_events
 from hiveacid.orc.schema import HIVE_NAMES
 from hiveacid.orc.tail import ACID_FIELDS, ROW, OrcKind, OrcTail, OrcType, TailBytes
 from hiveacid.orc.wire_format import compress, encode_field, encode_packed

@@ -25,7 +25,7 @@ from hiveacid.core.format.record_keys import KeyBox
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.errors import FormatError
 from hiveacid.orc.arrow_arrays import are_valid, row_numbers
-from hiveacid.orc.key_statistics import DELETE
+from hiveacid.orc.key_order import DELETE
 
 _BATCH_ROWS = 1 << 20  # delete events handled at a time: the arrays computed from one take some tens of bytes
 _PARTITION = "place"

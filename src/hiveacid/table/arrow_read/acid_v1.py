@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.orc.arrow_arrays import are_valid
-from hiveacid.orc.key_statistics import DELETE, INSERT
+from hiveacid.orc.key_order import DELETE, INSERT
 from hiveacid.table.arrow_read.delete_keys import DeleteKeys, Keys, int64_values
 from hiveacid.table.arrow_read.files_to_open import EventFile
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, OPERATION, OrcReader
