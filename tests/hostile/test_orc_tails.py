@@ -17,7 +17,7 @@ from pyarrow import orc
 
 from hiveacid.core.format.record_keys import parse_key_index, parse_statistics
 from hiveacid.errors import BadFileError, HiveAcidError
-from hiveacid.orc.acid_footer_checks import event_facts_of_footer
+from hiveacid.orc.acid_footer import event_facts_of_footer
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.key_order import key_index
 from hiveacid.orc.tail import ACID_FIELDS, OrcKind, parse_tail, read_tail

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
-from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns
+from hiveacid.orc.acid_footer import acid_metadata, nest_row_columns
 from hiveacid.orc.column_statistics import decode_statistics, shorten_texts
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.tail import parse_tail

@@ -24,9 +24,8 @@ from hiveacid.core.schema.storage_formats import (
     supported_file_kind,
 )
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.acid_footer_rewrite import set_true_types
-from hiveacid.orc.schema import row_schema
-from hiveacid.orc.tail import read_tail
+from hiveacid.orc.acid_footer import set_true_types
+from hiveacid.orc.tail import read_tail, row_schema
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import selected
 from hiveacid.spark.session.capabilities import SparkFacts

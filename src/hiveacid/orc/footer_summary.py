@@ -13,7 +13,6 @@ from hiveacid.core.schema.types import Struct
 from hiveacid.errors import BadFileError
 from hiveacid.orc.column_statistics import HIVE_8732, decode_statistics
 from hiveacid.orc.lru_cache import LruCache
-from hiveacid.orc.schema import row_schema
 from hiveacid.orc.tail import (
     BUCKET,
     FIRST_READ,
@@ -23,6 +22,7 @@ from hiveacid.orc.tail import (
     OrcTail,
     parse_postscript,
     parse_types,
+    row_schema,
     tail_from_end,
 )
 from hiveacid.orc.wire_format import (

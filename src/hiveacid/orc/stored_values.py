@@ -1,7 +1,7 @@
 """Arrow types for Hive types, and values as Hive stores them: CHAR padded, CHAR and VARCHAR cut.
 
 The rules are those of ``HiveChar`` and ``HiveVarchar``. Dates and timestamps stay as they are: Arrow counts by the
-proleptic Gregorian calendar, as Hive 3.1 does. ``orc.splice_stripes`` marks the calendar in the footer for other readers.
+proleptic Gregorian calendar, as Hive 3.1 does. ``orc.writing`` marks the calendar in the footer for other readers.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hiveacid.core.format.record_keys import BucketProperty
 from hiveacid.core.model import TableDefinition, TableKind, WriteId
 from hiveacid.errors import StorageError
-from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
+from hiveacid.orc.acid_footer import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.writing import (
     HEADER,
     PlacedStripes,

@@ -1,7 +1,7 @@
 """Splice the files that several tasks wrote into one file for each bucket, without sorting.
 
 The rows of each file must be in key order (``orc.key_order``), and the files of a bucket must follow one another. The
-stripes of the later files are then appended to those of the first (``orc.splice_stripes``).
+stripes of the later files are then appended to those of the first (``orc.writing``).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from hiveacid.core.snapshot.check_findings import (
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import FormatError, HiveAcidError
-from hiveacid.orc.acid_footer_checks import event_facts_of_footer
+from hiveacid.orc.acid_footer import event_facts_of_footer
 from hiveacid.spark.read import row_statistics as rows
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage.paths import spark_path

@@ -25,7 +25,7 @@ from hiveacid.core.snapshot.classify_entries import FileItem, ItemState
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import FormatError, StorageError, UnsupportedFeatureError
-from hiveacid.orc.acid_footer_checks import check_footer, event_facts_of_footer, has_acid_columns
+from hiveacid.orc.acid_footer import check_footer, event_facts_of_footer, has_acid_columns
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.table.read.flush_length_files import read_flush_length
 from hiveacid.table.read.inventory import LocationInventory, TableAccess, TableInventory, inventory_of

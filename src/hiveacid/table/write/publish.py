@@ -15,7 +15,7 @@ from hiveacid.core.format.names import format_bucket_file
 from hiveacid.core.format.record_keys import decode_bucket_property
 from hiveacid.core.model import TableDefinition
 from hiveacid.errors import BadFileError
-from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
+from hiveacid.orc.acid_footer import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport

@@ -13,7 +13,7 @@ from orc_files import SPARK_COLUMNS, Key, rewrite, rows_of, tail_of
 
 from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
-from hiveacid.orc.acid_footer_rewrite import acid_metadata, nest_row_columns, set_true_types
+from hiveacid.orc.acid_footer import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.tail import OrcKind, OrcTail
 from hiveacid.orc.wire_format import decompress
 
