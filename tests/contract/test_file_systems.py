@@ -278,7 +278,7 @@ def test_a_staged_file_that_is_gone_leaves_no_directory_and_replaces_no_file(roo
     writes = (
         lambda: fs.finish_file(gone, f"{base}/bucket_00000", 5, b"tail"),
         lambda: FinalNames(fs).finish(gone, f"{base}/bucket_00000", 5, b"tail"),
-        lambda: FinalNames(fs).join([(gone, 5), (f"{gone}-1", 5)], f"{base}/bucket_00000", b"tail"),
+        lambda: FinalNames(fs).join([(gone, 5), (f"{gone}-1", 5)], b"tail", f"{base}/bucket_00000"),
         lambda: fs.move_file(gone, f"{base}/bucket_00000"),
         lambda: fs.copy_file(gone, f"{base}/bucket_00000"),
         lambda: fs.link_file(gone, f"{base}/_orc_acid_version"),

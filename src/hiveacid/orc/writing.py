@@ -84,13 +84,6 @@ def place_stripes(piece: StripeBlock, offset: int) -> PlacedStripes:
     return PlacedStripes(offset, piece.start, piece.tail)
 
 
-def orc_file_bytes(piece: StripeBlock) -> bytes:
-    """Return the bytes of an ORC file with the stripes of one piece; its footer names the calendar."""
-    body = HEADER + piece.body
-    _, tail = merged_tail([place_stripes(piece, len(HEADER))], len(body), "an ORC file in memory")
-    return body + tail
-
-
 def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[OrcTail, bytes]:
     """Return the tail of a file whose stripes are those of all pieces, parsed (for `nest_row_columns`) and as bytes.
 

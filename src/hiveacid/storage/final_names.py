@@ -35,15 +35,19 @@ class FinalNames:
         self._take(target)
         self.fs.finish_file(source, target, start, tail)
 
-    def join(self, parts: Sequence[tuple[str, int]], target: str, tail: bytes) -> None:
-        """Make one file of parts (paths and lengths) and a tail. Several parts are copied, block by block. Raises StorageError."""
+    def join(self, parts: Sequence[tuple[str, int]], tail: bytes, target: str) -> int:
+        """Make one file of parts (paths and lengths) and a tail; return its size. Raises StorageError.
+
+        Several parts are copied, block by block. Old bytes of a single one may remain before the tail, as in `finish`.
+        """
         if len(parts) == 1:
             ((source, size),) = parts
             self.finish(source, target, size, tail)
-            return
-        self._take(target)
-        data = chain.from_iterable(blocks(self.fs, source, 0, size) for source, size in parts)
-        self.fs.write_pieces(target, chain(data, [tail]))
+        else:
+            self._take(target)
+            data = chain.from_iterable(blocks(self.fs, source, 0, size) for source, size in parts)
+            self.fs.write_pieces(target, chain(data, [tail]))
+        return sum(size for _, size in parts) + len(tail)
 
     def _take(self, target: str) -> None:
         folder, _, name = target.rpartition("/")

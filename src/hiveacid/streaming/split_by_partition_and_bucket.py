@@ -14,15 +14,14 @@ from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.streaming.arrow_bucket_hash import bucket_numbers
-
-Values = tuple[str | None, ...]
+from hiveacid.table.partitions import PartitionValues
 
 
 @dataclass(frozen=True)
 class BucketRows:
     """Rows of one partition and bucket; ``values``: the values of the dynamic partition columns."""
 
-    values: Values
+    values: PartitionValues
     bucket: int
     rows: Any
 

@@ -13,20 +13,19 @@ from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import parse_bucket_file
 from hiveacid.core.model import Column, TableDefinition, TableKind, partition_value
-from hiveacid.core.schema.partitions import KnownPartitions, format_partition
 from hiveacid.core.schema.types import parse_type
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_schema, arrow_type
 from hiveacid.orc.tail import read_tail
-from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.streaming.arrow_bucket_hash import check_bucketing
-from hiveacid.streaming.split_by_partition_and_bucket import Values, partition_texts
+from hiveacid.streaming.split_by_partition_and_bucket import partition_texts
 from hiveacid.table.cast_python_values import array_of_python_values
 from hiveacid.table.cast_to_table_columns import cast
 from hiveacid.table.codec_and_writer_options import orc_codec
+from hiveacid.table.partitions import PartitionValues
 from hiveacid.table.read.flush_length_files import readable_length
 
 
@@ -38,7 +37,7 @@ class StreamTarget:
     """
 
     table: TableDefinition
-    static: Values
+    static: PartitionValues
     codec: str
 
     @classmethod
@@ -70,23 +69,8 @@ class StreamTarget:
         """Return the columns that records contain, dynamic partition columns last."""
         return (*self.table.columns, *self.dynamic)
 
-    @property
-    def static_partition_name(self) -> str | None:
-        """Return Hive's name of the static partition, None if the stream writes to several or the table has none."""
-        return None if self.dynamic else self.partition_name(self.static)
 
-    def partition_name(self, values: Values) -> str | None:
-        """Return Hive's name of a partition, None for an unpartitioned table."""
-        names = self.table.partition_column_names
-        return format_partition(names, values) if names else None
-
-    def partitions(self, catalog: Catalog) -> KnownPartitions:
-        """Return the catalog's partitions."""
-        partitions = catalog.list_partitions(self.table.name) if self.table.partition_columns else ()
-        return KnownPartitions.of(self.table, partitions)
-
-
-def _static(table: TableDefinition, partition: Mapping[str, object]) -> Values:
+def _static(table: TableDefinition, partition: Mapping[str, object]) -> PartitionValues:
     columns = table.partition_columns
     spec = {name.lower(): value for name, value in partition.items()}
     names = [column.name for column in columns]

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from hiveacid.config import Settings
-from hiveacid.core.format.names import BaseName, DeltaName, format_bucket_file, format_original_file
-from hiveacid.core.model import (
-    Constraint,
-    Partition,
-    TableKind,
-    WriteId,
-    not_null_columns,
-    null_violation,
-    require_no_check,
-)
-from hiveacid.core.schema.partitions import KnownPartitions
-from hiveacid.core.transactions.commit_records import NewFiles, OperationSummary
+from hiveacid.core.model import Constraint, WriteId, not_null_columns, null_violation, require_no_check
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
-from hiveacid.errors import ConstraintViolationError, StorageError, StoreError, WriteConflictError
+from hiveacid.errors import ConstraintViolationError, StoreError
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.ports.catalog import Catalog, NewPartition
+from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.ports.transactions import Begun, Operation, Remains, Written
-from hiveacid.storage.final_names import FinalNames, mark_directory, stage_version_file
+from hiveacid.ports.transactions import Begun, Operation, Remains
+from hiveacid.spark.write.staged_files import StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
-from hiveacid.streaming.split_by_partition_and_bucket import Values, split_by_bucket
+from hiveacid.streaming.split_by_partition_and_bucket import split_by_bucket
 from hiveacid.streaming.stream_file import StreamFile
 from hiveacid.streaming.stream_target import StreamTarget
-from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
-from hiveacid.table.write.conflict_checks import is_overwritten, require_no_leftovers
+from hiveacid.table.partitions import PartitionValues, partition_name
+from hiveacid.table.write.conflict_checks import is_overwritten
 from hiveacid.table.write.insert_lock_type import insert_lock_type
+from hiveacid.table.write.output_directories import OutputDirectories, known_partitions, record_written
+from hiveacid.table.write.publish import PublishedFiles
+from hiveacid.table.write.stripe_file import StripeFile
 from hiveacid.transactions.transaction import Transaction, Transactions
 
 logger = logging.getLogger(__name__)
@@ -52,6 +42,7 @@ class StreamContext:
     catalog: Catalog
     transactions: Transactions
     settings: Settings
+    statement: str | None = None
 
 
 @dataclass
@@ -69,12 +60,10 @@ class TransactionBatch:
     closed: bool = False
     bytes: int = 0  # of committed files
     overwrite: bool = False
-    _written_before: set[Values] = field(default_factory=set)  # by earlier transactions of the batch
+    _written_before: set[PartitionValues] = field(default_factory=set)  # by earlier transactions of the batch
     # of the current transaction:
-    _files: dict[tuple[Values, int], StreamFile] = field(default_factory=dict)
-    _partitions: KnownPartitions | None = None  # looked up once
-    _written_locations: dict[Values, str] = field(default_factory=dict)
-    _claimed: set[str] = field(default_factory=set)  # directories that it made
+    _files: dict[tuple[PartitionValues, int], StreamFile] = field(default_factory=dict)
+    _outputs: OutputDirectories | None = None
     _staging: str = ""
     _constraints: tuple[Constraint, ...] = ()
 
@@ -110,6 +99,12 @@ class TransactionBatch:
         return self.write_ids[self.index]
 
     @property
+    def outputs(self) -> OutputDirectories:
+        """Return the directories of the current transaction, which has begun."""
+        assert self._outputs is not None  # noqa: S101 - `begin`
+        return self._outputs
+
+    @property
     def is_used_up(self) -> bool:
         """Tell whether all transactions of the batch have begun, or the batch is closed."""
         return self.closed or self.index + 1 >= len(self.transactions)
@@ -121,19 +116,29 @@ class TransactionBatch:
         a new batch is needed. Raises LockTimeoutError, TransactionAbortedError; then the batch is closed.
         """
         self.index += 1
-        self._written_before.update(self._written_locations)
-        self._partitions, self._files, self._written_locations, self._claimed = None, {}, {}, set()
+        self._written_before.update(values for values, _ in self._files)
+        self._files = {}
         table = self.target.table
         try:
             name, store = table.name, self.context.transactions.store
             kind = insert_lock_type(self.context.settings, store, overwrite=self.overwrite)
-            lock = LockComponent(
-                kind, name.database, name.name, self.target.static_partition_name, self._operation
-            )
-            self.txn.lock([lock])
+            operation = Operation.UPDATE if self.overwrite else Operation.INSERT
+            partition = None if self.target.dynamic else partition_name(table, self.target.static)
+            self.txn.lock([LockComponent(kind, name.database, name.name, partition, operation)])
             self._constraints = self.context.catalog.enabled_constraints(name)
             require_no_check(name, self._constraints)
             self._staging = new_staging_directory(table.location, self.txn.txn_id)
+            self._outputs = OutputDirectories(
+                self.context,
+                table,
+                self.txn,
+                known_partitions(self.context, table, self.txn),
+                self.write_id,
+                {StagedKind.INSERTED: self.txn.next_statements(1)[0]},
+                overwrite=self.overwrite,
+                early=True,
+            )
+            self.txn.on_abort(self._outputs.remove)
             return self._is_current()
         except BaseException:
             self.close("a transaction of the batch could not begin")
@@ -147,12 +152,10 @@ class TransactionBatch:
         if self.target.dynamic:
             expected = self._written_before
         else:
-            expected = {self._known.values_of(self.target.static)}
-        return not any(self._is_overwritten(self._location(values)) for values in expected)
-
-    def _is_overwritten(self, location: str) -> bool:
-        store = self.context.transactions.store
-        return is_overwritten(self.context.fs, store, self.target.table, location, self.write_id)
+            expected = {self.outputs.known_partitions.values_of(self.target.static)}
+        fs, store = self.context.fs, self.context.transactions.store
+        locations = map(self.outputs.find_location, expected)
+        return not any(is_overwritten(fs, store, table, location, self.write_id) for location in locations)
 
     def write(self, rows: Any) -> None:
         """Add rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
@@ -176,46 +179,20 @@ class TransactionBatch:
 
         Raises the errors of `Transaction.commit`, and WriteConflictError if a partition was overwritten meanwhile.
         """
-        if self.overwrite and not self.target.dynamic and not self._written_locations:
+        if self.overwrite and not self.target.dynamic and not self._files:
             # No rows were written: an empty base hides the rows that the table had.
             empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.target.table.columns))
             self._file(self.target.static, 0).add(empty)
-        # What is written after `Transaction.open_check` could lie in a table that was dropped and made again.
-        for file in self._files.values():
-            file.spill()
-        if self._files and self.target.table.kind is TableKind.FULL_ACID:
-            stage_version_file(self.context.fs, self._staging)
-        self.txn.on_abort(self._remove_published)
-        check = self.txn.open_check()
-        check()  # without the lock, the table may have been dropped and created again
-        for values, location in self._written_locations.items():
-            if self._is_overwritten(location):
-                raise WriteConflictError(
-                    f"{self.target.table.name}: another transaction overwrote {self.target.partition_name(values) or location} "
-                    "since this batch was opened, and rows written now would be lost; write them again"
-                )
-            if values and values not in self._known.by_values and not self.overwrite:
-                committed = self.txn.committed_write_ids(self.target.table.name)
-                exists = partial(self._exists_by_now, values)
-                require_no_leftovers(self.context.fs, location, committed, exists)
-        self.txn.published = True
-        for location in self._written_locations.values():
-            check()
-            self._claim(location)
-        final = FinalNames(self.context.fs)
-        rows = dict.fromkeys(self._written_locations, 0)
-        for (values, _), file in self._files.items():
-            check()
-            rows[values] += file.publish(final)
-        self._record_writes(rows)
-        size, total = sum(file.size for file in self._files.values()), sum(rows.values())
-        self.txn.add_summary(
-            self.target.table.name, OperationSummary("STREAM", None, total, 0, 0, len(self._files), size)
-        )
+        files = [file.staged() for file in self._files.values()]
+        published, reported = PublishedFiles(), TaskReport((self._staging,), None, len(files))
+        if files:
+            published = self.outputs.publish(files, reported, self._staging, keep_empty=True)
+        rows = published.total(StagedKind.INSERTED)
+        record_written(self.outputs, published, rows, "STREAM")
         self.txn.commit()
-        self.bytes += size
+        self.bytes += published.bytes
         self._clear_staging()
-        return total
+        return rows
 
     def abort(self, reason: str) -> None:
         """Abort the current transaction; the next one can begin."""
@@ -244,91 +221,14 @@ class TransactionBatch:
         self._clear_staging()
         return count
 
-    def _exists_by_now(self, values: Values) -> bool:
-        """Tell whether the catalog has a partition, which another writer may have created meanwhile."""
-        return values in self.target.partitions(self.context.catalog).by_values
-
-    @property
-    def _known(self) -> KnownPartitions:
-        if self._partitions is None:
-            if self.target.table.partition_columns:  # first, for `require_no_leftovers`
-                self.txn.committed_write_ids(self.target.table.name)
-            self._partitions = self.target.partitions(self.context.catalog)
-        return self._partitions
-
-    def _location(self, values: Values) -> str:
-        """Return the location of a partition; a new one lies below the table."""
-        location = self.target.table.location
-        if not values:
-            return location
-        existing = self._known.by_values.get(values)
-        return existing.location if existing else f"{location}/{self.target.partition_name(values)}"
-
-    @property
-    def _operation(self) -> Operation:
-        return Operation.UPDATE if self.overwrite else Operation.INSERT
-
-    @property
-    def _directory(self) -> str:
-        if self.overwrite:
-            return BaseName(self.write_id).format()
-        return DeltaName(False, self.write_id, self.write_id, 0).format()  # noqa: FBT003 - no delete delta
-
-    def _file(self, values: Values, bucket: int) -> StreamFile:
-        values = self._known.values_of(values)
-        location = self._written_locations.setdefault(values, self._location(values))
-        key = values, bucket
-        if key not in self._files:
-            table = self.target.table
-            acid = table.kind is TableKind.FULL_ACID
-            name = format_bucket_file(bucket) if acid else format_original_file(bucket)
-            staged, path = f"{self._staging}/{len(self._files)}", f"{location}/{self._directory}/{name}"
-            self._files[key] = StreamFile(
-                self.context.fs, table, self.target.codec, self.write_id, bucket, staged, path
+    def _file(self, values: PartitionValues, bucket: int) -> StreamFile:
+        values = self.outputs.known_partitions.values_of(values)
+        if (values, bucket) not in self._files:
+            stripes = StripeFile(self.context.fs, f"{self._staging}/{len(self._files)}")
+            self._files[values, bucket] = StreamFile(
+                self.target.table, self.target.codec, self.write_id, values, bucket, stripes
             )
-        return self._files[key]
-
-    def _claim(self, location: str) -> None:
-        """Make the transaction's directory at a location; nobody else may have made it."""
-        directory = f"{location}/{self._directory}"
-        if not self.context.fs.claim_directory(directory, self._staging):
-            raise StorageError(
-                f"cannot write {self.target.table.name}: another writer has made {directory}; write the rows again"
-            )
-        self._claimed.add(directory)
-        if self.target.table.kind is TableKind.FULL_ACID:
-            mark_directory(self.context.fs, directory, self._staging)
-
-    def _record_writes(self, rows: Mapping[Values, int]) -> None:
-        """Record the written and the new partitions in the transaction; ``rows``: new rows of each."""
-        name = self.target.table.name
-        self.txn.add_written(
-            [
-                Written(
-                    name, self.target.partition_name(values), self._operation, rows[values], self.overwrite
-                )
-                for values in self._written_locations
-            ],
-            [
-                NewPartition(name, Partition(values, location))
-                for values, location in self._written_locations.items()
-                if values and values not in self._known.by_values
-            ],
-            files=[
-                NewFiles(name, values, self._paths(values), self.overwrite)
-                for values in self._written_locations
-            ],
-        )
-
-        if self.overwrite:
-            self.txn.add_overwritten(name, self._written_locations)
-
-    def _paths(self, values: Values) -> tuple[str, ...]:
-        return tuple(file.path for (of, _), file in self._files.items() if of == values)
-
-    def _remove_published(self) -> None:
-        """Delete the directories that an aborted transaction made (`remove_aborted`)."""
-        remove_aborted(self.context, self.target.table, self._claimed)
+        return self._files[values, bucket]
 
     def _clear_staging(self) -> None:
         if self._staging:

@@ -47,6 +47,10 @@ class WriterContext(Protocol):
     def settings(self) -> Settings:
         """Return the session's settings."""
 
+    @property
+    def statement(self) -> str | None:
+        """Return the SQL text of the running statement, for the history of tables; None without one."""
+
 
 @dataclass(kw_only=True)
 class StoreContext:

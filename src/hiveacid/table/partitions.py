@@ -14,14 +14,14 @@ from hiveacid.core.schema.partitions import (
 )
 from hiveacid.core.schema.types import require_set_once
 from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError
-from hiveacid.table.context import Context
+from hiveacid.table.context import Context, WriterContext
 from hiveacid.transactions.transaction import Transaction
 
 PartitionValues = tuple[str | None, ...]
 
 
 def partitions_of(
-    context: Context, table: TableDefinition, txn: Transaction | None = None
+    context: WriterContext, table: TableDefinition, txn: Transaction | None = None
 ) -> tuple[Partition, ...] | None:
     """Return all partitions, including those that the transaction itself creates; None if unpartitioned."""
     if not table.partition_columns:

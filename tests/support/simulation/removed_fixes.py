@@ -41,12 +41,6 @@ def _delete_locked_by_path(context: Any, directory: str, held: Transaction | Non
     context.fs.delete_tree(directory)
 
 
-def _stream_claims_by_path(batch: Any, location: str) -> None:
-    directory = f"{location}/{batch._directory}"
-    batch.context.fs.claim_directory(directory)
-    batch._claimed.add(directory)
-
-
 def _same_name_and_directory(table: Any, other: Any) -> bool:
     return other is not None and (table.name, table.location) == (other.name, other.location)
 
@@ -125,7 +119,10 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
             "late streams",
             [
                 ("hiveacid.transactions.transaction.Transaction.open_check", _no_check),
-                ("hiveacid.streaming.transaction_batch.TransactionBatch._claim", _stream_claims_by_path),
+                (
+                    "hiveacid.table.write.output_directories.OutputDirectories.begin_publishing",
+                    _claims_by_path,
+                ),
             ],
         ),
         "a table is its name and directory": (

@@ -53,7 +53,7 @@ class Streamer:
 
     def _transaction(self, batch: TransactionBatch) -> None:
         random, work = self.session.random, self.session.world.ledger.work
-        place = Place(batch.target.table.incarnation, batch._location(batch.target.static))
+        place = Place(batch.target.table.incarnation, batch.outputs.find_location(batch.target.static))
         rows: list[Row] = []
         for _ in range(random.randint(0, 2)):
             keys = self.session.world.new_keys(random.randint(1, 2))

@@ -160,7 +160,7 @@ class Writer:
     ) -> None:
         context, world = self.session.context, self.session.world
         known = output_directories.known_partitions(context, table, txn)
-        outputs = insert.new_output_directories(context, table, txn, known, overwrite=overwrite)
+        outputs = output_directories.new_output_directories(context, table, txn, known, overwrite=overwrite)
         write_id, statement = outputs.write_id, outputs.statement_ids[StagedKind.INSERTED]
         if overwrite:
             world.ledger.work[txn.txn_id].emptied.add(Place(table.incarnation, outputs.location(values)))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hiveacid.core.model import Column
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.orc.writing import orc_file_bytes, write_rows
+from hiveacid.orc.writing import HEADER, StripeBlock, merged_tail, place_stripes, write_rows
 from hiveacid.spark.write.arrow_assignments import require_writable
 from support.exhaustive import examples
 
@@ -59,6 +59,13 @@ def comparable(value: Any, of: Any) -> Any:
     if pa.types.is_list(of):
         return [comparable(one, of.value_type) for one in value]
     return value
+
+
+def orc_file_bytes(piece: StripeBlock) -> bytes:
+    """Return the bytes of an ORC file with the stripes of one piece."""
+    body = HEADER + piece.body
+    _, tail = merged_tail([place_stripes(piece, len(HEADER))], len(body), "an ORC file in memory")
+    return body + tail
 
 
 @settings(max_examples=examples(400))

@@ -505,7 +505,7 @@ def test_large_transactions_are_written_as_they_come(wh: Warehouse, monkeypatch:
                 stream.write(batch_of(*range(start, start + 100)))
             batch = stream._batch
             assert isinstance(batch, TransactionBatch)
-            assert batch._files[(), 0].size > 1000
+            assert batch._files[(), 0].stripes.size > 1000
             assert len(wh.rows("t")) == 1000 * (size - 1)
             stream.commit()
     found = wh.events("t")[""]

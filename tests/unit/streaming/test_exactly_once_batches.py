@@ -182,7 +182,7 @@ def test_rows_of_an_aborted_transaction_keep_nobody_from_a_new_partition(
 
         with monkeypatch.context() as patches:
             patches.setattr(wh.store, "commit_txn", abort_then_commit)
-            patches.setattr("hiveacid.streaming.transaction_batch.remove_aborted", lambda *_: None)
+            patches.setattr("hiveacid.table.write.output_directories.remove_aborted", lambda *_: None)
             with pytest.raises(TransactionAbortedError):
                 stream.commit()
         (left,) = wh.root.glob("p/p=2/delta_*")

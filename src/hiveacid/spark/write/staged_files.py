@@ -8,13 +8,14 @@ They then report rows, but the driver finds no files; for Spark such a job succe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from hiveacid.core.model import partition_value
 from hiveacid.core.schema.partitions import unescape
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import StorageError
+from hiveacid.orc.tail import OrcTail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.paths import is_local
 
@@ -37,13 +38,25 @@ class StagedKind(IntEnum):
 
 @dataclass(frozen=True)
 class StagedFile:
-    """Staged file: its kind, partition and bucket; Spark names its staging directories after them."""
+    """Staged file: its kind, partition and bucket; Spark names its staging directories after them.
+
+    ``parts`` and ``footer`` of a file without a footer, of ``size`` bytes: paths and lengths of its parts, which are
+    several where no file grows; and the footer, parsed and as bytes.
+    """
 
     path: str
     size: int
     kind: StagedKind
     values: tuple[str | None, ...]  # of dynamic partition columns
     bucket: int | None
+    parts: tuple[tuple[str, int], ...] = ()
+    footer: tuple[OrcTail, bytes] | None = field(default=None, compare=False, repr=False)
+
+    def with_footer(self, start: int, footer: bytes) -> tuple[Sequence[tuple[str, int]], bytes]:
+        """Return the parts that the final file begins with, and its last bytes: ``footer``, which begins at ``start``."""
+        if self.footer is None:
+            return [(self.path, start)], footer
+        return self.parts, self.footer[1][: start - self.size] + footer
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def without_owner(context: WriterContext, paths: Iterable[str]) -> list[str]:
     return [path for path in paths if not any(overlap(real_path(path), location) for location in taken)]
 
 
-def require_listable(context: Context, locations: Iterable[str]) -> None:
+def require_listable(context: WriterContext, locations: Iterable[str]) -> None:
     """Raise StorageError for a location that cannot be listed, such as one with a symbolic link to itself.
 
     DROP checks this before it changes the catalog. The table or partition stays in the catalog until its files can be
@@ -176,7 +176,7 @@ def _may_delete(context: Context, held: Transaction | None, location: str) -> bo
     return True
 
 
-def delete_plain_files(context: Context, locations: Iterable[str], check: Callable[[], object]) -> None:
+def delete_plain_files(context: WriterContext, locations: Iterable[str], check: Callable[[], object]) -> None:
     """Delete the rows of plain tables or partitions; hidden entries stay.
 
     ``check``: raises if the transaction is not open any more. It is called between the listing and the deletion of each.
@@ -194,7 +194,7 @@ def delete_plain_files(context: Context, locations: Iterable[str], check: Callab
 
 
 def remove_entries(
-    context: Context, location: str, paths: Iterable[str], entries: Iterable[FileEntry]
+    context: WriterContext, location: str, paths: Iterable[str], entries: Iterable[FileEntry]
 ) -> list[str]:
     """Delete entries of a location, except those behind a symbolic link; return the absolute paths of the deleted.
 

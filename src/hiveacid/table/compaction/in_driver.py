@@ -34,8 +34,9 @@ from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, read_event
 from hiveacid.table.arrow_read.scan import Selection, read_batches
 from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
-from hiveacid.table.write.arrow_staging import StagedOutput, stage_file
+from hiveacid.table.write.arrow_staging import StagedOutput
 from hiveacid.table.write.driver_reads import FALLBACK_ERRORS
+from hiveacid.table.write.stripe_file import stage_file
 
 _MAX_BYTES = 16 << 20  # of the files
 _MAX_VALUES = (
@@ -134,7 +135,7 @@ def _stage_by_bucket(
     """Write a file for each bucket, its rows in key order."""
     files = [
         stage_file(
-            context, write(sort_by_key(part, ROW_ID_PARTS)), f"{directory}/{bucket}", kind, bucket=bucket
+            context.fs, write(sort_by_key(part, ROW_ID_PARTS)), f"{directory}/{bucket}", kind, bucket=bucket
         )
         for bucket, part in split_by_bucket(rows, "bucketid")
     ]

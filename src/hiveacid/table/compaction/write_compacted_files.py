@@ -369,7 +369,7 @@ def _publish(
         check()
         mark_directory(fs, output, staging)
         return published
-    files, reported = stage_empty(job.context, job.target, f"{staging}-none")
+    files, reported = stage_empty(fs, job.target, f"{staging}-none")
     return publish.publish_acid(
         fs, table, files, lambda *_: output, reported, staging, check, keep_empty=True
     )

@@ -20,7 +20,8 @@ from hiveacid.core.model import TableDefinition, partition_value
 from hiveacid.core.schema.types import is_primitive
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.orc.writing import RecordKeys, StripeBlock, orc_file_bytes, write_delete_events, write_rows
+from hiveacid.orc.writing import RecordKeys, StripeBlock, write_delete_events, write_rows
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.write.arrow_assignments import ASSIGNABLE_TYPES, require_writable
 from hiveacid.spark.write.sort_and_stage import (
     ACTION,
@@ -37,6 +38,7 @@ from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.driver_reads import FALLBACK_ERRORS, SelectedRows
+from hiveacid.table.write.stripe_file import stage_file
 
 StagedOutput = tuple[list[StagedFile], TaskReport]
 """Staged files, and the counts that their writers report."""
@@ -69,7 +71,7 @@ def stage_events(
             f"{directory}/{partition_name(target.table, event.partition)}" if event.partition else directory
         )
         path = f"{folder}/{number}"
-        return stage_file(context, _block(event, target), path, event.kind, event.partition, event.bucket)
+        return stage_file(context.fs, _block(event, target), path, event.kind, event.partition, event.bucket)
 
     tasks = [*enumerate(events)]
     rows = sum(event.rows.num_rows for _, event in tasks)
@@ -88,26 +90,12 @@ def _block(event: EventRows, target: StagingTarget) -> StripeBlock:
     return write_rows(single_batch(event.rows), columns, keys, codec)
 
 
-def stage_file(
-    context: Context,
-    block: StripeBlock,
-    path: str,
-    kind: StagedKind,
-    partition: PartitionValues = (),
-    bucket: int = 0,
-) -> StagedFile:
-    """Write the stripes of one flat ORC file to ``path``."""
-    data = orc_file_bytes(block)
-    context.fs.write_bytes(path, data)
-    return StagedFile(path, len(data), kind, partition, bucket)
-
-
-def stage_empty(context: Context, target: StagingTarget, directory: str) -> StagedOutput:
+def stage_empty(fs: FileSystem, target: StagingTarget, directory: str) -> StagedOutput:
     """Write one file without rows, which makes an empty base visible to every engine."""
     columns = target.table.columns
     empty = single_batch(arrow_schema(columns).empty_table())
     block = write_rows(empty, columns, RecordKeys(0, 0, 0), target.options["compression"])
-    file = stage_file(context, block, f"{directory}/0", StagedKind.INSERTED)
+    file = stage_file(fs, block, f"{directory}/0", StagedKind.INSERTED)
     return [file], TaskReport((directory,), 0, 1)
 
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 
 from hiveacid.config import Settings, setting_definitions
-from hiveacid.core.format.names import format_original_file
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
-from hiveacid.core.schema.partitions import KnownPartitions
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
-from hiveacid.ports.transactions import Operation, Start, Written
+from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.read.scan_groups import escape_globs
 from hiveacid.spark.read.scan_source import STRICT_READ
@@ -228,7 +226,9 @@ def write_rows(
     fixed = () if dynamic else partitions.values_of(tuple(static[c.name] for c in table.partition_columns))
     if options.if_not_exists and fixed in partitions.by_values:
         return WriteReport()
-    outputs = new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
+    outputs = output_directories.new_output_directories(
+        context, table, txn, partitions, overwrite=options.overwrite
+    )
     if dynamic and static:
         rows = add_static_partition_columns(table, rows, static)
     target = StagingTarget(
@@ -253,7 +253,7 @@ def write_rows(
     if options.overwrite and not dynamic and table.kind is not TableKind.PLAIN and not published.directories:
         published = _publish_empty(outputs, target, fixed)
     inserted = published.total(StagedKind.INSERTED) if counted is None else counted
-    return record_written(outputs, published, inserted, options.verb)
+    return output_directories.record_written(outputs, published, inserted, options.verb)
 
 
 def _stage_by_spark(context: Context, rows: DataFrame, *, dynamic: bool, small: bool) -> StageFiles:
@@ -270,26 +270,6 @@ def count_flat_rows(context: Context, table: TableDefinition, paths: Sequence[st
         return 0
     with translate_errors():
         return flat.read(context.facts, table, escape_globs(map(spark_path, paths)), STRICT_READ).count()
-
-
-def new_output_directories(
-    context: Context,
-    table: TableDefinition,
-    txn: Transaction,
-    partitions: KnownPartitions,
-    *,
-    overwrite: bool,
-) -> output_directories.OutputDirectories:
-    """Return the output directories of one statement; an abort of the transaction removes them."""
-    write_id = WriteId(0)
-    if table.kind is not TableKind.PLAIN:
-        write_id = txn.write_id(table.name, publishing=False)
-    statements = {StagedKind.INSERTED: txn.next_statements(1)[0]}
-    outputs = output_directories.OutputDirectories(
-        context, table, txn, partitions, write_id, statements, overwrite=overwrite
-    )
-    txn.on_abort(outputs.remove)
-    return outputs
 
 
 def require_writable(
@@ -320,23 +300,9 @@ def _publish(
 ) -> publish.PublishedFiles:
     """Move staged files to their places; ``fixed``: values of the partition of a statement that names one."""
     context, table = outputs.context, outputs.table
+    if table.kind is not TableKind.PLAIN:
+        return outputs.publish(files, reported, staging, fixed=fixed)
     check = outputs.begin_publishing(staging)
-
-    def directory(kind: StagedKind, values: tuple[str | None, ...]) -> str:
-        return outputs.directory(kind, values or fixed)
-
-    if table.kind is TableKind.FULL_ACID:
-        return publish.publish_acid(context.fs, table, files, directory, reported, staging, check)
-    if table.kind is TableKind.INSERT_ONLY:
-        return publish.publish_without_acid_columns(
-            context.fs,
-            table,
-            files,
-            directory,
-            lambda number, _: format_original_file(number),
-            reported,
-            check,
-        )
     if outputs.overwrite:
         targets = {file.values or fixed for file in files}
         if fixed or not table.partition_columns:
@@ -368,51 +334,5 @@ def _publish_empty(
             if not fs.replaces_tail_in_place(base):
                 fs.make_directory(base)
             return publish.PublishedFiles({(StagedKind.INSERTED, ()): 0}, (base,))
-        files, reported = stage_empty(outputs.context, target, directory)
-        check = outputs.begin_publishing(directory)
-        return publish.publish_acid(
-            fs,
-            table,
-            files,
-            lambda kind, _: outputs.directory(kind, fixed),
-            reported,
-            directory,
-            check,
-            keep_empty=True,
-        )
-
-
-def record_written(
-    outputs: output_directories.OutputDirectories, published: publish.PublishedFiles, inserted: int, verb: str
-) -> WriteReport:
-    """Record in the transaction the written partitions and files, the new partitions, and ``verb`` for the history."""
-    table, txn, overwrite = outputs.table, outputs.txn, outputs.overwrite
-    partitions = outputs.new_partitions()
-    files = output_directories.new_files(
-        table, published, next(iter(outputs.used_locations), ()), replaced=overwrite
-    )
-    report = WriteReport(
-        inserted=inserted, write_id=outputs.write_id or None, files=published.files, bytes=published.bytes
-    )
-    if table.kind is TableKind.PLAIN:
-        txn.add_written([], partitions, files=files)
-        return report
-    outputs.require_not_overtaken()
-    operation = Operation.UPDATE if overwrite else Operation.INSERT
-    used = outputs.used_locations or dict.fromkeys(values for _, values in published.rows)
-    rows = {values: count for (_, values), count in published.rows.items()}
-    if len(used) == 1:
-        rows = dict.fromkeys(used, inserted)  # a partition that the statement names is not named in the files
-    elif not publish.reads_footers(table):
-        rows = {}
-    written = [
-        Written(table.name, partition_name(table, values), operation, rows.get(values), overwrite)
-        for values in used
-    ]
-    txn.add_written(written, partitions, files=files)
-    if overwrite:
-        txn.add_overwritten(
-            table.name, {values for _, values in published.rows} | set(outputs.used_locations)
-        )
-    txn.add_summary(table.name, report.summary(verb, outputs.context.statement))
-    return report
+        files, reported = stage_empty(fs, target, directory)
+        return outputs.publish(files, reported, directory, fixed=fixed, keep_empty=True)

@@ -40,7 +40,14 @@ from hiveacid.table.partitions import static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
 from hiveacid.table.write import insert
 from hiveacid.table.write.constraints import constrain_insert, limits_rows
-from hiveacid.table.write.output_directories import existing_names, known_partitions, staging, take_free_name
+from hiveacid.table.write.output_directories import (
+    existing_names,
+    known_partitions,
+    new_output_directories,
+    record_written,
+    staging,
+    take_free_name,
+)
 from hiveacid.table.write.publish import PublishedFiles
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
@@ -244,7 +251,7 @@ def _load_files(
         require_no_acid_v1_events(context, table, txn)
     partitions = known_partitions(context, table, txn)
     values = partitions.values_of(tuple(static[c.name] for c in table.partition_columns))
-    outputs = insert.new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
+    outputs = new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
     transactional = table.kind is not TableKind.PLAIN
     with staging(context, table, txn) as staged:
         # DROP TABLE deletes the staged files of a paused writer; object stores would copy each file twice
@@ -281,7 +288,7 @@ def _load_files(
         sum(f.size for f in files),
         {(): tuple(target for _, target in placed)},
     )
-    return insert.record_written(outputs, published, rows, "LOAD")
+    return record_written(outputs, published, rows, "LOAD")
 
 
 def _take(context: Context, source: str, target: str, options: LoadOptions) -> FileVersion | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,18 +16,24 @@ from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import StorageError
 from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
-from hiveacid.spark.write.staged_files import StagedFile, StagedKind
+from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
-from hiveacid.table.context import Context
+from hiveacid.table.context import WriterContext
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
 from hiveacid.table.write.conflict_checks import require_no_leftovers, require_not_overtaken
-from hiveacid.table.write.publish import PublishedFiles
+from hiveacid.table.write.publish import (
+    PublishedFiles,
+    publish_acid,
+    publish_without_acid_columns,
+    reads_footers,
+)
+from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
 
 @contextmanager
-def staging(context: Context, table: TableDefinition, txn: Transaction) -> Iterator[str]:
+def staging(context: WriterContext, table: TableDefinition, txn: Transaction) -> Iterator[str]:
     """Yield the path of a new hidden directory below the table, and delete it at the end."""
     directory = new_staging_directory(table.location, txn.txn_id)
     try:
@@ -36,7 +42,7 @@ def staging(context: Context, table: TableDefinition, txn: Transaction) -> Itera
         delete_staging(context.fs, directory)
 
 
-def known_partitions(context: Context, table: TableDefinition, txn: Transaction) -> KnownPartitions:
+def known_partitions(context: WriterContext, table: TableDefinition, txn: Transaction) -> KnownPartitions:
     """Return the existing partitions, and those that the transaction creates."""
     if table.partition_columns and table.kind is not TableKind.PLAIN:  # first, for `require_no_leftovers`
         txn.committed_write_ids(table.name)
@@ -45,15 +51,19 @@ def known_partitions(context: Context, table: TableDefinition, txn: Transaction)
 
 @dataclass
 class OutputDirectories:
-    """Directories of one statement, by row kind and partition; it also collects new partitions."""
+    """Directories of one statement or of one transaction of a stream, by row kind and partition; it also collects new partitions.
 
-    context: Context
+    ``early``: the write id is older than the lock (`require_not_overtaken`).
+    """
+
+    context: WriterContext
     table: TableDefinition
     txn: Transaction
     known_partitions: KnownPartitions
     write_id: WriteId
     statement_ids: dict[StagedKind, int]
     overwrite: bool = False
+    early: bool = False
     used_locations: dict[PartitionValues, str] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
     _staging: str | None = None
@@ -66,6 +76,31 @@ class OutputDirectories:
             replace(file, values=known.values_of(file.values, changing=file.kind.is_delete)) for file in files
         ]
 
+    def publish(
+        self,
+        files: Sequence[StagedFile],
+        reported: TaskReport,
+        staging: str,
+        *,
+        fixed: PartitionValues = (),
+        keep_empty: bool = False,
+    ) -> PublishedFiles:
+        """Publish the files of a transactional table. ``fixed``: the partition of a statement that names one.
+
+        ``reported``, ``staging``, ``keep_empty`` as in `publish_acid`.
+        """
+        check = self.begin_publishing(staging)
+
+        def directory(kind: StagedKind, values: PartitionValues) -> str:
+            return self.directory(kind, values or fixed)
+
+        fs, table = self.context.fs, self.table
+        if table.kind is TableKind.FULL_ACID:
+            return publish_acid(fs, table, files, directory, reported, staging, check, keep_empty=keep_empty)
+        return publish_without_acid_columns(
+            fs, table, files, directory, lambda number, _: format_original_file(number), reported, check
+        )
+
     def begin_publishing(self, staging: str) -> Callable[[], None]:
         """Return the check of `Transaction.open_check`; directories are then moved from ``staging``, which must be there."""
         if self.context.fs.replaces_tail_in_place(staging):
@@ -74,15 +109,19 @@ class OutputDirectories:
         return self.txn.open_check()
 
     def location(self, values: PartitionValues) -> str:
-        """Return the location of a partition (the table itself for ``()``), new ones below the table."""
+        """Return the location of a partition (the table itself for ``()``), and remember that it is written to."""
+        if not values:
+            return self.table.location
+        return self.used_locations.setdefault(values, self.find_location(values))
+
+    def find_location(self, values: PartitionValues) -> str:
+        """Return the location of a partition (the table itself for ``()``); a new one lies below the table."""
         if not values:
             return self.table.location
         partition = self.known_partitions.by_values.get(values)
-        location = (
+        return (
             partition.location if partition else f"{self.table.location}/{partition_name(self.table, values)}"
         )
-        self.used_locations[values] = location
-        return location
 
     def directory(self, kind: StagedKind, values: PartitionValues) -> str:
         """Return the directory for rows of a kind in a partition.
@@ -115,8 +154,8 @@ class OutputDirectories:
         self.txn.published = True
         if not self.context.fs.claim_directory(directory, self._staging):
             raise StorageError(
-                f"cannot write {self.table.name}: another statement has made {directory}; give each new table a LOCATION "
-                "of its own, and run the statement again"
+                f"cannot write {self.table.name}: another writer has made {directory}; give each new table a LOCATION "
+                "of its own, and write the rows again"
             )
         self.directories.add(directory)
 
@@ -128,7 +167,7 @@ class OutputDirectories:
                 exists = partial(self._exists_by_now, values)
                 require_no_leftovers(self.context.fs, location, committed, exists)
         used = list(self.used_locations.values()) if self.table.partition_columns else [self.table.location]
-        require_not_overtaken(self.context, self.table, self.txn, self.write_id, used)
+        require_not_overtaken(self.context.fs, self.table, self.txn, self.write_id, used, early=self.early)
 
     def _exists_by_now(self, values: PartitionValues) -> bool:
         """Tell whether the catalog has a partition, which another writer may have created meanwhile."""
@@ -205,10 +244,62 @@ def new_files(
     ]
 
 
+def new_output_directories(
+    context: WriterContext,
+    table: TableDefinition,
+    txn: Transaction,
+    partitions: KnownPartitions,
+    *,
+    overwrite: bool,
+) -> OutputDirectories:
+    """Return the output directories of one statement; an abort of the transaction removes them."""
+    write_id = WriteId(0)
+    if table.kind is not TableKind.PLAIN:
+        write_id = txn.write_id(table.name, publishing=False)
+    statements = {StagedKind.INSERTED: txn.next_statements(1)[0]}
+    outputs = OutputDirectories(context, table, txn, partitions, write_id, statements, overwrite=overwrite)
+    txn.on_abort(outputs.remove)
+    return outputs
+
+
+def record_written(
+    outputs: OutputDirectories, published: PublishedFiles, inserted: int, verb: str
+) -> WriteReport:
+    """Record in the transaction the written partitions and files, the new partitions, and ``verb`` for the history."""
+    table, txn, overwrite = outputs.table, outputs.txn, outputs.overwrite
+    partitions = outputs.new_partitions()
+    files = new_files(table, published, next(iter(outputs.used_locations), ()), replaced=overwrite)
+    report = WriteReport(
+        inserted=inserted, write_id=outputs.write_id or None, files=published.files, bytes=published.bytes
+    )
+    if table.kind is TableKind.PLAIN:
+        txn.add_written([], partitions, files=files)
+        return report
+    outputs.require_not_overtaken()
+    operation = Operation.UPDATE if overwrite else Operation.INSERT
+    used = outputs.used_locations or dict.fromkeys(values for _, values in published.rows)
+    rows = {values: count for (_, values), count in published.rows.items()}
+    if len(used) == 1:
+        rows = dict.fromkeys(used, inserted)  # a partition that the statement names is not named in the files
+    elif not reads_footers(table):
+        rows = {}
+    written = [
+        Written(table.name, partition_name(table, values), operation, rows.get(values), overwrite)
+        for values in used
+    ]
+    txn.add_written(written, partitions, files=files)
+    if overwrite:
+        txn.add_overwritten(
+            table.name, {values for _, values in published.rows} | set(outputs.used_locations)
+        )
+    txn.add_summary(table.name, report.summary(verb, outputs.context.statement))
+    return report
+
+
 class PlainFileNames:
     """Gives files of a plain table Hive's names, ``000000_0`` or the next ``000000_0_copy_N`` that is free."""
 
-    def __init__(self, context: Context, directory_of: Callable[[StagedFile], str]) -> None:
+    def __init__(self, context: WriterContext, directory_of: Callable[[StagedFile], str]) -> None:
         """``directory_of``: the directory that a file goes to."""
         self._context = context
         self._directory_of = directory_of
@@ -224,7 +315,7 @@ class PlainFileNames:
             return take_free_name(format_original_file(number), self._taken[directory])
 
 
-def existing_names(context: Context, directory: str) -> set[str]:
+def existing_names(context: WriterContext, directory: str) -> set[str]:
     """Return the names in a directory; none if it does not exist."""
     if not context.fs.exists(directory):
         return set()

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from hiveacid.core.format.names import format_bucket_file
 from hiveacid.core.format.record_keys import decode_bucket_property
@@ -21,7 +22,8 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.final_names import FinalNames, mark_directory, stage_version_file
 
-_PublishedFile = tuple[StagedFile, int, str]  # a file, its number of rows, its final path
+T = TypeVar("T")
+_PublishedFile = tuple[StagedFile, int, str, int]  # a file, its number of rows, its final path and size
 _BUCKET_COLUMN = 3
 _THREADS = 8
 
@@ -74,28 +76,40 @@ def publish_acid(
         check()
         directory = directory_of(file.kind, file.values)
         target = f"{directory}/{format_bucket_file(bucket)}"
-        final.finish(file.path, target, start, data)
+        size = final.join(*file.with_footer(start, data), target)
         with lock:
             is_first = directory not in marked
             marked.add(directory)
         if is_first:
             check()
             mark_directory(fs, directory, staging)
-        return file, tail.number_of_rows, target
+        return file, tail.number_of_rows, target, size
 
     stage_version_file(fs, staging)
     check()
     return _publish_all(publish_file, files)
 
 
+def _map(work: Callable[[StagedFile], T], files: Sequence[StagedFile]) -> Iterable[T]:
+    """Yield the result for each file; several threads work, unless there is one file only."""
+    if len(files) < 2:  # noqa: PLR2004
+        yield from map(work, files)
+        return
+    with ThreadPoolExecutor(_THREADS) as pool:
+        yield from pool.map(work, files)
+
+
 def _read_tails(
     fs: FileSystem, files: Sequence[StagedFile], reported: TaskReport
 ) -> dict[StagedFile, OrcTail]:
     """Read the footers and compare their rows with what the tasks reported."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        tails = dict(
-            zip(files, pool.map(lambda file: read_tail(fs, file.path, file.size), files), strict=True)
+    tails = dict(
+        zip(
+            files,
+            _map(lambda file: file.footer[0] if file.footer else read_tail(fs, file.path, file.size), files),
+            strict=True,
         )
+    )
     reported.require_rows(sum(tail.number_of_rows for tail in tails.values()))
     return tails
 
@@ -134,11 +148,10 @@ def publish_without_acid_columns(
         target = f"{directory}/{name_of(numbered[file], file)}"
         if not reads_footers(table):
             fs.move_file(file.path, target)
-            return file, 0, target
+            return file, 0, target, file.size
         tail = tails[file]
-        start, data = set_true_types(tail, table.columns)
-        final.finish(file.path, target, start, data)
-        return file, tail.number_of_rows, target
+        size = final.join(*file.with_footer(*set_true_types(tail, table.columns)), target)
+        return file, tail.number_of_rows, target, size
 
     check()
     return _publish_all(publish_file, files)
@@ -159,14 +172,13 @@ def _publish_all(
     directories: dict[str, None] = {}
     paths: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
     size = 0
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for result in pool.map(publish_file, files):
-            if result is not None:
-                file, count, target = result
-                rows[file.kind, file.values] += count
-                directories[target.rpartition("/")[0]] = None
-                paths[file.values].append(target)
-                size += file.size
+    for result in _map(publish_file, files):
+        if result is not None:
+            file, count, target, bytes_written = result
+            rows[file.kind, file.values] += count
+            directories[target.rpartition("/")[0]] = None
+            paths[file.values].append(target)
+            size += bytes_written
     by_partition = {values: tuple(found) for values, found in paths.items()}
     return PublishedFiles(
         dict(rows), tuple(directories), sum(map(len, by_partition.values())), size, by_partition

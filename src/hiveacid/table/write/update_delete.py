@@ -30,7 +30,6 @@ from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.driver_reads import SelectedRows
-from hiveacid.table.write.publish import publish_acid
 from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.update_delete_in_driver import rows_to_delete, rows_to_update
 from hiveacid.transactions.transaction import Transaction
@@ -213,15 +212,7 @@ def write_changes(
     target = StagingTarget(context.facts, table, write_id, statements, options, context.single_bucket(table))
     with output_directories.staging(context, table, txn) as directory:
         files, reported = stage(target, directory)
-        published = publish_acid(
-            context.fs,
-            table,
-            outputs.place(files),
-            outputs.directory,
-            reported,
-            directory,
-            outputs.begin_publishing(directory),
-        )
+        published = outputs.publish(outputs.place(files), reported, directory)
     outputs.require_not_overtaken()
     changed_partitions = {values for kind, values in published.rows if kind.is_delete}
     if table.partition_columns and changed_partitions and not context.store.maintained_by_hiveacid():
