@@ -18,7 +18,7 @@ from hiveacid.errors import ConfigError
 from hiveacid.serve import hs2_structs, sessions
 from hiveacid.serve.authentication import Anyone, Authentication
 from hiveacid.serve.codec import CALL, encode_message, encode_struct
-from hiveacid.serve.fetch_results import SparkResult
+from hiveacid.serve.results import SparkResult
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Caller, Sessions

@@ -14,7 +14,7 @@ from hiveacid.core.model import Column, TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.wildcards import compile_wildcards
 from hiveacid.errors import HiveAcidError
-from hiveacid.serve.fetch_results import RowsResult
+from hiveacid.serve.results import RowsResult
 from hiveacid.spark.session.classic_session import spark_catalog_tables
 
 if TYPE_CHECKING:

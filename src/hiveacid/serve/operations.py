@@ -12,7 +12,7 @@ from typing import Any
 
 from hiveacid.errors import StatementCancelledError
 from hiveacid.serve import hs2_structs
-from hiveacid.serve.fetch_results import Result, ResultCursor, RowsResult
+from hiveacid.serve.results import Result, ResultCursor, RowsResult
 from hiveacid.serve.status import error_status
 from hiveacid.serve.time_limits import TimeLimit, TimeLimits
 from hiveacid.sql.cancellation import Running, StatementThread

@@ -19,10 +19,9 @@ from hiveacid.serve.codec import (
     encode_message,
     encode_struct,
 )
-from hiveacid.serve.fetch_results import Result, ResultCursor, RowsResult, SparkResult, empty_log
 from hiveacid.serve.metadata import METADATA_CALLS, Metadata
 from hiveacid.serve.operations import WRITTEN_NAMES, ClientOperation
-from hiveacid.serve.result_columns import table_schema
+from hiveacid.serve.results import Result, ResultCursor, RowsResult, SparkResult, empty_log, table_schema
 from hiveacid.serve.sessions import (
     MOST_OPERATIONS,
     Caller,
