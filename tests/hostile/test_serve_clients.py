@@ -26,11 +26,10 @@ from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, 
 from hiveacid.serve.codec import CALL, Decoder, encode_message, encode_struct
 from hiveacid.serve.ldap import Ldap
 from hiveacid.serve.metadata import matches
-from hiveacid.serve.operations import ClientOperation
+from hiveacid.serve.operations import ClientOperation, TimeLimits
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Caller, ClientSession, Sessions
-from hiveacid.serve.time_limits import TimeLimits
 from hiveacid.serve.wire import BytesInFlight, ClientLimits, Wire
 from hiveacid.services.http_server import Access, server_tls
 from hiveacid.sql.cancellation import Running

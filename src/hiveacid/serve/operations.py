@@ -1,22 +1,183 @@
-"""Operations: statements and metadata calls of a session, with states, results and errors."""
+"""Operations: statements and metadata calls of a session, with states, results, errors and time limits.
+
+Errors become the interface's status: Hive's error codes, SQLSTATE, and message. One thread cancels the statements whose time
+is over.
+"""
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import logging
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
-from hiveacid.errors import StatementCancelledError
+from hiveacid import errors
+from hiveacid.errors import HiveAcidError, StatementCancelledError
 from hiveacid.serve import hs2_structs
 from hiveacid.serve.results import Result, ResultCursor, RowsResult
-from hiveacid.serve.status import error_status
-from hiveacid.serve.time_limits import TimeLimit, TimeLimits
+from hiveacid.spark.session.error_translation import stack_overflow
 from hiveacid.sql.cancellation import Running, StatementThread
 from hiveacid.sql.execute.small_results import WRITTEN
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_MESSAGE = 1 << 16
+_STATES: tuple[tuple[type[HiveAcidError], str], ...] = (
+    # Derived classes come before their bases. A state is that of Hive's ErrorMsg, or else that of the SQL standard.
+    (errors.NoSuchTableError, "42S02"),
+    (errors.NoSuchColumnError, "42S22"),
+    (errors.NoSuchDatabaseError, "42000"),
+    (errors.AlreadyExistsError, "42S01"),
+    (errors.ParseError, "42000"),
+    (errors.StatementError, "42000"),
+    (errors.CatalogError, "42000"),
+    (errors.ConfigError, "42000"),
+    (errors.UnsupportedFeatureError, "0A000"),
+    (errors.StatementCancelledError, "HY008"),
+    (errors.FailedTransactionError, "25000"),
+    (errors.WriteConflictError, "40001"),
+    (errors.LockTimeoutError, "40001"),
+    (errors.TransactionAbortedError, "40000"),
+    (errors.TransactionError, "25000"),
+    (errors.MergeCardinalityError, "21000"),
+    (errors.ConstraintViolationError, "23000"),
+    (errors.DataError, "22000"),
+    (errors.StorePermissionError, "42501"),
+    (errors.StoreUnavailableError, "08S01"),
+    (errors.CommitStateUnknownError, "08007"),
+)
+# Error conditions that Spark itself reports, and for which Hive has an error code.
+_HIVE_CODES: Mapping[str, tuple[int, str | None]] = MappingProxyType(
+    {
+        "TABLE_OR_VIEW_NOT_FOUND": (10001, "42S02"),
+        "UNRESOLVED_COLUMN": (10002, "42S22"),
+        "SCHEMA_NOT_FOUND": (10072, None),
+        "TABLE_OR_VIEW_ALREADY_EXISTS": (10073, "42S01"),
+    }
+)
+_GENERAL_STATE = "08S01"  # Hive's for a failed execution
+_GENERAL_CODE = 40000  # Hive's GENERIC_ERROR
+
+SUCCESS = hs2_structs.TStatus(statusCode=hs2_structs.SUCCESS)
+INVALID_HANDLE = hs2_structs.TStatus(
+    statusCode=hs2_structs.INVALID_HANDLE,
+    sqlState="08003",
+    errorMessage="no such session or operation: it was closed, timed out, or belongs to another client",
+)
+
+
+def error_status(error: BaseException) -> Any:
+    """Return the status of a failed call; the text of an unexpected error goes to the log only."""
+    error = stack_overflow(error) or error
+    if isinstance(error, HiveAcidError):
+        code = int(error.code) if error.code.isdigit() else _GENERAL_CODE
+        return _status(f"{error.getCondition()}: {error}", _state(error), code)
+    if _of_spark(error):
+        code, state = _HIVE_CODES.get(_condition(error).partition(".")[0], (_GENERAL_CODE, None))
+        return _status(_text_of_spark(error), state or _state_of_spark(error), code)
+    logger.error("a call failed unexpectedly", exc_info=error)
+    return _status(f"internal error: {type(error).__name__}; see the server's log", "HY000", _GENERAL_CODE)
+
+
+def _status(text: str, state: str, code: int) -> Any:
+    message = text[:_LONGEST_MESSAGE].encode("utf-8", "replace").decode()
+    return hs2_structs.TStatus(
+        statusCode=hs2_structs.ERROR,
+        sqlState=state,
+        errorCode=code,
+        errorMessage=message,
+    )
+
+
+def _state(error: HiveAcidError) -> str:
+    return next((state for kind, state in _STATES if isinstance(error, kind)), _GENERAL_STATE)
+
+
+def _of_spark(error: BaseException) -> bool:
+    return type(error).__module__.startswith(("pyspark.", "py4j."))
+
+
+def _text_of_spark(error: BaseException) -> str:
+    """Return the message without the JVM's stack trace."""
+    text = str(getattr(error, "desc", None) or error)
+    return text.partition("\n\nJVM stacktrace:")[0].partition("\n\tat ")[0].strip()
+
+
+def _condition(error: Any) -> str:
+    read = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)  # before Spark 4
+    return str((read and read()) or "")
+
+
+def _state_of_spark(error: Any) -> str:
+    state = error.getSqlState() if hasattr(error, "getSqlState") else None
+    return str(state) if state else _GENERAL_STATE
+
+
+_RETRY = 1.0  # seconds
+
+
+@dataclass(eq=False)
+class TimeLimit:
+    """Call that is made at a time; ``action`` is None if it is cancelled before."""
+
+    action: Callable[[], None] | None
+
+    @property
+    def cancelled(self) -> bool:
+        """True if there is no call to make any more."""
+        return self.action is None
+
+    def cancel(self) -> None:
+        """Let the time pass without a call, and without keeping the operation and its session until then."""
+        self.action = None
+
+
+@dataclass(eq=False)
+class TimeLimits:
+    """Calls functions at their times, in a thread that the first one starts. A call must not wait."""
+
+    _waiting: list[tuple[float, int, TimeLimit]] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _thread: threading.Thread | None = None
+
+    def after(self, seconds: float, action: Callable[[], None] | TimeLimit) -> TimeLimit:
+        """Call ``action`` after some seconds; a RuntimeError makes it be called again a second later."""
+        limit = action if isinstance(action, TimeLimit) else TimeLimit(action)
+        with self._changed:
+            if sum(entry.cancelled for _, _, entry in self._waiting[:100]) > 50:  # noqa: PLR2004 - of the first hundred
+                self._waiting = [entry for entry in self._waiting if not entry[2].cancelled]
+                heapq.heapify(self._waiting)
+            heapq.heappush(self._waiting, (time.monotonic() + seconds, next(self._numbers), limit))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="hiveacid-time-limits", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        return limit
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting or self._waiting[0][0] > time.monotonic():
+                    left = self._waiting[0][0] - time.monotonic() if self._waiting else None
+                    self._changed.wait(None if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX))
+                _, _, limit = heapq.heappop(self._waiting)
+            action = limit.action
+            if action is None:
+                continue
+            try:
+                action()
+            except RuntimeError:  # the machine has no thread for it now: this one must go on
+                self.after(_RETRY, limit)
+
 
 WRITTEN_NAMES = [name for name, _ in WRITTEN]
 _CANCELLED = "the statement was cancelled"

@@ -20,7 +20,14 @@ from hiveacid.serve.codec import (
     encode_struct,
 )
 from hiveacid.serve.metadata import METADATA_CALLS, Metadata
-from hiveacid.serve.operations import WRITTEN_NAMES, ClientOperation
+from hiveacid.serve.operations import (
+    INVALID_HANDLE,
+    SUCCESS,
+    WRITTEN_NAMES,
+    ClientOperation,
+    TimeLimits,
+    error_status,
+)
 from hiveacid.serve.results import Result, ResultCursor, RowsResult, SparkResult, empty_log, table_schema
 from hiveacid.serve.sessions import (
     MOST_OPERATIONS,
@@ -31,8 +38,6 @@ from hiveacid.serve.sessions import (
     require_present,
     wait_for,
 )
-from hiveacid.serve.status import INVALID_HANDLE, SUCCESS, error_status
-from hiveacid.serve.time_limits import TimeLimits
 from hiveacid.spark.parser.lexer import scan
 from hiveacid.sql.execute.small_results import WRITTEN
 

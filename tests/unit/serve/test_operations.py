@@ -6,14 +6,13 @@ import threading
 
 import pytest
 
-from hiveacid.serve import time_limits
-from hiveacid.serve.time_limits import TimeLimits
+from hiveacid.serve.operations import TimeLimits
 
 
 def test_a_cancel_that_finds_no_thread_is_repeated_and_later_limits_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(time_limits, "_RETRY", 0.0)
+    monkeypatch.setattr(operations, "_RETRY", 0.0)
     calls: list[str] = []
     first_done, second_done = threading.Event(), threading.Event()
 
