@@ -19,10 +19,8 @@ import pytest
 
 from hiveacid.errors import ConfigError, StoreUnavailableError
 from hiveacid.serve import hs2_structs
-from hiveacid.serve.authentication import Authentication
+from hiveacid.serve.authentication import Authentication, Kerberos, Ldap
 from hiveacid.serve.codec import CALL, Decoder, encode_message, encode_struct
-from hiveacid.serve.kerberos import Kerberos
-from hiveacid.serve.ldap import Ldap
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Sessions

@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 
 from hiveacid.errors import ClientProtocolError, ConfigError, StoreUnavailableError
 from hiveacid.serve import hs2_structs
-from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, hash_line
+from hiveacid.serve.authentication import Anyone, Authentication, Ldap, PasswordFile, hash_line
 from hiveacid.serve.codec import CALL, Decoder, encode_message, encode_struct
-from hiveacid.serve.ldap import Ldap
 from hiveacid.serve.metadata import matches
 from hiveacid.serve.operations import ClientOperation, TimeLimits
 from hiveacid.serve.server import Server, ServerOptions

@@ -20,9 +20,7 @@ from hiveacid.cli.options import (
 )
 from hiveacid.cli.services import log_to, parse_settings, run_until_signal, watch_jvm
 from hiveacid.config import setting_definitions
-from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, hash_line
-from hiveacid.serve.kerberos import Kerberos
-from hiveacid.serve.ldap import Ldap
+from hiveacid.serve.authentication import Anyone, Authentication, Kerberos, Ldap, PasswordFile, hash_line
 
 if TYPE_CHECKING:
     from hiveacid.services.runner import Runner

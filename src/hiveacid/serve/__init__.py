@@ -4,7 +4,7 @@
 negotiates SASL; ``http`` is the other transport. ``codec`` decodes a message, and ``service`` carries out its call.
 ``sessions`` holds a native Spark session for each client session, whose statements run one by one in a thread of
 their own (`hiveacid.sql.cancellation`). ``operations`` holds results, which ``results`` reads in Arrow batches and
-``result_columns`` encodes. ``authentication`` and ``ldap`` check passwords, ``metadata`` answers the calls that list tables.
+encodes. ``authentication`` checks passwords and tickets, ``metadata`` answers the calls that list tables.
 
 Invariants:
 

@@ -11,13 +11,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import ClientProtocolError, HiveAcidError
-from hiveacid.serve.authentication import RefusedLoginError
-from hiveacid.serve.kerberos import RefusedTicketError, TicketCheck
+from hiveacid.serve.authentication import RefusedLoginError, RefusedTicketError, TicketCheck
 from hiveacid.services.http_server import Access
 
 if TYPE_CHECKING:
-    from hiveacid.serve.authentication import Authentication
-    from hiveacid.serve.kerberos import Kerberos
+    from hiveacid.serve.authentication import Authentication, Kerberos
     from hiveacid.serve.wire import BytesInFlight, Wire
 
 PATH = "/cliservice"

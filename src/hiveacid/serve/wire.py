@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import ClientProtocolError, HiveAcidError
-from hiveacid.serve.authentication import RefusedLoginError
+from hiveacid.serve.authentication import RefusedLoginError, RefusedTicketError, TicketCheck
 from hiveacid.serve.codec import EXCEPTION, encode_exception, encode_message
-from hiveacid.serve.kerberos import RefusedTicketError, TicketCheck
 
 if TYPE_CHECKING:
-    from hiveacid.serve.authentication import Authentication
-    from hiveacid.serve.kerberos import Kerberos
+    from hiveacid.serve.authentication import Authentication, Kerberos
 
 _LENGTH = struct.Struct(">I")
 _HEAD = struct.Struct(">BI")

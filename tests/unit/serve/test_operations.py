@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from hiveacid.serve import operations
 from hiveacid.serve.operations import TimeLimits
 
 
