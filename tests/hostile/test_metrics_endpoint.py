@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import ConfigError
-from hiveacid.services.endpoint import Endpoint, health, is_live
 from hiveacid.services.http_server import Access, HttpServer, Page
+from hiveacid.services.monitoring import Endpoint, health, is_live
 from hiveacid.services.runner import LoopState
 
 PATIENCE = 0.5  # seconds

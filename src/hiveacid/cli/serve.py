@@ -150,7 +150,7 @@ def serve(
     from hiveacid.serve.service import Service  # noqa: PLC0415
     from hiveacid.serve.sessions import Sessions  # noqa: PLC0415
     from hiveacid.serve.wire import ClientLimits  # noqa: PLC0415
-    from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
+    from hiveacid.services.monitoring import Endpoint  # noqa: PLC0415
 
     pairs = dict(parse_settings(settings))
     log_to(sys.stderr, style, log_level)
@@ -189,7 +189,7 @@ def serve(
 def _start_services(session: NativeSession, endpoint: object) -> Runner:
     """Start initiator, workers, cleaner and housekeeper; with a Hive Metastore only workers."""
     from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
-    from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
+    from hiveacid.services.monitoring import Endpoint  # noqa: PLC0415
     from hiveacid.services.runner import Runner  # noqa: PLC0415
 
     own = session.newSession().acid

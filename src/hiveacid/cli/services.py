@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid.services import Services, Turn
-    from hiveacid.services.endpoint import Endpoint
+    from hiveacid.services.monitoring import Endpoint
     from hiveacid.spark.session.jvm_watch import JvmWatch
 
 logger = logging.getLogger(__name__)
@@ -131,8 +131,8 @@ def services(
     """
     require_pyspark()
     from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
-    from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
     from hiveacid.services.http_server import PROBES, Access  # noqa: PLC0415
+    from hiveacid.services.monitoring import Endpoint  # noqa: PLC0415
 
     run_all = not (initiator or cleaner or housekeeper or workers is not None)
     if not (run_all or initiator or cleaner or housekeeper or workers):

@@ -20,7 +20,7 @@ from hiveacid.serve.http import serve_http
 from hiveacid.serve.sessions import Caller
 from hiveacid.serve.wire import BytesInFlight, ClientLimits, Wire, authenticate
 from hiveacid.services.http_server import Access, server_tls
-from hiveacid.services.metrics import Metric
+from hiveacid.services.monitoring import Metric
 
 if TYPE_CHECKING:
     from pathlib import Path

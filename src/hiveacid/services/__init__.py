@@ -7,7 +7,7 @@
 - The housekeeper aborts transactions without a heartbeat and drops old rows of the store.
 
 `Services` holds the services of one process and runs them one after the other. `runner.Runner` runs each in a thread of
-its own, with pauses and retries. `endpoint` answers ``/health`` and ``/metrics`` for monitors.
+its own, with pauses and retries. `monitoring` answers ``/health`` and ``/metrics`` for monitors.
 
 Any number of processes may share a store: the queue gives a job to one worker only, and every step can be repeated.
 """

@@ -18,7 +18,7 @@ from hiveacid.core.compaction.queue_records import CompactionRequest, Service
 from hiveacid.errors import ConfigError, StorageError, StoreUnavailableError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.services.endpoint import Endpoint, collect, format_metrics, health
+from hiveacid.services.monitoring import Endpoint, collect, format_metrics, health
 from hiveacid.services.runner import LoopState, Runner
 from hiveacid.storage.local_file_system import LocalFileSystem
 from support.samples import CLIENT

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from hiveacid.errors import HiveAcidError
-from hiveacid.services.endpoint import Endpoint
+from hiveacid.services.monitoring import Endpoint
 from hiveacid.spark.session.jvm_watch import LIVE_SECONDS, READY_SECONDS, JvmWatch
 
 ENOUGH = 30.0
