@@ -12,6 +12,6 @@ its own, with pauses and retries. `monitoring` answers ``/health`` and ``/metric
 Any number of processes may share a store: the queue gives a job to one worker only, and every step can be repeated.
 """
 
-from hiveacid.services.services_of_process import Services, Turn
+from hiveacid.services.runner import Services, Turn
 
 __all__ = ["Services", "Turn"]

@@ -1,5 +1,6 @@
-"""Monitoring of a service process: ``/health`` as JSON, and ``/metrics`` for Prometheus under Hive 4's names (``MetricsConstants``, ``AcidMetricService``).
+"""Monitoring of a service process: ``/health`` as JSON, and ``/metrics`` for Prometheus under Hive 4's names.
 
+The names are those of ``MetricsConstants`` and ``AcidMetricService``.
 ``/live`` and ``/ready`` answer with one word, for orchestrators. A process that is not live should be started again; one
 that is not ready waits for something else (Spark, the store). Only ``/metrics`` needs Prometheus' client.
 """
@@ -21,8 +22,7 @@ from hiveacid.errors import ConfigError
 from hiveacid.ports.store import own_store
 from hiveacid.ports.transactions import LockRow, TransactionRow
 from hiveacid.services.http_server import PROBES, Access, HttpServer, Page
-from hiveacid.services.runner import LoopState, Runner
-from hiveacid.services.services_of_process import Services
+from hiveacid.services.runner import LoopState, Runner, Services
 from hiveacid.spark.session.jvm_watch import LIVE_SECONDS, READY_SECONDS
 from hiveacid.table.compaction.request_compaction import SERVICE_TIMEOUT
 

@@ -18,7 +18,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.ports.transactions import Operation, Remains, TxnKind, Written
-from hiveacid.services.services_of_process import Services
+from hiveacid.services.runner import Services
 from hiveacid.transactions.transaction import Heartbeats
 from support.clock import ManualClock
 from support.contexts import context_of

@@ -1,4 +1,11 @@
-"""The cleaner: removes directories that no reader needs any more (Hive's ``Cleaner`` with its two handlers)."""
+"""Worker, cleaner and housekeeper: each carries out one kind of due work in a ``step()``.
+
+A worker carries out the compactions of the queue one by one (Hive's ``Worker``). A failed job is not repeated here: the
+initiator decides when to queue it again (`core.compaction.initiation_and_retry_policy`). The jobs of a worker that died go
+back into the queue. The cleaner removes directories that no reader needs any more (Hive's ``Cleaner`` with its two
+handlers). The housekeeper aborts silent transactions and drops old rows of the store (Hive's ``AcidHouseKeeper``).
+`runner` pauses between steps.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +15,64 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from hiveacid.config import setting_definitions
-from hiveacid.core.compaction.queue_records import Compaction
-from hiveacid.core.model import TableName
+from hiveacid.core.compaction.queue_records import DEFAULT_POOL, Compaction
+from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, HiveAcidError
 from hiveacid.ports.store import own_store
+from hiveacid.spark.session.error_translation import is_spark_error
+from hiveacid.spark.session.jobs import cancel_jobs
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_aborted, clean_job
 from hiveacid.table.cleaning.file_retention import cleaning_delay
+from hiveacid.table.compaction.report import CompactionReport
+from hiveacid.table.compaction.run_compaction import job_group, run_job
 from hiveacid.table.context import Context, table_names
 
+STOPPED = "the worker was told to stop; the job waits for the next one"
+
 logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Worker:
+    """Worker of one pool. ``name`` must be unique among all workers, because the queue assigns jobs by it."""
+
+    context: Context
+    name: str
+    pool: str = DEFAULT_POOL
+    _stopping: bool = field(default=False, init=False)
+    _job: Compaction | None = field(default=None, init=False)
+
+    def stop(self) -> None:
+        """Stop the running job, which goes back into the queue. Called from another thread."""
+        self._stopping = True
+        job = self._job
+        if job is not None:
+            cancel_jobs(self.context.facts, job_group(job.id))
+
+    def step(self) -> CompactionReport | None:
+        """Carry out the next job and return its report, also after a failure; None if no job waits."""
+        job = self.context.store.claim_compaction(self.name, pool=self.pool)
+        if job is None:
+            return None
+        self._job = job
+        try:
+            return run_job(self.context, job, self.name, lambda: self._stopping)
+        except Exception as error:
+            if self._stopping:
+                return CompactionReport(
+                    job.id, job.request.kind, job.request.partition, CompactionState.INITIATED, STOPPED
+                )
+            if not isinstance(error, HiveAcidError) and not is_spark_error(error):
+                raise
+            logger.debug("compaction %s failed", job.id, exc_info=True)
+            return CompactionReport(
+                job.id, job.request.kind, job.request.partition, CompactionState.FAILED, str(error)[:500]
+            )
+        finally:
+            self._job = None
+
 
 _SWEEP_INTERVAL_MS = 600_000
 """Time between two searches of all tables for files of aborted writers and compactions."""
@@ -107,3 +161,17 @@ class Cleaner:
             names = [name for name, abort_time in latest.items() if abort_time > newest.get(name, 0)]
         self._newest_abort_time_by_table = latest
         return names
+
+
+@dataclass
+class Housekeeper:
+    """Housekeeper of a context."""
+
+    context: Context
+
+    def step(self) -> tuple[TxnId, ...]:
+        """Do one turn; return the transactions that were aborted because their heartbeats stopped."""
+        store = own_store(self.context.store)
+        aborted = store.abort_timed_out()
+        store.housekeep()
+        return aborted
