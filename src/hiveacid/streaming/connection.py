@@ -103,6 +103,7 @@ class Connection:
         self._batch: TransactionBatch | None = None
         self._open = False
         self._closed = False
+        self._checked: TableDefinition | None = None  # has no update events
         self._records_read = 0  # records given so far
         self._asked_at = 0  # ms
         self._busy = threading.Lock()
@@ -110,7 +111,6 @@ class Connection:
         try:
             self.table = table if isinstance(table, TableName) else TableName.parse(table)
             self._target = self._look_up_target()
-            require_no_update_events(self._context.fs, opened_store, self._target.table)
         except BaseException:
             self.close()
             raise
@@ -273,7 +273,12 @@ class Connection:
 
     def _look_up_target(self) -> StreamTarget:
         context = self._context
-        return StreamTarget.of(require_table(context.catalog, self.table), self._partition, context.settings)
+        table = require_table(context.catalog, self.table)
+        target = StreamTarget.of(table, self._partition, context.settings)
+        if not self._overwrite and not table.is_same_table(self._checked):
+            require_no_update_events(context, table)
+            self._checked = table
+        return target
 
     def _open_batch(self) -> None:
         """Look the table up again and open a batch on it."""

@@ -11,20 +11,17 @@ from hiveacid import errors
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.display import did_you_mean
-from hiveacid.core.format.names import parse_bucket_file
 from hiveacid.core.model import Column, TableDefinition, TableKind, partition_value
 from hiveacid.core.schema.types import parse_type
-from hiveacid.orc.footer_summary import summarize
+from hiveacid.orc.footer_summary import read_summary
 from hiveacid.orc.stored_values import arrow_schema, arrow_type
-from hiveacid.orc.tail import read_tail
-from hiveacid.ports.file_system import FileSystem
-from hiveacid.ports.store import WarehouseStore
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.streaming.arrow_bucket_hash import check_bucketing
 from hiveacid.streaming.split_by_partition_and_bucket import partition_texts
 from hiveacid.table.cast_python_values import array_of_python_values
 from hiveacid.table.cast_to_table_columns import cast
 from hiveacid.table.codec_and_writer_options import orc_codec
+from hiveacid.table.context import WriterContext
 from hiveacid.table.partitions import PartitionValues
 from hiveacid.table.read.flush_length_files import readable_length
 
@@ -101,20 +98,22 @@ def _static_text(column: Column, value: object) -> str | None:
     return text
 
 
-def require_no_update_events(fs: FileSystem, store: WarehouseStore, table: TableDefinition) -> None:
-    """Refuse to add rows beside update events of ACID v1, which only an adopted table can have."""
+def require_no_update_events(context: WriterContext, table: TableDefinition) -> None:
+    """Refuse to add rows beside update events of ACID v1, which only an adopted table can have.
+
+    Statements have `require_no_acid_v1_events`, which needs the footers that a connection with Spark keeps.
+    """
     if table.kind is not TableKind.FULL_ACID or ADOPTED_TXN.of(table) is None:
         return
-    partitions = store.list_partitions(table.name) if table.partition_columns else None
+    fs, store = context.fs, context.transactions.store
+    partitions = context.catalog.list_partitions(table.name) if table.partition_columns else None
     txns = store.valid_txns()
     write_ids = store.valid_write_ids(txns, [table.name])[table.name]
     for location in list_locations(fs, table, partitions, write_ids, txns):
         for directory in location.state.row_directories:
-            for file in directory.files:
-                if parse_bucket_file(file.name) is None:
-                    continue
+            for file in directory.acid_files:
                 path = f"{location.root}/{file.path}"
-                if summarize(read_tail(fs, path, readable_length(fs, path, file))).has_events:
+                if read_summary(fs, path, readable_length(fs, path, file)).has_events:
                     raise errors.UnsupportedFeatureError(
                         f"{table.name} holds update events of Hive 2 or older (ACID v1): ALTER TABLE ... COMPACT "
                         "'major' rewrites its rows; then it can be changed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 from stream_tables import ACID, Warehouse
 
 from hiveacid.config import Settings
-from hiveacid.errors import SchemaMismatchError
+from hiveacid.config.property_definitions import ADOPTED_TXN
+from hiveacid.core.model import TableName
+from hiveacid.errors import SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.streaming.stream_target import StreamTarget
+from support.corpus.acid_files import acid_bytes, bucket_property, inserts
 
 NOON = datetime(2024, 1, 2, 12)  # noqa: DTZ001 - Hive's timestamps have no zone
 
@@ -34,3 +38,34 @@ def test_static_partition_values_lose_nothing(
     for value in bad:
         with pytest.raises(SchemaMismatchError, match="partition column p"):
             StreamTarget.of(table, {"p": value}, Settings())
+
+
+def with_update_events(wh: Warehouse) -> None:
+    """Make a table that looks adopted, whose only file holds an insert of write id 1 and an update of it (ACID v1)."""
+    wh.create(f"CREATE TABLE t (id INT) {ACID[:-1]},'{ADOPTED_TXN.name}'='0')")
+    with wh.connect("t") as stream, stream.transaction():
+        stream.write([{"id": 1}])
+    (file,) = (wh.root / "t").glob("delta_*/bucket_00000")
+    rows = [*inserts(1, [(1,)]), (1, 1, bucket_property(0), 1, 1, (2,))]
+    file.write_bytes(acid_bytes(rows, "id:int"))
+
+
+def test_rows_are_not_added_beside_update_events(wh: Warehouse) -> None:
+    """Neither by a new stream nor by one whose table was dropped and adopted again; an overwrite replaces the events."""
+    wh.create(f"CREATE TABLE t (id INT) {ACID}")
+    older = wh.connect("t")
+    with older.transaction():
+        older.write([{"id": 7}])
+    wh.store.drop_table(TableName("default", "t"))
+    shutil.rmtree(wh.root / "t")
+    with_update_events(wh)
+    for connect in (older.begin_transaction, lambda: wh.connect("t")):
+        with pytest.raises(UnsupportedFeatureError, match="update events"):
+            connect()
+    with wh.connect("t", overwrite=True) as stream, stream.transaction():
+        stream.write([{"id": 3}])
+    assert wh.rows("t") == [(3,)]
+    with older.transaction():
+        older.write([{"id": 4}])
+    older.close()
+    assert sorted(wh.rows("t")) == [(3,), (4,)]
