@@ -14,8 +14,14 @@ from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.predicates import UNDECIDED, UNKNOWN, AllOf, AnyOf, Comparison, Not, Operator, Predicate
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import NoSuchColumnError, ParseError, SchemaMismatchError, StatementError
-from hiveacid.spark.predicates.column_conditions import Conjunct, condition_predicate, conjuncts
+from hiveacid.spark.predicates.column_conditions import (
+    Conjunct,
+    condition_rows,
+    conjuncts,
+    predicate_of,
+)
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -251,5 +257,5 @@ def test_predicates_of_whole_conditions(facts: SparkFacts, where: str, expected:
         Column(field.name, field.dataType.simpleString()) for field in SCHEMA if field.name != "odd name"
     ]
     table = TableDefinition(TableName("db", "t"), tuple(columns), ORC, "/t")
-    assert condition_predicate(facts, table, where) == expected
-    assert condition_predicate(facts, table, F.expr(where)) == expected
+    for condition in (where, F.expr(where)):
+        assert predicate_of(table, plan_of(condition_rows(facts, table, condition))) == expected

@@ -11,7 +11,7 @@ import pytest
 from hiveacid.errors import MergeCardinalityError
 from hiveacid.spark.formats import driver_frames
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.write import arrow_assignments
+from hiveacid.spark.write import changes_of_arrow_rows
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
 from hiveacid.spark.write.sort_and_stage import Action
 from hiveacid.spark.write.update_delete_merge_rows import MatchKind, MergePlan, WhenClause
@@ -41,7 +41,7 @@ UPSERT = (
 def narrowed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let every target be filtered in the driver, be filtered by a job as a large one, or be joined at once."""
     if request.param != "in the driver":
-        monkeypatch.setattr(merge, "may_read_target_in_driver", lambda *_: False)
+        monkeypatch.setattr(merge, "target_read", lambda *_: None)
     monkeypatch.setattr(merge, "LARGE", 0 if request.param == "by a job" else 1 << 60)
     return str(request.param)
 
@@ -387,7 +387,7 @@ def test_large_sources_and_many_files_are_written_by_jobs(
         assert job_writes == []
         with monkeypatch.context() as patched:
             patched.setattr(module, name, limit)
-            patched.setattr(arrow_assignments, "_FEW_ROWS", 7)
+            patched.setattr(changes_of_arrow_rows, "_FEW_ROWS", 7)
             acid.sql(UPSERT.replace("s.v = 'gone'", "s.id = 2").replace("v = s.v", "v = repeat(s.v, 5000)"))
         assert len(job_writes) == 1
         assert rows(acid, "SELECT id, length(v) FROM t WHERE id < 4") == [(0, 15000), (1, 15000), (3, 15000)]

@@ -167,7 +167,7 @@ WRITE_FILE_SIZE = size(
 SMALL_CHANGES = size(
     "hiveacid.small.changes.max.bytes",
     "64mb",
-    "An UPDATE or DELETE with a simple condition runs in the driver, without jobs that scan or write, if its files have "
+    "An UPDATE or DELETE of few rows runs in the driver, without jobs that scan or write, if its files have "
     "at most so many bytes. With a local master the limit is 16 times as high, because the driver then has all "
     "processors. The driver also writes INSERT of VALUES and, with a local master, MERGE of a small source and compaction "
     "of at most 16 MB. 0: never.",

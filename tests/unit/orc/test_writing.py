@@ -15,7 +15,7 @@ from hiveacid.core.model import Column
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.writing import HEADER, StripeBlock, merged_tail, place_stripes, write_rows
-from hiveacid.spark.write.arrow_assignments import require_writable
+from hiveacid.spark.write.changes_of_arrow_rows import require_writable
 from support.exhaustive import examples
 
 TYPES = st.recursive(

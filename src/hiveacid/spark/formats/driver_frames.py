@@ -34,11 +34,6 @@ def schema_of(columns: Sequence[Column]) -> T.StructType:
     return T.StructType([T.StructField(column.name, column_type(column)) for column in columns])
 
 
-def empty_frame(facts: SparkFacts, columns: Sequence[Column]) -> DataFrame:
-    """Return a frame without rows, in which Spark can analyse expressions over the columns."""
-    return facts.spark.createDataFrame([], schema_of(columns))
-
-
 def broadcast_rows(facts: SparkFacts, columns: Sequence[Column], rows: Any) -> DataFrame:
     """Return a frame that a join broadcasts. ``rows``: an Arrow table of ``ROW__ID`` and the columns."""
     schema = T.StructType([T.StructField(ROW_ID, _ROW_ID), *schema_of(columns).fields])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
@@ -14,7 +13,6 @@ from pyspark.sql import types as T
 
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.parser.catalyst import class_of_session
-from hiveacid.spark.parser.lexer import scan
 
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
 _SEPARATOR = "\x01"
@@ -46,17 +44,6 @@ def text_of(expression: Expression | None) -> str | None:
 def with_text(expression: Expression, text: str) -> Expression:
     """Return an expression with another text."""
     return replace(expression, text=text) if isinstance(expression, BoundExpression) else text
-
-
-def shows_columns(expression: Expression) -> bool:
-    """Tell whether an expression is a text with the names of its columns, not one with ``IDENTIFIER('…')`` or ``${…}``."""
-    text = text_of(expression)
-    if text is None or "${" in text:
-        return False
-    # By tokens, because a comment may stand between the word and its parenthesis.
-    return not any(
-        word.keyword == "IDENTIFIER" and after.keyword == "(" for word, after in pairwise(scan(text))
-    )
 
 
 def as_column(expression: Expression) -> SparkColumn:

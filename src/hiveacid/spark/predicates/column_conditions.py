@@ -6,7 +6,7 @@ that are not understood are left out. Callers may therefore use the result only 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,20 +131,37 @@ def conjuncts(
     return usable
 
 
-def condition_predicate(
-    facts: SparkFacts, table: TableDefinition, where: Expression, *, alias: str | None = None
-) -> Predicate:
-    """Return the predicate of a whole condition on a table; ``alias`` as in `table_conjuncts`.
-
-    Subqueries, and parts that depend on more than the row, are undecided. Raises as `table_conjuncts`.
-    """
+def condition_rows(
+    facts: SparkFacts, table: TableDefinition, where: Expression | None, *, alias: str | None = None
+) -> DataFrame:
+    """Return the rows of `empty_rows` that a condition selects; ``alias`` as in `table_conjuncts`, as are the errors."""
     require_char_padding(facts.spark, table)
-    schema = visible_columns(table)
     with translate_errors():
-        plan = plan_of(_empty_frame(facts, schema, alias or table.name).where(parenthesised(where)))
-        return (
-            PredicateReader(schema).predicate(plan.condition()) if plan.nodeName() == "Filter" else UNDECIDED
-        )
+        rows = empty_rows(facts, table, alias or table.name)
+        return rows if where is None else rows.where(parenthesised(where))
+
+
+def predicate_of(
+    table: TableDefinition, plan: Any, subquery: Callable[[Any], Predicate] | None = None
+) -> Predicate:
+    """Return the predicate of the condition in the plan of `condition_rows`.
+
+    Parts that depend on more than the row are undecided. ``subquery`` returns the predicate of ``… IN (SELECT …)``.
+    """
+    # A function of SQL makes further plans.
+    if plan.nodeName() != "Filter" or plan.child().nodeName() != "SubqueryAlias":
+        return UNDECIDED
+    return PredicateReader(visible_columns(table), subquery).predicate(plan.condition())
+
+
+def empty_rows(facts: SparkFacts, table: TableDefinition, name: str | TableName | None = None) -> DataFrame:
+    """Return a frame without rows, with the columns of a scan, in which Spark analyses expressions; ``name`` as in `conjuncts`."""
+    key = (table.all_columns, table.kind, name)
+    kept = facts.empty_frames.get(key)
+    if kept is None:
+        kept = (_empty_frame(facts, visible_columns(table), name),)
+        facts.empty_frames.put(key, kept[0], 1)
+    return kept[0]
 
 
 @dataclass(frozen=True)

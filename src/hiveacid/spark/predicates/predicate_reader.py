@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import types as T
@@ -42,10 +42,11 @@ class PredicateReader:
     """Reader of conditions that Spark has analysed on a table, or on a frame with its columns.
 
     Parts that are not comparisons of a column with constants become `UNDECIDED`. Among these are subqueries, functions that
-    are not deterministic, and those that depend on the time or the user.
+    are not deterministic, and those that depend on the time or the user. ``subquery`` returns the predicate of ``… IN (SELECT …)``.
     """
 
-    def __init__(self, schema: T.StructType) -> None:
+    def __init__(self, schema: T.StructType, subquery: Callable[[Any], Predicate] | None = None) -> None:
+        self._subquery = subquery or (lambda _: UNDECIDED)
         self._fields = {field.name.lower(): field for field in schema.fields}
         self._common: Any = None  # the target of a CommonExpressionRef (BETWEEN in Spark 4)
 
@@ -65,8 +66,8 @@ class PredicateReader:
         if depth > _MAX_DEPTH:
             return UNDECIDED
         match kind:
-            case "In":
-                return self._in(tree)
+            case "In" | "InSubquery":
+                return self._in(tree) if kind == "In" else self._subquery(tree)
             case "IsNull" | "IsNotNull":
                 field = self._column(tree.child())
                 operator = Operator.IS_NULL if kind == "IsNull" else Operator.IS_NOT_NULL

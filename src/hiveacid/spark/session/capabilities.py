@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
+from hiveacid.orc.lru_cache import LruCache
 from hiveacid.spark.session.executor_time_zones import ExecutorTimeZones
 
 if TYPE_CHECKING:
@@ -105,11 +106,10 @@ class SparkFacts:
         """Bytes that the driver's JVM may use for objects (``spark.driver.memory``, 1 GB by default)."""
         return int(self.spark._jvm.java.lang.Runtime.getRuntime().maxMemory())  # type: ignore[union-attr] # noqa: SLF001
 
-    def means_builtin_pmod(self) -> bool:
-        """Tell whether ``pmod`` is Spark's function; a user's function of that name replaces it."""
-        frame: Any = self.spark.range(0).selectExpr("pmod(id, 3)")
-        named = frame._jdf.queryExecution().analyzed().expressions().head()  # noqa: SLF001
-        return str(named.child().getClass().getSimpleName()) == "Pmod"
+    @cached_property
+    def empty_frames(self) -> LruCache[Any]:
+        """Frames without rows, in which conditions are analysed: to make one takes longer than the analysis."""
+        return LruCache(max_size=100, max_values=100)
 
     @cached_property
     def hive_support(self) -> bool:

@@ -2,7 +2,7 @@
 
 Main flow: ``column_casts`` gives new rows the table's columns, and adds NOT NULL constraints to the plan.
 ``update_delete_merge_rows`` (with ``merge_narrowing`` for MERGE into large targets) gives changed rows an action;
-``arrow_assignments`` computes the new values of small UPDATE statements. ``sort_and_stage`` shuffles, sorts and writes
+``changes_of_arrow_rows`` judges the rows of small statements, and computes their new values. ``sort_and_stage`` shuffles, sorts and writes
 delete events and new rows in one job. ``merge_cardinality`` is MERGE's check in this job. ``task_reports`` writes
 by Spark and counts, ``staged_files`` compares the counts with the files that the driver finds. ``table.write.publish``
 gives the files their names. ``distribution`` chooses the tasks of an INSERT. ``rebalance_compaction`` and ``splice_task_files`` serve

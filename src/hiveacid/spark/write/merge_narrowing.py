@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.formats.expressions import shows_columns
+from hiveacid.spark.formats.expressions import text_of
+from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.write.update_delete_merge_rows import MatchKind, MergePlan
 
 _PLAIN = re.compile(r"[ !#%&(-\[\]-~]*")  # ASCII without quotes, backslash, and $, as of ${variables}
@@ -32,17 +33,17 @@ class NarrowedSource:
 
 
 def can_narrow(plan: MergePlan) -> bool:
-    """Tell whether unmatched target rows stay as they are, and all expressions are texts with visible column names.
+    """Tell whether unmatched target rows stay as they are, and all expressions are texts.
 
     A column of a DataFrame (``source["id"]``) might refer to the source before it was computed.
     """
-    by_text = all(shows_columns(expression) for expression in plan.expressions())
+    by_text = all(text_of(expression) is not None for expression in plan.expressions())
     return by_text and not any(clause.when is MatchKind.TARGET_ONLY for clause in plan.clauses)
 
 
 def narrow_source(plan: MergePlan, target: DataFrame, computed: DataFrame) -> NarrowedSource:
     """Return what the keys of a source (`computed_once`) say about matching target rows."""
-    pairs = equal_columns(plan, target, computed)
+    pairs = equal_columns(plan_of(plan.joined(target, computed)), computed)
     ends = [end(quote_name(pair.source)).cast("string") for pair in pairs for end in (F.min, F.max)]
     (row,) = computed.agg(F.count(F.lit(1)), *ends).collect()
     conditions = []
@@ -53,14 +54,10 @@ def narrow_source(plan: MergePlan, target: DataFrame, computed: DataFrame) -> Na
     return NarrowedSource(row[0], " AND ".join(conditions) or None)
 
 
-def equal_columns(plan: MergePlan, target: DataFrame, source: DataFrame) -> list[EqualColumns]:
-    """Return the pairs of columns that are equal in every match, without source names that occur twice."""
-    pairs = _equal_columns(plan.joined(target, source))
-    return [pair for pair in pairs if _is_unique_name(source, pair.source)]
-
-
-def _is_unique_name(frame: DataFrame, name: str) -> bool:
-    return Counter(column.lower() for column in frame.columns)[name.lower()] == 1
+def equal_columns(join: Any, source: DataFrame) -> list[EqualColumns]:
+    """Return the pairs of columns that are equal in every match of an analysed join, without source names that occur twice."""
+    names = Counter(column.lower() for column in source.columns)
+    return [pair for pair in _equal_columns(join) if names[pair.source.lower()] == 1]
 
 
 @dataclass(frozen=True)
@@ -72,8 +69,7 @@ class EqualColumns:
     kind: str
 
 
-def _equal_columns(joined: DataFrame) -> Iterator[EqualColumns]:
-    join: Any = joined._jdf.queryExecution().analyzed()  # noqa: SLF001
+def _equal_columns(join: Any) -> Iterator[EqualColumns]:
     if join.condition().isEmpty():
         return
     in_target, todo = join.left().outputSet(), [join.condition().get()]

@@ -34,22 +34,30 @@ _IN_TARGET, _IN_SOURCE, _CLAUSE = "__hiveacid_target", "__hiveacid_source", "__h
 _OLD = "__hiveacid_old_"
 
 
-def updated_rows(
+def changed_rows(
     table: TableDefinition, frame: DataFrame, assignments: Mapping[str, Expression]
 ) -> DataFrame:
-    """Return the selected rows with their new values; a value that does not fit fails the job."""
-    valued, new = assigned_values(table, frame, assignments)
+    """Return selected rows with their new values, and the action UPDATE; a value that does not fit fails the job.
+
+    Without ``assignments`` the action is DELETE, and no user column is read.
+    """
+    action, valued, new = Action.DELETE, frame, {c.name: cast("NULL", column_type(c)) for c in table.columns}
+    if assignments:
+        action = Action.UPDATE
+        valued, new = assigned_values(table, frame, assignments)
     columns: list[Expression] = [
         named(new[c.name], c.name) if c.name in new else quote_name(c.name) for c in table.columns
     ]
     partition_columns = [quote_name(c.name) for c in table.partition_columns]
-    return selected(valued, [f"{int(Action.UPDATE)} AS {ACTION}", ROW_ID, *columns, *partition_columns])
+    return selected(valued, [f"{int(action)} AS {ACTION}", ROW_ID, *columns, *partition_columns])
 
 
 def assigned_values(
     table: TableDefinition, frame: DataFrame, assignments: Mapping[str, Expression]
 ) -> tuple[DataFrame, dict[str, Expression]]:
     """Return the rows with a further column for each assigned value, and its cast to the table's column, by name."""
+    if not assignments:
+        return frame, {}
     new = {column: f"__hiveacid_new_{column}" for column in assignments}
     # The WHEN around each value makes Spark refuse functions that return several rows for one (explode).
     values = {
@@ -63,13 +71,6 @@ def assigned_values(
         column: assignment_cast(quote_name(name), types[name], columns[column])
         for column, name in new.items()
     }
-
-
-def deleted_rows(table: TableDefinition, frame: DataFrame) -> DataFrame:
-    """Return the selected rows with their row ids and the action DELETE; no user column is read."""
-    nothing = [named(cast("NULL", column_type(c)), c.name) for c in table.columns]
-    partition_columns = [quote_name(c.name) for c in table.partition_columns]
-    return selected(frame, [f"{int(Action.DELETE)} AS {ACTION}", ROW_ID, *nothing, *partition_columns])
 
 
 class MatchKind(StrEnum):

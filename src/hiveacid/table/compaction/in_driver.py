@@ -18,7 +18,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
 from hiveacid.orc.tail import read_tail
 from hiveacid.orc.writing import StripeBlock, write_delete_events, write_rows_with_ids
-from hiveacid.spark.write.arrow_assignments import require_writable
+from hiveacid.spark.write.changes_of_arrow_rows import require_writable
 from hiveacid.spark.write.sort_and_stage import ROW_ID_PARTS, StagingTarget
 from hiveacid.spark.write.staged_files import StagedKind, TaskReport
 from hiveacid.storage.snapshot_locations import Location

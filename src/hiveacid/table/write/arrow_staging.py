@@ -22,7 +22,7 @@ from hiveacid.orc.key_order import sort_by_key, split_by_bucket
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.writing import RecordKeys, StripeBlock, write_delete_events, write_rows
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.spark.write.arrow_assignments import ASSIGNABLE_TYPES, require_writable
+from hiveacid.spark.write.changes_of_arrow_rows import ASSIGNABLE_TYPES, require_writable
 from hiveacid.spark.write.sort_and_stage import (
     ACTION,
     ROW_ID_PARTS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,22 +10,23 @@ import pyarrow as pa
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import Partition, TableDefinition
+from hiveacid.core.predicates import UNDECIDED, AllOf, Comparison, Operator, Predicate
 from hiveacid.errors import BadFileError, CatalogError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.formats.driver_frames import max_bytes_in_driver
-from hiveacid.spark.formats.expressions import Expression
-from hiveacid.spark.predicates.column_conditions import require_char_padding
+from hiveacid.spark.predicates.column_conditions import predicate_of, require_char_padding
+from hiveacid.spark.predicates.subquery_values import Members, members_of
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.paths import is_local
-from hiveacid.table.arrow_read.conditions import Condition
 from hiveacid.table.arrow_read.files_to_open import (
     PartitionFiles,
     Snapshot,
     possible_partitions,
     take_snapshot,
 )
+from hiveacid.table.arrow_read.filters import arrow_filter, is_exact
 from hiveacid.table.arrow_read.scan import Selection, read_batches, reading_threads
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partitions_of, require_changeable
-from hiveacid.table.write.simple_conditions import simple_condition
 from hiveacid.transactions.transaction import Transaction
 
 # Files are read one after the other, and each request to a remote file system takes some 20 ms.
@@ -33,9 +34,11 @@ _MAX_LOCAL_FILES, _MAX_REMOTE_FILES = 500, 8
 # With a local master, jobs have no more processors. They take 35 ms to change the rows of a partition, the driver takes 15.
 _MAX_FILES_WITH_LOCAL_MASTER = 20_000
 _MAX_ROWS = 1_000_000  # that an UPDATE or DELETE may select
+_MAX_JUDGED_ROWS = 100_000  # that Spark judges about as fast as it would scan them
 _ROW_BYTES = 100  # that a row takes in the JVM besides its values
 # With a local master the driver has all cores, and Arrow decodes ORC faster than Spark: tables may be larger.
 _LOCAL_FACTOR = 16
+_ALL_ROWS = AllOf(())
 FALLBACK_ERRORS = (StatementError, CatalogError, UnsupportedFeatureError, BadFileError, pa.ArrowException)
 """Errors after which the statement runs as a Spark job, which succeeds or raises a more precise error."""
 
@@ -48,38 +51,72 @@ class SelectedRows:
     rows: Any
 
 
+@dataclass(frozen=True)
+class Condition:
+    """A condition that Spark has analysed, as predicates for Arrow; without one, all rows are selected.
+
+    ``predicate``: selects the rows that may be selected. ``exact``: none but these, once the ``members`` of its subqueries are
+    put into it by ``exact_predicate``.
+    """
+
+    facts: SparkFacts
+    predicate: Predicate = _ALL_ROWS
+    exact: bool = True
+    members: Sequence[Members] = ()
+    exact_predicate: Callable[[Iterable[Predicate]], Predicate] | None = None
+
+    @classmethod
+    def of(cls, facts: SparkFacts, table: TableDefinition, plan: Any) -> Condition:
+        """Return the condition in a plan of `condition_rows`."""
+        members: list[Members] = []
+
+        def computed_later(node: Any) -> Predicate:
+            found = members_of(facts, node)
+            members.extend([] if found is None else [found])
+            return UNDECIDED if found is None else Comparison(found.column, Operator.IN)
+
+        predicate = predicate_of(table, plan, computed_later)
+        exact = is_exact(predicate, table)
+        if not members:
+            return cls(facts, predicate, exact)
+
+        def put(values: Iterable[Predicate]) -> Predicate:
+            remaining = iter(values)
+            return predicate_of(table, plan, lambda _: next(remaining))
+
+        return cls(facts, predicate_of(table, plan), exact, members, put)
+
+    def with_members(self) -> Predicate:
+        """Compute the members of subqueries, and return the exact predicate."""
+        if self.exact_predicate is None or not self.exact:
+            return self.predicate
+        return self.exact_predicate([members.predicate(self.facts) for members in self.members])
+
+
 def select_rows(
     context: Context,
     table: TableDefinition,
     txn: Transaction,
-    where: Expression | None,
-    alias: str | None,
+    condition: Condition,
     columns: tuple[str, ...],
 ) -> list[SelectedRows] | None:
-    """Return the rows that a condition selects; None if they are too many, or Spark could select other rows.
+    """Return the rows that a condition may select; None if they are too many for the driver.
 
-    ``columns``: to read besides ``ROW__ID``: none for a DELETE, all for an UPDATE. Raises an error of `FALLBACK_ERRORS`.
+    ``columns``: to read besides ``ROW__ID``. Raises an error of `FALLBACK_ERRORS`.
     """
-    if not may_read_in_driver(context, table):
-        return None
-    selection, simple = Selection(columns, row_ids=True, for_change=True), None
-    if where is not None:
-        simple = simple_condition(context.facts, table, where, alias)
-        if simple is None:
-            return None
-        selection = _filtered(selection, simple.condition)
-    listed = snapshot_for_driver(context, table, txn, selection.predicate)
+    selection = Selection(columns, row_ids=True, for_change=True)
+    listed = snapshot_for_driver(context, table, txn, arrow_filter(table, condition.predicate).predicate)
     if listed is None:
         return None
     snapshot, size = listed
-    if simple is not None:
-        selection = _filtered(selection, simple.with_values(context.facts, table, alias))
+    found = arrow_filter(table, condition.with_members())
+    selection = replace(selection, predicate=found.predicate, filter_columns=found.columns)
+    max_rows = _MAX_ROWS if condition.exact else _MAX_JUDGED_ROWS
     # Reading all columns of a large table only to find too many rows would take long: count them first.
     is_large = size > context.settings.get(setting_definitions.SMALL_CHANGES)
-    if columns and is_large and _count(context, snapshot, selection) > _MAX_ROWS:
+    if columns and is_large and _count(context, snapshot, selection) > max_rows:
         return None
-    selections = [(files, selection) for files in snapshot.partitions]
-    return read_selected(context, snapshot, selections, _MAX_ROWS)
+    return read_selected(context, snapshot, [(files, selection) for files in snapshot.partitions], max_rows)
 
 
 def may_read_in_driver(context: Context, table: TableDefinition | None = None) -> bool:
@@ -114,10 +151,6 @@ def snapshot_for_driver(
     max_bytes = context.settings.get(setting_definitions.SMALL_CHANGES)
     max_bytes *= _LOCAL_FACTOR if context.facts.local else 1
     return (snapshot, sum(lengths)) if len(lengths) <= max_files and sum(lengths) <= max_bytes else None
-
-
-def _filtered(selection: Selection, condition: Condition) -> Selection:
-    return replace(selection, predicate=condition.predicate, filter_columns=condition.columns)
 
 
 def _count(context: Context, snapshot: Snapshot, selection: Selection) -> int:

@@ -27,8 +27,8 @@ from hiveacid.table.write.constraints import columns_set_to_default, constrain_c
 from hiveacid.table.write.merge_in_driver import (
     can_write_in_driver,
     matching_rows,
-    may_read_target_in_driver,
     stage_in_driver,
+    target_read,
 )
 from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.update_delete import check_assignments, stage_by_spark, write_changes
@@ -138,9 +138,10 @@ class Merge(Displayed):
     def _sides(self, table: TableDefinition, txn: Transaction, plan: MergePlan) -> _Sides:
         """Return target and source for the join; a large target is reduced to rows that the source may match."""
         context, source = self.context, self.source
-        if may_read_target_in_driver(context, table, plan, source):
+        read = target_read(context, table, plan, source)
+        if read is not None:
             source = computed_once(source)
-            matching = matching_rows(context, table, txn, plan, source)
+            matching = matching_rows(context, table, txn, read, source)
             if matching is not None:
                 in_driver = matching.source_keys_unique and can_write_in_driver(context, table, source)
                 return _Sides(matching.target, source, matching.input_rows, in_driver)

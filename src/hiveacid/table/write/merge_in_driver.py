@@ -6,8 +6,7 @@ the clause for each row. If the source's keys are unique, Arrow also writes the 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
@@ -23,20 +22,24 @@ from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import is_primitive, parse_type, quote_name
 from hiveacid.orc.stored_values import arrow_type
 from hiveacid.spark.formats.driver_frames import (
-    ROUND_TRIP_TYPES,
     broadcast_rows,
     collect_as_arrow,
     collect_within_limit,
     computed_bytes,
-    empty_frame,
     estimated_bytes,
     max_bytes_in_driver,
 )
-from hiveacid.spark.parser.lexer import tokenize
-from hiveacid.spark.session.bound_plans import last_part
+from hiveacid.spark.formats.expressions import selected
+from hiveacid.spark.predicates.column_conditions import empty_rows
+from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.arrow_assignments import columns_that_grow
-from hiveacid.spark.write.merge_narrowing import can_narrow, equal_columns
+from hiveacid.spark.write.changes_of_arrow_rows import (
+    columns_that_grow,
+    columns_used,
+    passed_columns,
+    together,
+)
+from hiveacid.spark.write.merge_narrowing import EqualColumns, can_narrow, equal_columns
 from hiveacid.spark.write.sort_and_stage import StagingTarget, changed_rows_for_arrow
 from hiveacid.spark.write.update_delete_merge_rows import MergePlan
 from hiveacid.table.arrow_read.scan import Selection, output_schema
@@ -54,8 +57,6 @@ from hiveacid.transactions.transaction import Transaction
 _MAX_ROWS = 2_000_000  # of the source, and of matching target rows
 _MAX_SOURCE_BYTES = 256 << 20  # Spark's estimate for the source
 _KEY_TYPES = frozenset({"int", "bigint", "decimal", "date", "string", "varchar"})
-# Subqueries, and functions and virtual columns about the scanned file or row, such as INPUT__FILE__NAME and ROW__ID.
-_NEEDS_SCAN = re.compile("select|input_|block_|row__", re.IGNORECASE)
 
 _Keys: TypeAlias = Sequence[tuple[str, Any]]
 """Columns of the target, each with the values that the source's rows compare it with, as an Arrow array."""
@@ -74,58 +75,49 @@ class MatchingRows:
     source_keys_unique: bool
 
 
-def may_read_target_in_driver(
+@dataclass(frozen=True)
+class TargetRead:
+    """Columns of the target that a MERGE needs, and pairs of columns that are equal in every match."""
+
+    columns: Sequence[Column]
+    pairs: Sequence[EqualColumns]
+
+
+def target_read(
     context: Context, table: TableDefinition, plan: MergePlan, source: DataFrame
-) -> bool:
-    """Tell whether the source is small and the driver may read the target's columns that the statement needs.
+) -> TargetRead | None:
+    """Return how the driver reads the target; None if a job has to scan it.
 
     Only with a local master: on a cluster, a part of the computed source is lost with its executor, and Spark cannot compute it again.
     """
+    facts = context.facts
     try:
-        return (
-            context.facts.local
-            and may_read_in_driver(context, table)
-            and can_narrow(plan)
-            and all(isinstance(one, str) and not _NEEDS_SCAN.search(one) for one in plan.expressions())
-            and all(is_primitive(column.type, ROUND_TRIP_TYPES) for column in _needed_columns(table, plan))
-            and estimated_bytes(source) <= _MAX_SOURCE_BYTES
-        )
+        if not facts.local or not may_read_in_driver(context, table) or not can_narrow(plan):
+            return None
+        if estimated_bytes(source) > _MAX_SOURCE_BYTES:
+            return None
+        with translate_errors():
+            joined = plan.joined(empty_rows(facts, table), source)
+            join = plan_of(joined)
+            values = plan_of(selected(joined, [together(plan.expressions())]))
+            names = columns_used(facts, values, join.left(), join.nodeName())
+        kept = {column.name for column in table.all_columns if plan.keeps(column)}
+        columns = passed_columns(table, names | kept)
     except FALLBACK_ERRORS:
-        return False
-
-
-def _needed_columns(table: TableDefinition, plan: MergePlan) -> list[Column]:
-    names = set(_target_names(plan))
-    columns = table.all_columns
-    return [column for column in columns if plan.keeps(column) or column.name in names]
-
-
-def _target_names(plan: MergePlan) -> Iterator[str]:
-    """Yield the names in the expressions that may be columns of the target: all except those after ``source.``."""
-    for expression in plan.expressions():
-        before = ("", "")
-        for token in tokenize(str(expression)):
-            name = token.name.lower()
-            if token.is_name and before != (last_part(plan.source_name).lower(), "."):
-                yield name
-            before = (before[1], name)
+        return None
+    types = {column.name: column.type for column in columns}
+    pairs = [p for p in equal_columns(join, source) if is_primitive(types[p.target], _KEY_TYPES)]
+    return TargetRead(columns, pairs) if pairs else None
 
 
 def matching_rows(
-    context: Context, table: TableDefinition, txn: Transaction, plan: MergePlan, source: DataFrame
+    context: Context, table: TableDefinition, txn: Transaction, read: TargetRead, source: DataFrame
 ) -> MatchingRows | None:
     """Return the target rows with a key of the source; None if a job has to scan the target.
 
     ``source``: a frame of `computed_once`; reading its keys computes it.
     """
-    columns = _needed_columns(table, plan)
-    empty = empty_frame(context.facts, columns)
-    types = {column.name: column.type for column in columns}
-    pairs = [
-        p for p in equal_columns(plan, empty, source) if is_primitive(types.get(p.target, ""), _KEY_TYPES)
-    ]
-    if not pairs:
-        return None
+    pairs, types = read.pairs, {column.name: column.type for column in read.columns}
     frame = source.select(*[quote_name(pair.source) for pair in pairs]).limit(_MAX_ROWS + 1)
     values = collect_as_arrow(context.facts, frame)
     if values.num_rows > _MAX_ROWS:
@@ -144,7 +136,7 @@ def matching_rows(
     rows = pa.concat_tables(
         [output_schema(table, names, row_ids=True).empty_table(), *(part.rows for part in parts)]
     )
-    target = broadcast_rows(context.facts, columns, rows)
+    target = broadcast_rows(context.facts, read.columns, rows)
     return MatchingRows(target, rows.num_rows + values.num_rows, _are_unique(values))
 
 

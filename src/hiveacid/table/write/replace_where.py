@@ -11,7 +11,7 @@ from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.sort_and_stage import ACTION, Action
-from hiveacid.spark.write.update_delete_merge_rows import deleted_rows
+from hiveacid.spark.write.update_delete_merge_rows import changed_rows
 from hiveacid.table.context import Context
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import constrain_changes
@@ -34,7 +34,7 @@ def replace_rows(
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         with translate_errors():
             old_rows, _ = select_by_spark(context, table, txn, where, None)
-            deletes = deleted_rows(table, old_rows)
+            deletes = changed_rows(table, old_rows, {})
             fitted = fit_columns(table, rows, {}, None, by_name=True)
             row_id_type = deletes.schema[ROW_ID].dataType.simpleString()
             leading = [f"{int(Action.INSERT)} AS {ACTION}", f"CAST(NULL AS {row_id_type}) AS {ROW_ID}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -16,22 +16,23 @@ from hiveacid.core.schema.types import require_set_once, unquoted_name
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.formats.expressions import Expression, text_of
 from hiveacid.spark.parser.stars_in_changes import expand_stars
+from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.changes_of_arrow_rows import Change, has_subquery
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.spark.write.sort_and_stage import StagingTarget, shuffle_tasks, stage_changed_rows
 from hiveacid.spark.write.staged_files import StagedKind, list_staged_files
-from hiveacid.spark.write.update_delete_merge_rows import deleted_rows, updated_rows
+from hiveacid.spark.write.update_delete_merge_rows import changed_rows
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
-from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles, selected_events, stage_events
+from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles
 from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
-from hiveacid.table.write.driver_reads import SelectedRows
 from hiveacid.table.write.report import WriteReport
-from hiveacid.table.write.update_delete_in_driver import rows_to_delete, rows_to_update
+from hiveacid.table.write.update_delete_in_driver import stage_in_driver
 from hiveacid.transactions.transaction import Transaction
 
 # Bytes of ORC that one task reads, sorts and writes faster than several tasks with a shuffle.
@@ -52,24 +53,10 @@ def update(
     PartitionColumnUpdateError, BucketColumnUpdateError, SchemaMismatchError.
     """
 
-    def run(table: TableDefinition, txn: Transaction) -> WriteReport:
-        columns = {alias or table.name.name: table.column_names}
-        values = check_assignments(table, assignments)
-        new_values = {column: expand_stars(value, columns) for column, value in values.items()}
-        where = None if condition is None else expand_stars(condition, columns)
-        few_rows = rows_to_update(context, table, txn, new_values, where, alias)
-        if few_rows is not None:
-            return write_changes(context, table, txn, _stage_selected(context, "UPDATE", few_rows), "UPDATE")
-        with translate_errors():
-            rows, snapshot = select_by_spark(context, table, txn, where, alias)
-            changes = constrain_changes(
-                context, table, updated_rows(table, rows, new_values), columns_set_to_default(new_values)
-            )
-        small = _fits_one_task(snapshot, where, *new_values.values())
-        stage = stage_by_spark(context, changes, size=snapshot.largest_location, small=small)
-        return write_changes(context, table, txn, stage, "UPDATE")
+    def change(table: TableDefinition) -> Change:
+        return _change(table, check_assignments(table, assignments), condition, alias)
 
-    return run_with_retry(context, name, "UPDATE", joined, run)
+    return _run(context, name, "UPDATE", change, joined)
 
 
 def delete(
@@ -80,20 +67,49 @@ def delete(
     alias: str | None = None,
 ) -> WriteReport:
     """Delete the rows that ``condition`` selects; None selects all rows. ``joined`` as in `update`."""
+    return _run(context, name, "DELETE", lambda table: _change(table, {}, condition, alias), joined)
+
+
+def _change(
+    table: TableDefinition,
+    assignments: Mapping[str, Expression],
+    condition: Expression | None,
+    alias: str | None,
+) -> Change:
+    columns = {alias or table.name.name: table.column_names}
+    values = {column: expand_stars(value, columns) for column, value in assignments.items()}
+    return Change(None if condition is None else expand_stars(condition, columns), values, alias)
+
+
+def _run(
+    context: Context,
+    name: TableName,
+    verb: str,
+    change_of: Callable[[TableDefinition], Change],
+    joined: Transaction | None,
+) -> WriteReport:
+    """Carry out a change: the driver or a job takes the rows from a source, changes them, and stages their events."""
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
-        columns = {alias or table.name.name: table.column_names}
-        where = None if condition is None else expand_stars(condition, columns)
-        few_rows = rows_to_delete(context, table, txn, where, alias)
-        if few_rows is not None:
-            return write_changes(context, table, txn, _stage_selected(context, "DELETE", few_rows), "DELETE")
-        with translate_errors():
-            rows, snapshot = select_by_spark(context, table, txn, where, alias)
-            changes = deleted_rows(table, rows)
-        stage = stage_by_spark(context, changes, small=_fits_one_task(snapshot, where))
-        return write_changes(context, table, txn, stage, "DELETE")
+        change = change_of(table)
+        stage = stage_in_driver(context, table, txn, change) or _stage_by_job(context, table, txn, change)
+        return write_changes(context, table, txn, stage, verb)
 
-    return run_with_retry(context, name, "DELETE", joined, run)
+    return run_with_retry(context, name, verb, joined, run)
+
+
+def _stage_by_job(context: Context, table: TableDefinition, txn: Transaction, change: Change) -> StageFiles:
+    """Return the stage of a job that scans the table and writes the events of a change."""
+    with translate_errors():
+        rows, snapshot = select_by_spark(context, table, txn, change.where, change.alias)
+        changes = changed_rows(table, rows, change.assignments)
+        if change.assignments:
+            changes = constrain_changes(context, table, changes, columns_set_to_default(change.assignments))
+    # One task is enough for little to read, without a subquery, which may read other tables of any size.
+    small = snapshot.size <= _MAX_BYTES_OF_ONE_TASK and not has_subquery(context.facts, plan_of(changes))
+    return stage_by_spark(
+        context, changes, size=snapshot.largest_location if change.assignments else None, small=small
+    )
 
 
 def select_by_spark(
@@ -103,14 +119,6 @@ def select_by_spark(
     snapshot = list_snapshot(context, table, txn, where=text_of(where), alias=alias)
     frame = snapshot.scan(changing=True)
     return filter_rows(context.facts, frame, where, alias or table.name), snapshot
-
-
-def _fits_one_task(snapshot: TableSnapshot, *expressions: Expression | None) -> bool:
-    """Tell whether one task is enough: little to read, and no subquery, which may read other tables of any size."""
-    return snapshot.size <= _MAX_BYTES_OF_ONE_TASK and all(
-        expression is None or (isinstance(expression, str) and "select" not in expression.lower())
-        for expression in expressions
-    )
 
 
 def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
@@ -145,13 +153,6 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
                 f"{column} is a bucketing column of {table.name}: delete the row and insert it again"
             )
     return values_by_column
-
-
-def _stage_selected(context: Context, verb: str, parts: Sequence[SelectedRows]) -> StageFiles:
-    """Return the stage that writes the events of selected rows by Arrow."""
-    return lambda target, directory: stage_events(
-        context, selected_events(verb, parts, target), target, directory
-    )
 
 
 def stage_by_spark(

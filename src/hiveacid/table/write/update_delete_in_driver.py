@@ -1,99 +1,115 @@
-"""Rows of a small UPDATE or DELETE, which Arrow reads in the driver instead of a Spark job.
+"""UPDATE and DELETE of few rows, which Arrow reads and writes in the driver, without a Spark job.
 
-A Spark job takes some tenths of a second, however few rows it changes. This path is for small tables, and for
-conditions that Arrow evaluates exactly as Spark does; all other statements are jobs. Spark computes the new values of
-an UPDATE. Columns that it does not set never leave Arrow.
+A job takes some tenths of a second, however few rows it changes. Spark computes new values, and judges the rows wherever
+Arrow could select others than Spark. Columns that the statement neither sets nor mentions never leave Arrow.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
-from hiveacid.core.format.names import ROW_ID
-from hiveacid.core.model import TableDefinition
+from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import is_primitive
-from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.spark.formats.expressions import Expression
+from hiveacid.spark.predicates.column_conditions import condition_rows
+from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.arrow_assignments import ASSIGNABLE_TYPES, compute_assignments
+from hiveacid.spark.write.changes_of_arrow_rows import (
+    ASSIGNABLE_TYPES,
+    Change,
+    columns_to_pass,
+    compute_changes,
+    require_writable,
+)
 from hiveacid.table.context import Context
+from hiveacid.table.write.arrow_staging import StageFiles, selected_events, stage_events
 from hiveacid.table.write.constraints import columns_set_to_default, limits_rows
-from hiveacid.table.write.driver_reads import FALLBACK_ERRORS, SelectedRows, select_rows
+from hiveacid.table.write.driver_reads import (
+    FALLBACK_ERRORS,
+    Condition,
+    SelectedRows,
+    may_read_in_driver,
+    select_rows,
+)
 from hiveacid.transactions.transaction import Transaction
 
-# Subqueries may be large, and functions such as input_file_name() are about Spark's scan.
-_NEEDS_SCAN = re.compile("select|input_file", re.IGNORECASE)
 
-
-def rows_to_delete(
-    context: Context, table: TableDefinition, txn: Transaction, where: Expression | None, alias: str | None
-) -> list[SelectedRows] | None:
-    """Return the rows that a DELETE selects; None if the statement has to be a job."""
-    try:
-        return select_rows(context, table, txn, where, alias, ())
-    except FALLBACK_ERRORS:
-        return None
-
-
-def rows_to_update(
-    context: Context,
-    table: TableDefinition,
-    txn: Transaction,
-    assignments: Mapping[str, Expression],
-    where: Expression | None,
-    alias: str | None,
-) -> list[SelectedRows] | None:
-    """Return the rows that an UPDATE selects, with their new values; None if the statement has to be a job.
+def stage_in_driver(
+    context: Context, table: TableDefinition, txn: Transaction, change: Change
+) -> StageFiles | None:
+    """Return the stage that writes the events of a change by Arrow; None if the statement has to be a job.
 
     Raises DataError for a value that does not fit its column.
     """
-    if not _can_take_new_values(context, table, assignments):
-        return None
     try:
-        selected = select_rows(context, table, txn, where, alias, tuple(table.column_names))
-        if selected is None:
-            return None
-        return _with_new_values(context, table, selected, assignments, alias)
+        parts = _changed_rows(context, table, txn, change)
     except FALLBACK_ERRORS:
         return None
+    if parts is None:
+        return None
+    return lambda target, directory: stage_events(
+        context, selected_events(change.verb, parts, target), target, directory
+    )
 
 
-def _can_take_new_values(
-    context: Context, table: TableDefinition, assignments: Mapping[str, Expression]
-) -> bool:
+def _changed_rows(
+    context: Context, table: TableDefinition, txn: Transaction, change: Change
+) -> list[SelectedRows] | None:
+    """Return the rows that a statement changes, with their new values; None if it has to be a job."""
+    if not may_read_in_driver(context, table) or not _can_take_new_values(context, table, change):
+        return None
+    facts, where = context.facts, change.where
+    if where is None and not change.assignments:
+        return select_rows(context, table, txn, Condition(facts), ())
+    with translate_errors():
+        rows = condition_rows(facts, table, where, alias=change.alias)
+        condition = Condition(facts) if where is None else Condition.of(facts, table, plan_of(rows))
+        passed = columns_to_pass(facts, table, rows, change, judged=not condition.exact)
+    names = table.column_names if change.assignments else [column.name for column in passed]
+    parts = select_rows(context, table, txn, condition, tuple(names))
+    if not parts or (condition.exact and not change.assignments):
+        return parts
+    left = replace(change, where=None) if condition.exact else change
+    return _changed_parts(context, table, parts, passed, left)
+
+
+def _can_take_new_values(context: Context, table: TableDefinition, change: Change) -> bool:
     """Tell whether the driver may take the new values from Spark and write them by Arrow."""
+    if not change.assignments:
+        return True
     types = {column.name: column.type for column in table.columns}
     return (
         table.bucketing is None
-        and all(isinstance(value, str) and not _NEEDS_SCAN.search(value) for value in assignments.values())
-        and all(is_primitive(types[name], ASSIGNABLE_TYPES) for name in assignments)
-        and not columns_set_to_default(assignments)
+        and all(is_primitive(types[name], ASSIGNABLE_TYPES) for name in change.assignments)
+        and not columns_set_to_default(change.assignments)
         and not limits_rows(context, table)
     )
 
 
-def _with_new_values(
+def _changed_parts(
     context: Context,
     table: TableDefinition,
-    selected: Sequence[SelectedRows],
-    assignments: Mapping[str, Expression],
-    alias: str | None,
+    parts: Sequence[SelectedRows],
+    passed: Sequence[Column],
+    change: Change,
 ) -> list[SelectedRows]:
-    """Return the selected rows with the new values that Spark computes."""
-    schema = arrow_schema(table.all_columns)
-    rows = pa.concat_tables([schema.empty_table(), *(part.rows.select(schema.names) for part in selected)])
+    """Return those of the rows that Spark selects, with the new values that it computes."""
+    rows = pa.concat_tables([part.rows for part in parts])
     with translate_errors():
-        computed = compute_assignments(context.facts, table, rows, assignments, alias or table.name)
-    for name in assignments:
-        column = computed.column(name).cast(schema.field(name).type)
-        rows = rows.set_column(schema.get_field_index(name), name, column)
-    updated, begin = [], 0
-    for part in selected:
-        count = part.rows.num_rows
-        new = rows.slice(begin, count).append_column(ROW_ID, part.rows.column(ROW_ID))
-        updated.append(SelectedRows(part.partition, new))
-        begin += count
-    return updated
+        positions, values = compute_changes(context.facts, table, rows, passed, change)
+    rows = rows.take(positions) if change.where is not None else rows
+    for column in table.columns if change.assignments else ():
+        new = values.column(column.name) if column.name in change.assignments else rows.column(column.name)
+        require_writable(column, new)
+        index = rows.schema.get_field_index(column.name)
+        rows = rows.set_column(index, column.name, new.cast(rows.schema.field(index).type))
+    ends = np.searchsorted(positions, np.cumsum([part.rows.num_rows for part in parts]))
+    begins = [0, *ends[:-1]]
+    return [
+        SelectedRows(part.partition, rows.slice(begin, end - begin))
+        for part, begin, end in zip(parts, begins, ends, strict=True)
+        if end > begin
+    ]
