@@ -8,12 +8,12 @@ for a row, as in SQL.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Value: TypeAlias = bool | int | float | str | bytes | date | datetime | Decimal
 """A constant of a comparison; never NULL."""
@@ -109,8 +109,7 @@ def sole_comparison(tree: Predicate) -> Comparison | None:
     return tree if isinstance(tree, Comparison) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """Bounds of a column's values among some rows: a partition, a file or a stripe.
 
     ``low``, ``high``: no value is below or above them; None if unknown. ``has_null``, ``has_value``: there may be a row with
@@ -123,62 +122,98 @@ class Bounds:
     has_value: bool = True
 
 
-ANY_VALUE = Bounds()
 _Outcome: TypeAlias = tuple[bool, bool]  # the predicate may be true for a row; it may be false for one
+_Test: TypeAlias = Callable[[Sequence[Bounds]], _Outcome]
 _ANYTHING: _Outcome = (True, True)
+_ANY_VALUE = Bounds()
 
 
 def may_match(tree: Predicate, bounds: Mapping[str, Bounds]) -> bool:
     """Tell whether a predicate may be true for a row within the bounds of its columns; without bounds, any value counts."""
-    return _outcome(tree, bounds)[0]
+    return bounds_test(tree, tuple(bounds))(tuple(bounds.values()))
 
 
-def _outcome(tree: Predicate, bounds: Mapping[str, Bounds]) -> _Outcome:
+def bounds_test(tree: Predicate, columns: Sequence[str]) -> Callable[[Sequence[Bounds]], bool]:
+    """Return `may_match` as a function of the bounds of some columns, for many partitions or files."""
+    outcome = _outcome(tree, {name: position for position, name in enumerate(columns)})
+    return lambda bounds: outcome(bounds)[0]
+
+
+def _outcome(tree: Predicate, positions: Mapping[str, int]) -> _Test:
     match tree:
         case Comparison():
-            return _compare(tree, bounds.get(tree.column, ANY_VALUE))
+            position = positions.get(tree.column)
+            if position is None:
+                return lambda _: _ANYTHING
+            return _comparison_test(tree.operator, tree.values, position)
         case AllOf(parts):
-            outcomes = [_outcome(part, bounds) for part in parts]
-            return all(true for true, _ in outcomes), any(false for _, false in outcomes)
+            return _all_of([_outcome(part, positions) for part in parts])
         case AnyOf(parts):
-            outcomes = [_outcome(part, bounds) for part in parts]
-            return any(true for true, _ in outcomes), all(false for _, false in outcomes)
+            return _negated(_all_of([_negated(_outcome(part, positions)) for part in parts]))
         case Not(part):
-            true, false = _outcome(part, bounds)
-            return false, true
+            return _negated(_outcome(part, positions))
         case Unknown():
-            return False, False
-    return _ANYTHING
+            return lambda _: (False, False)
+    return lambda _: _ANYTHING
 
 
-def _compare(comparison: Comparison, bounds: Bounds) -> _Outcome:
-    match comparison.operator:
+def _negated(test: _Test) -> _Test:
+    def negated(bounds: Sequence[Bounds]) -> _Outcome:
+        true, false = test(bounds)
+        return false, true
+
+    return negated
+
+
+def _all_of(tests: Sequence[_Test]) -> _Test:
+    if len(tests) == 1:
+        return tests[0]
+
+    def all_of(bounds: Sequence[Bounds]) -> _Outcome:
+        all_true, any_false = True, False
+        for test in tests:
+            true, false = test(bounds)
+            all_true, any_false = all_true and true, any_false or false
+        return all_true, any_false
+
+    return all_of
+
+
+def _comparison_test(operator: Operator, values: Sequence[Any], column: int) -> _Test:
+    match operator:
         case Operator.IS_NULL:
-            return bounds.has_null, bounds.has_value
+            return lambda bounds: (bounds[column].has_null, bounds[column].has_value)
         case Operator.IS_NOT_NULL:
-            return bounds.has_value, bounds.has_null
+            return lambda bounds: (bounds[column].has_value, bounds[column].has_null)
         case Operator.NULL_SAFE_EQUAL:
-            true, false = _compare_values(Operator.EQUAL, comparison.values, bounds)
-            return true, false or bounds.has_null
-    return _compare_values(comparison.operator, comparison.values, bounds)
+            equal = _comparison_test(Operator.EQUAL, values, column)
+
+            def null_safe_equal(bounds: Sequence[Bounds]) -> _Outcome:
+                true, false = equal(bounds)
+                return true, false or bounds[column].has_null
+
+            return null_safe_equal
+    as_double = any(isinstance(value, float) for value in values)
+    in_range = _range_test(operator, [_double_key(value) for value in values] if as_double else values)
+
+    def test(bounds: Sequence[Bounds]) -> _Outcome:
+        low, high, _, has_value = bounds[column]
+        if not has_value:
+            return False, False
+        try:
+            if as_double:
+                low, high = _double_key(low), _double_key(high)
+            return in_range(low, high)
+        except (TypeError, ValueError):  # a value of another type, or a time with a zone beside one without
+            return _ANYTHING
+
+    return test
 
 
-def _compare_values(operator: Operator, values: Sequence[Any], bounds: Bounds) -> _Outcome:
-    if not bounds.has_value:
-        return False, False
-    low, high = bounds.low, bounds.high
-    try:
-        if any(isinstance(value, float) for value in (low, high, *values)):
-            low, high, *values = (
-                None if value is None else _double_key(value) for value in (low, high, *values)
-            )
-        return _compare_range(operator, values, low, high)
-    except (TypeError, ValueError):  # a value of another type, or a time with a zone beside one without
-        return _ANYTHING
-
-
-def _double_key(value: Any) -> tuple[bool, float]:
+def _double_key(value: Any) -> tuple[bool, float] | None:
     """Return a number as a DOUBLE that sorts as in Spark: NaN equals NaN and is above all others."""
+    if value is None:
+        return None
     try:
         number = float(value)
     except OverflowError:
@@ -186,19 +221,43 @@ def _double_key(value: Any) -> tuple[bool, float]:
     return (True, 0.0) if math.isnan(number) else (False, number)
 
 
-def _compare_range(operator: Operator, values: Sequence[Any], low: Any, high: Any) -> _Outcome:
-    """Return the outcome for values from ``low`` to ``high`` (None: unknown)."""
+def _range_test(operator: Operator, values: Sequence[Any]) -> Callable[[Any, Any], _Outcome]:
+    """Return the outcome of a comparison for values from ``low`` to ``high`` (None: unknown)."""
     match operator:
         case Operator.LESS | Operator.GREATER_OR_EQUAL:
-            below = low is None or low < values[0], high is None or high >= values[0]
-            return below if operator is Operator.LESS else (below[1], below[0])
+            (value,) = values
+
+            def test(low: Any, high: Any) -> _Outcome:
+                return low is None or low < value, high is None or high >= value
+
         case Operator.LESS_OR_EQUAL | Operator.GREATER:
-            below = low is None or low <= values[0], high is None or high > values[0]
-            return below if operator is Operator.LESS_OR_EQUAL else (below[1], below[0])
+            (value,) = values
+
+            def test(low: Any, high: Any) -> _Outcome:
+                return low is None or low <= value, high is None or high > value
+
         case Operator.BETWEEN:
             first, last = values
-            within = (low is None or low <= last) and (high is None or high >= first) and first <= last
-            return within, (low is None or low < first) or (high is None or high > last)
-    single = low is not None and low == high
-    true = any((low is None or low <= value) and (high is None or high >= value) for value in values)
-    return true, not (single and true)
+            is_empty = first > last
+
+            def test(low: Any, high: Any) -> _Outcome:
+                within = (low is None or low <= last) and (high is None or high >= first)
+                return (
+                    within and not is_empty,
+                    is_empty or low is None or low < first or high is None or high > last,
+                )
+
+        case _:
+            members, kinds = frozenset(values), {type(value) for value in values}
+
+            def test(low: Any, high: Any) -> _Outcome:
+                if low is not None and low == high and type(low) in kinds:
+                    return low in members, low not in members
+                for value in values:
+                    if (low is None or low <= value) and (high is None or high >= value):
+                        return True, low is None or low != high
+                return False, True
+
+    if operator in {Operator.GREATER_OR_EQUAL, Operator.GREATER}:
+        return lambda low, high: test(low, high)[::-1]
+    return test

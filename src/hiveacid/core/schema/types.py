@@ -91,7 +91,8 @@ class Union:
 
 HiveType: TypeAlias = Primitive | Array | Map | Struct | Union
 
-INTEGER_TYPES = ("tinyint", "smallint", "int", "bigint")
+INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+INTEGER_TYPES = tuple(INTEGER_BITS)
 """In ascending order of their ranges."""
 NUMERIC_TYPES = frozenset({*INTEGER_TYPES, "float", "double", "decimal"})
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from decimal import Decimal
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -13,8 +15,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column, Partition, TableDefinition, TableName
-from hiveacid.core.predicates import Comparison, Operator, Value
-from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.core.predicates import (
+    UNKNOWN,
+    Bounds,
+    Comparison,
+    Predicate,
+    Value,
+    bounds_test,
+    columns_of,
+    leaves,
+)
+from hiveacid.core.schema.types import INTEGER_BITS, Primitive, parse_type
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.predicates.column_conditions import Conjunct, char_metadata
 from hiveacid.spark.session.bound_plans import called
@@ -79,93 +90,67 @@ def _typed_value(value: str, column: Column) -> SparkColumn:
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
 def _prune_in_python(
     table: TableDefinition, partitions: Sequence[Partition], usable: Sequence[Conjunct]
 ) -> list[int] | None:
     """Return the indexes of the partitions that may match; None if only Spark can decide."""
+    types = {column.name: column.type for column in table.partition_columns}
+    trees = [conjunct.predicate for conjunct in usable]
+    if not all(leaf == UNKNOWN or _is_comparable(leaf, types) for tree in trees for leaf in leaves(tree)):
+        return None
     kept: Sequence[int] = range(len(partitions))
-    for conjunct in usable:
-        if conjunct.comparison is None:
-            return None
-        comparison = conjunct.comparison
-        position = next(i for i, c in enumerate(table.partition_columns) if c.name == comparison.column)
-        test = _matcher(comparison, table.partition_columns[position].type)
-        if test is None:
-            return None
+    for tree in trees:
+        names = columns_of(tree)
+        may_match = bounds_test(tree, names)
+        columns = [(table.partition_column_names.index(name), _PARSERS[types[name]][0]) for name in names]
+
+        def bounds(partition: Partition, columns: Any = columns) -> list[Bounds]:
+            return [_exact_bounds(parse, partition.values[position]) for position, parse in columns]
+
         try:
-            kept = [index for index in kept if test(partitions[index].values[position])]
-        except _AmbiguousText:
+            kept = [index for index in kept if may_match(bounds(partitions[index]))]
+        except ValueError:
             return None
     return list(kept)
 
 
-class _AmbiguousText(Exception):  # noqa: N818 - not an error: Spark is asked instead
-    """The text of a partition value may mean several values."""
+def _is_comparable(leaf: Predicate, types: Mapping[str, str]) -> bool:
+    if not isinstance(leaf, Comparison) or leaf.column not in types:
+        return False
+    _, kinds = _PARSERS.get(types[leaf.column], (None, ()))
+    return bool(kinds) and all(type(value) in kinds for value in leaf.values)
 
 
-def _matcher(comparison: Comparison, hive: str) -> Callable[[str | None], bool] | None:
-    parse = _PARSERS.get(hive)
-    if parse is None or not all(_is_comparable(value, hive) for value in comparison.values):
-        return None
-    values = [_sort_value(value) for value in comparison.values]
-
-    def test(text: str | None) -> bool:
-        if text is None:
-            return comparison.operator is Operator.IS_NULL
-        return _matches(comparison.operator, _sort_value(parse(text, hive)), values)
-
-    return test
+def _exact_bounds(parse: Callable[[str], Value], text: str | None) -> Bounds:
+    """Return the bounds of a partition's value. Raises ValueError for a text that may mean several values."""
+    if text is None:
+        return Bounds(has_value=False)
+    value = parse(text)
+    return Bounds(value, value, has_null=False)
 
 
-def _is_comparable(value: Value, hive: str) -> bool:
-    if hive == "date":
-        return isinstance(value, date)
-    return isinstance(value, str if hive == "string" else int) and not isinstance(value, bool)
+def _parse_integer(bits: int) -> Callable[[str], Value]:
+    limit = 1 << (bits - 1)
+
+    def parse(text: str) -> int:
+        if _INTEGER.fullmatch(text) and -limit <= (number := int(text)) < limit:
+            return number
+        raise ValueError(text)
+
+    return parse
 
 
-def _sort_value(value: Value) -> int | date | bytes:
-    """Return a value that sorts as in Spark, which compares strings by their bytes."""
-    return value.encode() if isinstance(value, str) else value  # type: ignore[return-value]
+def _parse_date(text: str) -> date:
+    if _DATE.fullmatch(text):
+        return date.fromisoformat(text)
+    raise ValueError(text)
 
 
-def _matches(operator: Operator, value: int | date | bytes, values: Sequence[int | date | bytes]) -> bool:
-    match operator:
-        case Operator.EQUAL | Operator.NULL_SAFE_EQUAL | Operator.IN:
-            return value in values
-        case Operator.LESS:
-            return value < values[0]  # type: ignore[operator]
-        case Operator.LESS_OR_EQUAL:
-            return value <= values[0]  # type: ignore[operator]
-        case Operator.GREATER:
-            return value > values[0]  # type: ignore[operator]
-        case Operator.GREATER_OR_EQUAL:
-            return value >= values[0]  # type: ignore[operator]
-        case Operator.BETWEEN:
-            return values[0] <= value <= values[1]  # type: ignore[operator]
-        case _:
-            return operator is Operator.IS_NOT_NULL
-
-
-def _parse_integer(text: str, hive: str) -> int:
-    if not _INTEGER.fullmatch(text) or not -(1 << (_BITS[hive] - 1)) <= int(text) < 1 << (_BITS[hive] - 1):
-        raise _AmbiguousText
-    return int(text)
-
-
-def _parse_date(text: str, _: str) -> date:
-    try:
-        if _DATE.fullmatch(text):
-            return date.fromisoformat(text)
-    except ValueError:
-        pass
-    raise _AmbiguousText
-
-
-_PARSERS: dict[str, Callable[[str, str], Value]] = {
-    **dict.fromkeys(_BITS, _parse_integer),
-    "date": _parse_date,
-    "string": lambda text, _: text,
+_PARSERS: dict[str, tuple[Callable[[str], Value], tuple[type, ...]]] = {
+    **{hive: (_parse_integer(bits), (int, Decimal)) for hive, bits in INTEGER_BITS.items()},
+    "date": (_parse_date, (date,)),
+    "string": (str, (str,)),
 }
+"""For each type, the parser of a partition's value, and the types of constants that it is compared with."""

@@ -33,12 +33,11 @@ from hiveacid.core.predicates import (
     columns_of,
     leaves,
 )
-from hiveacid.core.schema.types import INTEGER_TYPES, HiveType, Primitive, parse_type
+from hiveacid.core.schema.types import INTEGER_BITS, INTEGER_TYPES, HiveType, Primitive, parse_type
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.orc.stored_values import arrow_type
 
 NEVER, ALWAYS = pc.scalar(False), pc.scalar(True)  # noqa: FBT003 - values
-INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 # Spark compares decimals of at most 18 digits with each other and with whole numbers without rounding.
 _EXACT_DIGITS = 18
 _EXACT_VALUES: dict[str, tuple[type, ...]] = {
