@@ -6,6 +6,8 @@ import datetime as dt
 import math
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import pyarrow as pa
@@ -29,8 +31,13 @@ from hiveacid.core.predicates import (
     may_match,
 )
 from hiveacid.core.schema.storage_formats import ORC
+from hiveacid.core.schema.types import parse_type
+from hiveacid.orc.column_bounds import column_bounds
+from hiveacid.orc.column_statistics import HIVE_8732, ColumnStatistics
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.table.arrow_read.filters import arrow_filter
+from hiveacid.orc.tail import OrcTail
+from hiveacid.table.arrow_read.filters import ALWAYS, arrow_filter
+from hiveacid.table.arrow_read.pruning import _guarantee, partition_guarantee, possible_fragments
 from support.exhaustive import examples
 
 COLUMNS = {
@@ -204,3 +211,50 @@ def test_bounds_of_one_row_decide_as_the_row(tree: Predicate, rows: list[dict[st
     for row in rows:
         bounds = {name: Bounds(value, value, value is None, value is not None) for name, value in row.items()}
         assert may_match(tree, bounds) == (truth(tree, row, None) is True)
+
+
+def _stored(value: Any) -> Any:
+    """Return a value as statistics hold it."""
+    return (value - dt.date(1970, 1, 1)).days if isinstance(value, dt.date) else value
+
+
+@settings(max_examples=examples(400))
+@given(PREDICATES, ROWS.filter(bool))
+def test_no_stripe_with_a_matching_row_is_skipped(tree: Predicate, rows: list[dict[str, Any]]) -> None:
+    """Arrow decides by the guarantees that statistics give; Spark's files by `may_match` of the same bounds."""
+    tail, schema = OrcTail("f", 1, writer_version=HIVE_8732), arrow_schema(TABLE.columns)
+    bounds, parts = {}, []
+    for name in "ilnwsvcd":
+        present = [row[name] for row in rows if row[name] is not None]
+        low, high = (_stored(end(present, default=None)) for end in (min, max))
+        statistics = ColumnStatistics(len(present), len(present) < len(rows), low, high)
+        bounds[name] = column_bounds(statistics, parse_type(COLUMNS[name]))
+        parts.append(_guarantee(tail, name, COLUMNS[name], statistics, schema.field(name).type, len(rows)))
+    guarantee = reduce(and_, [part for part in parts if part is not None], ALWAYS)
+    if any(truth(tree, row, undecided) for row in rows for undecided in (True, False, None)):
+        assert may_match(tree, bounds)
+        assert possible_fragments([guarantee], schema, arrow_filter(TABLE, tree).predicate) == [0]
+
+
+@settings(max_examples=examples(400))
+@given(PREDICATES, ROWS)
+def test_no_partition_with_a_matching_row_is_pruned_by_arrow(
+    tree: Predicate, rows: list[dict[str, Any]]
+) -> None:
+    schema = arrow_schema(TABLE.columns)
+    for row in rows:
+        values = [pa.scalar(row[name], schema.field(name).type) for name in COLUMNS]
+        guarantee = partition_guarantee([*COLUMNS], values)
+        if any(truth(tree, row, undecided) for undecided in (True, False, None)):
+            assert possible_fragments([guarantee], schema, arrow_filter(TABLE, tree).predicate) == [0]
+
+
+@given(st.lists(_TEXT, min_size=1, max_size=5), comparisons())
+def test_statistics_of_texts_may_be_ordered_by_utf_16(texts: list[str], comparison: Comparison) -> None:
+    def units(text: str) -> bytes:
+        return text.encode("utf-16-be")
+
+    low, high = min(texts, key=units), max(texts, key=units)
+    bounds = {"s": column_bounds(ColumnStatistics(len(texts), False, low, high), parse_type("string"))}
+    if any(truth(comparison, dict.fromkeys(COLUMNS, None) | {"s": text}, None) for text in texts):
+        assert may_match(comparison, bounds)

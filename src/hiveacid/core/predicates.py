@@ -8,6 +8,7 @@ for a row, as in SQL.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -125,7 +126,7 @@ class Bounds(NamedTuple):
 _Outcome: TypeAlias = tuple[bool, bool]  # the predicate may be true for a row; it may be false for one
 _Test: TypeAlias = Callable[[Sequence[Bounds]], _Outcome]
 _ANYTHING: _Outcome = (True, True)
-_ANY_VALUE = Bounds()
+ANY_VALUE = Bounds()
 
 
 def may_match(tree: Predicate, bounds: Mapping[str, Bounds]) -> bool:
@@ -194,7 +195,10 @@ def _comparison_test(operator: Operator, values: Sequence[Any], column: int) -> 
 
             return null_safe_equal
     as_double = any(isinstance(value, float) for value in values)
-    in_range = _range_test(operator, [_double_key(value) for value in values] if as_double else values)
+    try:
+        in_range = _range_test(operator, [_double_key(value) for value in values] if as_double else values)
+    except (TypeError, ValueError):
+        return lambda _: _ANYTHING
 
     def test(bounds: Sequence[Bounds]) -> _Outcome:
         low, high, _, has_value = bounds[column]
@@ -248,15 +252,13 @@ def _range_test(operator: Operator, values: Sequence[Any]) -> Callable[[Any, Any
                 )
 
         case _:
-            members, kinds = frozenset(values), {type(value) for value in values}
+            ordered = sorted(values)
 
             def test(low: Any, high: Any) -> _Outcome:
-                if low is not None and low == high and type(low) in kinds:
-                    return low in members, low not in members
-                for value in values:
-                    if (low is None or low <= value) and (high is None or high >= value):
-                        return True, low is None or low != high
-                return False, True
+                index = 0 if low is None else bisect_left(ordered, low)
+                if index == len(ordered) or (high is not None and ordered[index] > high):
+                    return False, True
+                return True, low is None or low != high
 
     if operator in {Operator.GREATER_OR_EQUAL, Operator.GREATER}:
         return lambda low, high: test(low, high)[::-1]

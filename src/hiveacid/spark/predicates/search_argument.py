@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.predicates import UNDECIDED, AllOf, Predicate
 from hiveacid.core.schema.evolution import ColumnMapping, identity_mapping
 from hiveacid.spark.parser.catalyst import java_class
 from hiveacid.spark.predicates.column_conditions import Conjunct
@@ -39,11 +40,15 @@ class _Long(int):
 
 @dataclass(frozen=True)
 class SearchArgument:
-    """Predicate leaves for the data files of a table, all of which must hold."""
+    """Predicate leaves for the data files of a table, all of which must hold.
+
+    ``predicate``: the condition from which they are made.
+    """
 
     facts: SparkFacts
     table: TableDefinition
     leaves: tuple[PredicateLeaf, ...] = ()
+    predicate: Predicate = UNDECIDED
 
     def reader_options(self, mapping: ColumnMapping | None = None) -> dict[str, str]:
         """Return reader options for files of a mapping (default: the file's columns are the table's); {} if none apply.
@@ -76,7 +81,7 @@ def search_argument(
         c.comparison for c in conditions if c.comparison is not None and c.comparison.column in types
     ]
     leaves = [leaf for c in comparisons if (leaf := predicate_leaf(c, types[c.column])) is not None]
-    return SearchArgument(facts, table, tuple(leaves))
+    return SearchArgument(facts, table, tuple(leaves), AllOf(tuple(c.predicate for c in conditions)))
 
 
 def reader_options(facts: SparkFacts, leaves: Sequence[PredicateLeaf]) -> dict[str, str]:

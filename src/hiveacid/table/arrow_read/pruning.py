@@ -6,9 +6,8 @@ expression is a guarantee: true for all of its rows. No file is read for this.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from datetime import datetime
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -17,14 +16,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.core.schema.types import parse_type
+from hiveacid.orc.column_bounds import column_bounds
 from hiveacid.orc.column_statistics import HIVE_8732, ColumnStatistics
 from hiveacid.orc.tail import OrcTail
-from hiveacid.table.arrow_read.comparisons import WHOLE
-from hiveacid.table.arrow_read.stored_to_table_types import FIRST_GREGORIAN
-from hiveacid.table.arrow_read.three_valued_logic import ALWAYS
-
-_REPLACEMENT = "\ufffd"
+from hiveacid.table.arrow_read.filters import ALWAYS
 
 
 def possible_fragments(guarantees: Sequence[Any], schema: Any, predicate: Any) -> list[int]:
@@ -79,37 +75,20 @@ def possible_stripes(
 def _guarantee(
     tail: OrcTail, name: str, hive: str, statistics: ColumnStatistics, data_type: Any, rows: int
 ) -> Any:
-    """Return the guarantee that a stripe's statistics give for a column; None if they give none that is safe to use."""
-    column = ds.field(name)
-    if statistics.count == 0 and statistics.has_null and rows:
-        return column.is_null()
-    low, high = (_bound(tail, hive, value, data_type) for value in (statistics.minimum, statistics.maximum))
-    if low is None or high is None:
-        return None
-    within = (column >= low) & (column <= high)
-    return within | column.is_null() if statistics.has_null else within
+    """Return the guarantee that a stripe's statistics give for a column; None if they give none that is safe to use.
 
-
-def _bound(tail: OrcTail, hive: str, value: Any, data_type: Any) -> Any:
-    """Return a bound as a scalar of the column's type; None where statistics and values may be ordered differently.
-
-    Statistics of floating point numbers are not used, because they ignore NaN. Those of timestamps are not used, because
-    they are in milliseconds and, from old writers, in another time zone. Texts with U+FFFD are not used, because Java
-    writes it in place of bytes that are not UTF-8.
+    Those of timestamps are not used, because they are instants.
     """
-    kind = parse_type(hive)
-    if not isinstance(kind, Primitive):
+    column = ds.field(name)
+    low, high, has_null, has_value = column_bounds(statistics, parse_type(hive))
+    if not has_value and statistics.has_null and rows:
+        return column.is_null()
+    if low is None or high is None or isinstance(low, datetime):
+        return None
+    if isinstance(low, str) and tail.writer_version < HIVE_8732:
         return None
     try:
-        match value:
-            case int() if kind.name in WHOLE:
-                return pa.scalar(value, data_type)
-            case int() if kind.name == "date" and value >= FIRST_GREGORIAN:
-                return pa.scalar(value, pa.int32()).cast(data_type)
-            case str() if kind.name in ("string", "varchar") and tail.writer_version >= HIVE_8732:
-                return None if _REPLACEMENT in value else pa.scalar(value, data_type)
-            case Decimal() if kind.name == "decimal" and math.isfinite(value):
-                return pa.scalar(value, data_type)
-    except (pa.ArrowException, OverflowError):
+        within = (column >= pa.scalar(low, data_type)) & (column <= pa.scalar(high, data_type))
+    except (pa.ArrowException, OverflowError):  # values of another type
         return None
-    return None
+    return within | column.is_null() if has_null else within

@@ -1,18 +1,15 @@
 """Files that a scan need not read, because no row of them fulfils a condition.
 
-The footers' statistics tell it. They are compared with the predicate leaves of the search argument, which are wide enough
-for the statistics of all writers (``spark.predicates.predicate_leaves``). ORC's reader makes the same comparison, but only
-after a task has opened the file. A table with many small deltas has many files, and a key is in few of them.
+The footers' statistics tell it (``orc.column_bounds``). ORC's reader makes a similar comparison, but only after a task has
+opened the file. A table with many small deltas has many files, and a key is in few of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import date, datetime
-from decimal import Decimal
-from typing import Any
+from collections.abc import Sequence
 
 from hiveacid.core.model import TableDefinition
+from hiveacid.core.predicates import ANY_VALUE, Bounds, Predicate, bounds_test, columns_of
 from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.schema.types import (
     INTEGER_TYPES,
@@ -25,17 +22,16 @@ from hiveacid.core.schema.types import (
     parse_type,
 )
 from hiveacid.errors import BadFileError
-from hiveacid.orc.column_statistics import ColumnStatistics, StatisticsList
+from hiveacid.orc.column_bounds import column_bounds
+from hiveacid.orc.column_statistics import StatisticsList
 from hiveacid.orc.footer_summary import FileSummary
 from hiveacid.orc.tail import ROW
-from hiveacid.spark.predicates.predicate_leaves import Interval, PredicateLeaf
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers
 
 _MIN_SKIPPED_SHARE = 4  # with fewer than one file in four skipped, the memo of the whole scan is worth more
 _TEXT = frozenset({"string", "varchar"})
-_EPOCH = date(1970, 1, 1).toordinal()
 
 
 def files_to_skip(
@@ -43,17 +39,19 @@ def files_to_skip(
     table: TableDefinition,
     locations: Sequence[Location],
     footers: Footers,
-    leaves: Sequence[PredicateLeaf],
+    predicate: Predicate,
 ) -> frozenset[str]:
-    """Return the paths of data files, and of original files, without a row for which all ``leaves`` hold.
+    """Return the paths of data files, and of original files, without a row for which ``predicate`` is true.
 
     None are returned beside update events of ACID v1, because the newest version of a row decides there, and none if they
     are few.
     """
-    if not leaves or footers.has_acid_v1_events:
-        return frozenset()
-    types = {column.name: parse_type(column.type) for column in table.columns}
     numbers = {column.name: number for number, column in enumerate(table.columns)}
+    names = [name for name in columns_of(predicate) if name in numbers]
+    if not names or footers.has_acid_v1_events:
+        return frozenset()
+    types = [parse_type(table.columns[numbers[name]].type) for name in names]
+    may_match = bounds_test(predicate, names)
     column_ids: dict[tuple[bool, int], list[int | None]] = {}  # there is one mapping for each schema
     skipped, files = [], 0
     for location in locations:
@@ -69,10 +67,10 @@ def files_to_skip(
             kind = (summary.is_acid, id(footer.mapping))
             if kind not in column_ids:
                 column_ids[kind] = [
-                    _column_id(summary, footer.mapping, numbers[leaf.column], types[leaf.column])
-                    for leaf in leaves
+                    _column_id(summary, footer.mapping, numbers[name], hive)
+                    for name, hive in zip(names, types, strict=True)
                 ]
-            if not _may_hold_all(leaves, column_ids[kind], StatisticsList(path, statistics)):
+            if not may_match(_bounds(column_ids[kind], types, StatisticsList(path, statistics))):
                 skipped.append(path)
     return frozenset(skipped) if _MIN_SKIPPED_SHARE * len(skipped) >= files else frozenset()
 
@@ -119,59 +117,15 @@ def _count_columns(kind: HiveType) -> int:
     return 1
 
 
-def _may_hold_all(
-    leaves: Sequence[PredicateLeaf], column_ids: Sequence[int | None], statistics: StatisticsList
-) -> bool:
+def _bounds(
+    column_ids: Sequence[int | None], types: Sequence[HiveType], statistics: StatisticsList
+) -> list[Bounds]:
     try:
-        return all(
-            column_id is None or column_id >= len(statistics) or may_hold(leaf, statistics[column_id])
-            for leaf, column_id in zip(leaves, column_ids, strict=True)
-        )
+        return [
+            ANY_VALUE
+            if column_id is None or column_id >= len(statistics)
+            else column_bounds(statistics[column_id], hive)
+            for column_id, hive in zip(column_ids, types, strict=True)
+        ]
     except BadFileError:  # the reader tells what is wrong, if it needs them
-        return True
-
-
-def may_hold(leaf: PredicateLeaf, statistics: ColumnStatistics) -> bool:
-    """Tell whether a condition may hold for a value of a column with these statistics; True where they do not tell."""
-    convert = _CONVERSIONS.get(leaf.type)
-    low: Any = statistics.minimum
-    high: Any = statistics.maximum
-    if leaf.null is not None:
-        return True
-    if statistics.count == 0:  # the other conditions hold for no NULL
-        return False
-    if convert is None or low is None or high is None:
-        return True
-    intervals = [*(Interval(point, point) for point in leaf.points), *leaf.intervals]
-    try:
-        return any(
-            not (
-                (interval.high is not None and convert(interval.high) < low)
-                or (interval.low is not None and convert(interval.low) > high)
-            )
-            for interval in intervals
-        )
-    except TypeError:  # statistics of another type
-        return True
-
-
-def _milliseconds(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)
-
-
-def _days(day: date) -> int:
-    return day.toordinal() - _EPOCH
-
-
-_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "LONG": int,
-    "STRING": str,
-    "DECIMAL": Decimal,
-    "DATE": _days,
-    "TIMESTAMP": _milliseconds,
-}
-"""Conversions of a leaf's values to those of statistics.
-
-Statistics of booleans have no bounds. Those of floating point numbers are not used: where a row group begins with NaN, the
-bounds of the file leave out all values of this row group.
-"""
+        return [ANY_VALUE] * len(types)

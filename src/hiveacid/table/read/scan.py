@@ -176,7 +176,7 @@ def scan_locations(
         )
         if argument is not None:
             source = replace(source, arguments=argument.reader_options)
-            skipped = files_to_skip(context, table, locations, footers, argument.leaves)
+            skipped = files_to_skip(context, table, locations, footers, argument.predicate)
             if skipped:
                 source = replace(source, skipped=skipped, memo=PlanMemo())
                 originals = {

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.core.model import Column
-from hiveacid.core.predicates import Comparison, Operator
+from hiveacid.core.predicates import Comparison, Operator, may_match
 from hiveacid.core.schema.evolution import Matching, map_columns
 from hiveacid.core.schema.types import Struct, parse_type
+from hiveacid.orc.column_bounds import column_bounds
 from hiveacid.orc.column_statistics import ColumnStatistics
 from hiveacid.orc.footer_summary import FileSummary
-from hiveacid.spark.predicates.predicate_leaves import predicate_leaf
-from hiveacid.table.read.file_skipping import _column_id, may_hold
+from hiveacid.table.read.file_skipping import _column_id
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -53,12 +53,15 @@ def test_no_file_with_a_matching_value_is_skipped(data: st.DataObject) -> None:
     operator = data.draw(st.sampled_from([o for o in Operator if not o.name.startswith("IS_")]))
     count = {Operator.BETWEEN: 2, Operator.IN: 3}.get(operator, 1)
     wanted = tuple(data.draw(st.lists(_VALUES[hive], min_size=count, max_size=count)))
-    leaf = predicate_leaf(Comparison("k", operator, wanted), hive)
     statistics = ColumnStatistics(
         len(values), data.draw(st.booleans()), _stored(min(values)), _stored(max(values))
     )
-    if leaf is not None and any(_holds(value, operator, wanted) for value in values):
-        assert may_hold(leaf, statistics)
+    if any(_holds(value, operator, wanted) for value in values):
+        assert may_hold(Comparison("k", operator, wanted), hive, statistics)
+
+
+def may_hold(comparison: Comparison, hive: str, statistics: ColumnStatistics) -> bool:
+    return may_match(comparison, {"k": column_bounds(statistics, parse_type(hive))})
 
 
 def _holds(value: Any, operator: Operator, wanted: tuple[Any, ...]) -> bool:
@@ -94,33 +97,26 @@ def _holds(value: Any, operator: Operator, wanted: tuple[Any, ...]) -> bool:
 def test_files_beyond_the_values_are_skipped(
     hive: str, operator: Operator, values: tuple[Any, ...], low: Any, high: Any
 ) -> None:
-    leaf = predicate_leaf(Comparison("k", operator, values), hive)
-    assert leaf is not None
-    assert not may_hold(leaf, ColumnStatistics(5, False, low, high))
+    assert not may_hold(Comparison("k", operator, values), hive, ColumnStatistics(5, False, low, high))
 
 
 def test_bounds_of_floating_point_numbers_tell_nothing() -> None:
     """A row group that begins with NaN has no bounds but NaN, which the bounds of the file leave out."""
-    leaf = predicate_leaf(Comparison("k", Operator.EQUAL, (1.5,)), "double")
-    assert leaf is not None
-    assert may_hold(leaf, ColumnStatistics(5, has_null=False, minimum=2.0, maximum=3.0))
+    statistics = ColumnStatistics(5, has_null=False, minimum=2.0, maximum=3.0)
+    assert may_hold(Comparison("k", Operator.EQUAL, (1.5,)), "double", statistics)
 
 
 def test_a_file_of_nulls_is_skipped_unless_nulls_are_wanted() -> None:
     nulls = ColumnStatistics(0, True)
     for operator, values, held in (("EQUAL", (7,), False), ("LESS", (7,), False), ("IS_NULL", (), True)):
-        leaf = predicate_leaf(Comparison("k", Operator[operator], values), "int")
-        assert leaf is not None
-        assert may_hold(leaf, nulls) is held
+        assert may_hold(Comparison("k", Operator[operator], values), "int", nulls) is held
 
 
 @pytest.mark.parametrize(
     ("low", "high"), [(None, None), (None, 5), (8, None), ("8", "9"), (float("nan"), float("nan"))]
 )
 def test_statistics_that_do_not_tell_skip_nothing(low: Any, high: Any) -> None:
-    leaf = predicate_leaf(Comparison("k", Operator.EQUAL, (7,)), "int")
-    assert leaf is not None
-    assert may_hold(leaf, ColumnStatistics(5, False, low, high))
+    assert may_hold(Comparison("k", Operator.EQUAL, (7,)), "int", ColumnStatistics(5, False, low, high))
 
 
 @pytest.mark.parametrize(
