@@ -9,8 +9,7 @@ from itertools import takewhile
 
 from hiveacid import errors
 from hiveacid.catalog.databases import create_database
-from hiveacid.catalog.location_conflicts import check_place
-from hiveacid.catalog.naming_rules import check_name
+from hiveacid.catalog.definition_rules import check_name, check_place
 from hiveacid.config.property_definitions import ADOPTED_INVALID, ADOPTED_TXN, HISTORY_FROM
 from hiveacid.core.display import first_few
 from hiveacid.core.format.names import METADATA_FILE, BaseName, is_hidden, is_layout

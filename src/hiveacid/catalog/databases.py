@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hiveacid import errors
-from hiveacid.catalog.location_conflicts import place_database
-from hiveacid.catalog.naming_rules import check_name
+from hiveacid.catalog.definition_rules import check_name, place_database
 from hiveacid.catalog.tables import drop_table, require_removable
 from hiveacid.core.model import DatabaseDefinition, TableName
 from hiveacid.storage.paths import is_local

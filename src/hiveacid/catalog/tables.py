@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from hiveacid import errors
 from hiveacid.catalog.convert import convert, target_kind
-from hiveacid.catalog.location_conflicts import check_place, place_table
-from hiveacid.catalog.naming_rules import check_name
-from hiveacid.catalog.property_rules import (
+from hiveacid.catalog.definition_rules import (
     check_entries,
+    check_name,
+    check_place,
     check_properties,
+    place_table,
     refuse_reserved,
     split_external,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from hiveacid.catalog.naming_rules import check_name
+from hiveacid.catalog.definition_rules import check_name
 from hiveacid.core.model import TableName, ViewDefinition
 from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
 from hiveacid.table.context import Context

@@ -162,7 +162,7 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
             "places",
             [
                 _STORE_COMPARES_NOT,
-                ("hiveacid.catalog.location_conflicts._require_free", _free),
+                ("hiveacid.catalog.definition_rules._require_free", _free),
             ],
         ),
         # kind 5: a snapshot that is not one

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from enum import Enum, auto
 from itertools import islice, pairwise, takewhile
 
-from hiveacid.catalog.location_conflicts import check_place
+from hiveacid.catalog.definition_rules import check_place
 from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.config.setting_definitions import REGISTRY
