@@ -1,4 +1,4 @@
-"""``hiveacid table``, ``check`` and ``compact``: a table's files, history and findings, and its compaction."""
+"""``hiveacid table``, ``check``, ``compact``, ``txn`` and ``locks``: tables, and the transactions that use them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ from hiveacid.sql.execute.show_rows import TABLE_COLUMNS, table_rows
 
 if TYPE_CHECKING:
     from hiveacid.table.read.inventory import Row, TableInventory
+
+
+from hiveacid.cli.options import FORMATS, ConnectionOptions, connection_options, output_option
+from hiveacid.sql.execute.show_rows import (
+    LOCK_COLUMNS,
+    TRANSACTION_COLUMNS,
+    abort_transactions,
+    lock_rows,
+    transaction_rows,
+)
+from hiveacid.table.read.time_travel import format_millis
 
 _COLOURS = {"damage": "red", "warning": "yellow", "note": "blue"}
 
@@ -199,3 +210,36 @@ def compact(
             click.echo(json.dumps(row, ensure_ascii=False))
         else:
             click.echo("  ".join(f"{key}={value}" for key, value in row.items() if value is not None))
+
+
+@click.group()
+def txn() -> None:
+    """List and abort transactions."""
+
+
+@txn.command("list")
+@output_option(*FORMATS)
+@connection_options
+def list_transactions(*, connection: ConnectionOptions, output: str) -> None:
+    """List open and aborted transactions, with times in UTC."""
+    with connection.opened_store() as store:
+        show_rows(TRANSACTION_COLUMNS, transaction_rows(store, format_millis), output)
+
+
+@txn.command()
+@click.argument("ids", nargs=-1, required=True, type=click.IntRange(min=1), metavar="ID...")
+@connection_options
+def abort(*, connection: ConnectionOptions, ids: tuple[int, ...]) -> None:
+    """Abort open transactions; if one of them is unknown or committed, none is aborted."""
+    with connection.opened_store() as store:
+        abort_transactions(store, ids)
+
+
+@click.command()
+@output_option(*FORMATS)
+@connection_options
+def locks(*, connection: ConnectionOptions, output: str) -> None:
+    """List locks, held and waiting, with times in UTC."""
+    with connection.opened_store() as store:
+        store.abort_timed_out()
+        show_rows(LOCK_COLUMNS, lock_rows(store.show_locks(), format_millis), output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog import databases, tables
+from hiveacid.catalog import databases_and_views, tables
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.sql.execute.context import ExecutionContext
@@ -17,13 +17,15 @@ def create_database(execution: ExecutionContext, statement: definitions.CreateDa
     database = DatabaseDefinition(
         statement.name, statement.location or "", statement.comment, statement.properties
     )
-    databases.create_database(execution.context, database, if_not_exists=statement.if_not_exists)
+    databases_and_views.create_database(execution.context, database, if_not_exists=statement.if_not_exists)
 
 
 def drop_database(execution: ExecutionContext, statement: definitions.DropDatabase) -> None:
     """DROP DATABASE; if it was the current one, ``default`` becomes the current database."""
     context = execution.context
-    databases.drop_database(context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade)
+    databases_and_views.drop_database(
+        context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade
+    )
     if context.database == statement.name:
         execution.use("default")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog.views import require_view
+from hiveacid.catalog.databases_and_views import require_view
 from hiveacid.core.model import ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import (

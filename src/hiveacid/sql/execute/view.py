@@ -1,4 +1,4 @@
-"""Executors of statements on views in the catalog; they call `hiveacid.catalog.views`."""
+"""Executors of statements on views in the catalog; they call `hiveacid.catalog.databases_and_views`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog import views
+from hiveacid.catalog import databases_and_views
 from hiveacid.core.model import Column, TableName, ViewDefinition
 from hiveacid.errors import (
     AlreadyExistsError,
@@ -38,12 +38,12 @@ def create(execution: ExecutionContext, statement: definitions.CreateView) -> No
     if statement.if_not_exists and (exists or context.catalog.get_table(name) is not None):
         return
     with errors_at(ref.line, ref.column):
-        views.require_free_view_name(context, name, replaces=statement.replace)
+        databases_and_views.require_free_view_name(context, name, replaces=statement.replace)
         if not exists:
             _require_free_in_spark(context, name)
     view = _view(execution, name, ref, statement.query, statement.columns)
     definition = replace(view, comment=statement.comment, properties=statement.properties)
-    views.create_view(context, definition, replaces=statement.replace)
+    databases_and_views.create_view(context, definition, replaces=statement.replace)
 
 
 def alter(execution: ExecutionContext, statement: definitions.AlterView) -> None:
@@ -61,7 +61,7 @@ def alter(execution: ExecutionContext, statement: definitions.AlterView) -> None
             created_at=old.created_at,
         )
 
-    views.alter_view(context, name, edit)
+    databases_and_views.alter_view(context, name, edit)
 
 
 def rename(execution: ExecutionContext, statement: definitions.RenameView) -> None:
@@ -70,18 +70,22 @@ def rename(execution: ExecutionContext, statement: definitions.RenameView) -> No
     new_name = statement.new_name.resolve(name.database)
     with errors_at(statement.new_name.line, statement.new_name.column):
         _require_free_in_spark(execution.context, new_name)
-        views.alter_view(execution.context, name, lambda view: replace(view, name=new_name))
+        databases_and_views.alter_view(execution.context, name, lambda view: replace(view, name=new_name))
 
 
 def set_properties(execution: ExecutionContext, statement: definitions.SetViewProperties) -> None:
     """ALTER VIEW SET TBLPROPERTIES."""
-    views.set_properties(execution.context, _find(execution, statement.view), dict(statement.properties))
+    databases_and_views.set_properties(
+        execution.context, _find(execution, statement.view), dict(statement.properties)
+    )
 
 
 def unset_properties(execution: ExecutionContext, statement: definitions.UnsetViewProperties) -> None:
     """ALTER VIEW UNSET TBLPROPERTIES."""
     name = _find(execution, statement.view)
-    views.unset_properties(execution.context, name, statement.keys, if_exists=statement.if_exists)
+    databases_and_views.unset_properties(
+        execution.context, name, statement.keys, if_exists=statement.if_exists
+    )
 
 
 def drop(execution: ExecutionContext, statement: definitions.DropView) -> None:
@@ -89,7 +93,7 @@ def drop(execution: ExecutionContext, statement: definitions.DropView) -> None:
     context, name = execution.context, statement.name.resolve(execution.context.database)
     is_missing = context.catalog.get_view(name) is None and context.catalog.get_table(name) is None
     if not (is_missing and statement.if_exists):
-        views.drop_view(context, _find(execution, statement.name))
+        databases_and_views.drop_view(context, _find(execution, statement.name))
 
 
 def show(execution: ExecutionContext, statement: queries.ShowViews) -> DataFrame:
@@ -110,7 +114,7 @@ def _require_free_in_spark(context: Context, name: TableName) -> None:
 def _find(execution: ExecutionContext, ref: TableRef) -> TableName:
     name = ref.resolve(execution.context.database)
     with errors_at(ref.line, ref.column):
-        views.require_view(execution.context, name)
+        databases_and_views.require_view(execution.context, name)
     return name
 
 
