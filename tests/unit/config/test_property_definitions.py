@@ -19,7 +19,7 @@ DEFINING = {
     "config/property_definitions.py",
     "config/setting_definitions.py",
     "core/model.py",
-    "sql/grammar/trino.py",
+    "sql/grammar/table_clauses.py",
 }
 DEFINING |= {"core/schema/storage_formats.py", "core/schema/evolution.py"}
 READERS_OPTION = ("spark/formats/schema_evolution.py", "orc.force.positional.evolution")

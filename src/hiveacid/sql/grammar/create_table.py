@@ -14,10 +14,16 @@ from hiveacid.core.model import Bucketing, Column, StorageFormat
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.spark.parser.lexer import Token
-from hiveacid.sql.grammar.constraints import Enforced, take_column_constraint, take_table_constraint
 from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.grammar.storage import StorageClauses, take_storage_clause
-from hiveacid.sql.grammar.trino import TrinoProperties, take_trino_properties
+from hiveacid.sql.grammar.table_clauses import (
+    Enforced,
+    StorageClauses,
+    TrinoProperties,
+    take_column_constraint,
+    take_storage_clause,
+    take_table_constraint,
+    take_trino_properties,
+)
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
 from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, TableRef
 

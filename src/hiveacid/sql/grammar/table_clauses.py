@@ -1,0 +1,327 @@
+"""Clauses of CREATE TABLE: ROW FORMAT, STORED AS and Spark's USING; constraints; the WITH (...) that Trino prints.
+
+A constraint that no engine enforces has no effect on the data and is ignored. Hive enforces NOT NULL, DEFAULT and CHECK on
+every write, unless DISABLE follows. They are refused, because hiveacid would write rows that violate them.
+Trino prints NOT NULL for columns of tables that it does not check itself either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from hiveacid.config import property_definitions
+from hiveacid.core.model import Bucketing, StorageFormat
+from hiveacid.core.schema.storage_formats import ORC, TEXTFILE, Delimiters, storage_format
+from hiveacid.spark.parser.lexer import Token, TokenKind
+from hiveacid.sql.grammar.cursor import Cursor
+from hiveacid.sql.statements.values import Properties
+
+# Hive's metastore replaces the first class by the second (HiveFileFormatUtils.getOutputFormatSubstitute).
+_SUBSTITUTES = {
+    "org.apache.hadoop.mapred.TextOutputFormat": TEXTFILE.output_format,
+    "org.apache.hadoop.hive.ql.io.IgnoreKeyTextOutputFormat": TEXTFILE.output_format,
+}
+_SOURCES = frozenset({"orc", "parquet", "avro"})  # formats whose files are the same in Spark and Hive
+
+
+@dataclass
+class StorageClauses:
+    """The storage clauses parsed so far."""
+
+    formats: StorageFormat | None = None
+    serde: str | None = None
+    serde_properties: Properties = ()
+    delimited: bool = False
+    has_spark_provider: bool = False  # the format was named by Spark's USING
+
+    def resolve(self) -> StorageFormat | None:
+        """Return the storage format, None without any clause. A SerDe without a format reads text files, as in Hive."""
+        if self.formats is None and self.serde is None and not self.delimited:
+            return None
+        formats = self.formats or TEXTFILE
+        return replace(formats, serde=self.serde or formats.serde, serde_properties=self.serde_properties)
+
+
+def take_storage_clause(cursor: Cursor, clauses: StorageClauses) -> str:
+    """Take one of the clauses if it comes next; return its name or ''."""
+    if cursor.take("ROW"):
+        cursor.expect("FORMAT")
+        _row_format(cursor, clauses)
+        return "ROW FORMAT"
+    if cursor.take("STORED"):
+        _stored(cursor, clauses)
+        return "STORED AS"
+    if cursor.take("USING"):
+        token, name = cursor.next, cursor.name("a format")
+        if name not in _SOURCES:
+            cursor.refuse(
+                f"USING {name} is not supported: use STORED AS orc, parquet, textfile or avro", token
+            )
+        clauses.formats, clauses.has_spark_provider = storage_format(name), True
+        return "STORED AS"
+    return ""
+
+
+def _row_format(cursor: Cursor, clauses: StorageClauses) -> None:
+    if cursor.expect_one("SERDE", "DELIMITED") == "SERDE":
+        clauses.serde = cursor.string("a SerDe class in quotes")
+        if cursor.take("WITH", "SERDEPROPERTIES"):
+            clauses.serde_properties = cursor.properties()
+    else:
+        clauses.delimited = True
+        clauses.serde_properties = _delimiters(cursor).serde_properties()
+
+
+def _delimiters(cursor: Cursor) -> Delimiters:
+    delimiters = Delimiters()
+    while True:
+        if cursor.take("FIELDS"):
+            delimiters = replace(delimiters, fields=_terminator(cursor))
+            if cursor.take("ESCAPED", "BY"):
+                delimiters = replace(delimiters, escape=cursor.string("a character in quotes"))
+        elif cursor.take("COLLECTION", "ITEMS"):
+            delimiters = replace(delimiters, items=_terminator(cursor))
+        elif cursor.take("MAP", "KEYS"):
+            delimiters = replace(delimiters, map_keys=_terminator(cursor))
+        elif cursor.take("LINES"):
+            token = cursor.ahead(2)
+            delimiters = replace(delimiters, lines=_terminator(cursor))
+            if delimiters.lines not in {"\n", "10"}:
+                cursor.refuse("LINES TERMINATED BY only takes '\\n', as in Hive", token)
+        elif cursor.take("NULL", "DEFINED", "AS"):
+            delimiters = replace(delimiters, null=cursor.string("a text in quotes"))
+        else:
+            return delimiters
+
+
+def _terminator(cursor: Cursor) -> str:
+    cursor.expect("TERMINATED", "BY")
+    return cursor.string("a character in quotes")
+
+
+def _stored(cursor: Cursor, clauses: StorageClauses) -> None:
+    if cursor.sees("BY"):
+        cursor.refuse("tables with a storage handler (STORED BY) are not supported")
+    cursor.expect("AS")
+    if cursor.sees("DIRECTORIES"):
+        cursor.refuse("skewed tables stored as directories are not supported")
+    if cursor.take("INPUTFORMAT"):
+        input_format = cursor.string("an input format class in quotes")
+        cursor.expect("OUTPUTFORMAT")
+        output_format = cursor.string("an output format class in quotes")
+        output_format = _SUBSTITUTES.get(output_format, output_format)
+        clauses.formats = StorageFormat(TEXTFILE.serde, input_format, output_format)
+        return
+    token, name = cursor.next, cursor.name("a file format")
+    clauses.formats = storage_format(name)
+    if clauses.formats is None:
+        cursor.refuse(f"unknown file format {name}: use orc, parquet, textfile or avro", token)
+
+
+_ENDS = frozenset(
+    {",", "COMMENT", "CONSTRAINT", "NOT", "ENABLE", "ENABLED", "DISABLE", "DISABLED", "ENFORCED", "VALIDATE"}
+    | {"NOVALIDATE", "RELY", "NORELY", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES"}
+)
+
+
+Enforced: TypeAlias = list[tuple[str, Token]]
+"""Enforced constraints of a table: their kinds and positions."""
+
+
+def take_column_constraint(cursor: Cursor, enforced: Enforced) -> bool:
+    """Take one constraint behind a column's type; False if none comes next."""
+    token = cursor.next
+    if cursor.take("CONSTRAINT"):
+        cursor.name("the constraint's name")
+    if cursor.take("NOT", "NULL"):
+        kind = "NOT NULL"
+    elif cursor.take("DEFAULT"):
+        kind = "DEFAULT"
+        cursor.until(_ENDS, "a default value")
+    elif cursor.take("CHECK"):
+        kind = "CHECK"
+        _parenthesised(cursor)
+    elif cursor.take("PRIMARY", "KEY") or cursor.take("UNIQUE"):
+        kind = ""
+    elif cursor.take("REFERENCES"):
+        kind = ""
+        cursor.table()
+        cursor.names("a column name")
+    elif cursor.next is token:
+        return False
+    else:
+        cursor.fail("a constraint")
+    _options(cursor, enforced, kind, token)
+    return True
+
+
+def take_table_constraint(cursor: Cursor, enforced: Enforced) -> bool:
+    """Take one constraint among the columns; False if a column comes next."""
+    token = cursor.next
+    offset = 2 if cursor.sees("CONSTRAINT") else 0
+    word, behind = cursor.ahead(offset).keyword, cursor.ahead(offset + 1).keyword
+    if (word, behind) not in {("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("UNIQUE", "("), ("CHECK", "(")}:
+        return False
+    for _ in range(offset + 1):
+        cursor.advance()
+    if cursor.take("KEY") or word == "UNIQUE":
+        cursor.names("a column name")
+    else:
+        _parenthesised(cursor)
+    if cursor.take("REFERENCES"):
+        cursor.table()
+        cursor.names("a column name")
+    _options(cursor, enforced, "CHECK" if word == "CHECK" else "", token)
+    return True
+
+
+def _parenthesised(cursor: Cursor) -> None:
+    if not cursor.sees("("):
+        cursor.fail("'('")
+    cursor.skip_parentheses()
+
+
+def _options(cursor: Cursor, enforced: Enforced, kind: str, token: Token) -> None:
+    """Take ENABLE, DISABLE and similar options; record the constraint if it is enforced.
+
+    Keys are informational unless ENABLE is written; NOT NULL, DEFAULT and CHECK are enforced unless DISABLE is.
+    """
+    disabled = enabled = False
+    while True:
+        if cursor.take_one("DISABLE", "DISABLED") or cursor.take("NOT", "ENFORCED"):
+            disabled = True
+        elif cursor.take_one("ENABLE", "ENABLED", "ENFORCED"):
+            enabled = True
+        elif not cursor.take_one("VALIDATE", "NOVALIDATE", "RELY", "NORELY"):
+            break
+    if enabled or (kind and not disabled):
+        enforced.append((kind or "an enforced key", token))
+
+
+Value: TypeAlias = str | int | float | bool | tuple[str, ...]
+
+_TABLE_PROPERTIES = {
+    "transactional": property_definitions.TRANSACTIONAL.name,
+    "bucketing_version": property_definitions.BUCKETING_VERSION.name,
+    "auto_purge": "auto.purge",
+    "null_format": property_definitions.NULL_FORMAT.name,
+    "skip_header_line_count": property_definitions.SKIP_HEADER_LINES.name,
+    "skip_footer_line_count": property_definitions.SKIP_FOOTER_LINES.name,
+    "orc_bloom_filter_columns": property_definitions.ORC_BLOOM_FILTER_COLUMNS.name,
+    "orc_bloom_filter_fpp": property_definitions.ORC_BLOOM_FILTER_FPP.name,
+    "parquet_bloom_filter_columns": "parquet.bloom.filter.columns",
+}
+_SERDE_PROPERTIES = {
+    "textfile_field_separator": (
+        property_definitions.FIELD_DELIMITER.name,
+        property_definitions.SERIALIZATION_FORMAT.name,
+    ),
+    "textfile_field_separator_escape": (property_definitions.ESCAPE_DELIMITER.name,),
+}
+_LISTS = frozenset({"partitioned_by", "bucketed_by", "sorted_by"})
+
+
+@dataclass
+class TrinoProperties:
+    """Properties of the clause in Hive's terms; ``token`` is its first one."""
+
+    token: Token
+    storage: StorageFormat = ORC
+    partitioned_by: tuple[str, ...] = ()
+    bucketed_by: tuple[str, ...] = ()
+    sorted_by: tuple[str, ...] = ()
+    descending: tuple[str, ...] = ()
+    bucket_count: int = 0
+    location: str | None = None
+    external: bool = False
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def bucketing(self) -> Bucketing | None:
+        """Return how the table is bucketed, None if it is not."""
+        if not self.bucketed_by:
+            return None
+        return Bucketing(self.bucketed_by, self.bucket_count, self.sorted_by, self.descending)
+
+
+def take_trino_properties(cursor: Cursor) -> TrinoProperties:
+    """Parse behind WITH."""
+    properties = TrinoProperties(cursor.next)
+
+    def member() -> None:
+        token, name = cursor.next, cursor.flexible_name("a property")
+        cursor.expect("=")
+        _apply(cursor, properties, name, token)
+
+    cursor.list_of(member)
+    if bool(properties.bucketed_by) != bool(properties.bucket_count):
+        cursor.refuse("bucketed_by and bucket_count go together", properties.token)
+    return properties
+
+
+def _apply(cursor: Cursor, properties: TrinoProperties, name: str, token: Token) -> None:
+    if name in _LISTS:
+        _apply_list(properties, name, _names(cursor))
+        return
+    value = _value(cursor)
+    match name, value:
+        case "format", str(text):
+            storage = storage_format(text)
+            if storage is None:
+                cursor.refuse(f"unknown format {text}: ORC, PARQUET, TEXTFILE and AVRO are known", token)
+            properties.storage = replace(storage, serde_properties=properties.storage.serde_properties)
+        case "bucket_count", int(count):
+            properties.bucket_count = count
+        case "external_location", str(location):
+            properties.location, properties.external = location, True
+        case _ if name in _TABLE_PROPERTIES:
+            properties.properties[_TABLE_PROPERTIES[name]] = _text(value)
+        case _ if name in _SERDE_PROPERTIES:
+            added = dict(properties.storage.serde_properties) | dict.fromkeys(
+                _SERDE_PROPERTIES[name], _text(value)
+            )
+            properties.storage = replace(properties.storage, serde_properties=tuple(sorted(added.items())))
+        case _:
+            cursor.refuse(f"Trino's table property {name} is not supported", token)
+
+
+def _apply_list(properties: TrinoProperties, name: str, names: tuple[str, ...]) -> None:
+    if name == "partitioned_by":
+        properties.partitioned_by = names
+    elif name == "bucketed_by":
+        properties.bucketed_by = names
+    else:
+        pairs = [
+            entry.rpartition(" ") if entry.endswith((" asc", " desc")) else (entry, "", "") for entry in names
+        ]
+        properties.sorted_by = tuple(column for column, _, _ in pairs)
+        properties.descending = tuple(column for column, _, direction in pairs if direction == "desc")
+
+
+def _names(cursor: Cursor) -> tuple[str, ...]:
+    """Take ``ARRAY['a','b']``, which may be empty."""
+    cursor.expect("ARRAY", "[")
+    names: list[str] = []
+    while not cursor.take("]"):
+        if names:
+            cursor.expect(",")
+        names.append(cursor.string("a name in quotes").lower())
+    return tuple(names)
+
+
+def _value(cursor: Cursor) -> Value:
+    if cursor.sees("ARRAY"):
+        return _names(cursor)
+    if word := cursor.take_one("TRUE", "FALSE"):
+        return word == "TRUE"
+    if cursor.next.kind is TokenKind.NUMBER and not cursor.next.text.isdigit():
+        return cursor.advance().text
+    if cursor.next.kind is TokenKind.NUMBER:
+        return cursor.integer("a number")
+    return cursor.string("a value")
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
