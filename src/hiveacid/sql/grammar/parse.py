@@ -1,8 +1,11 @@
-"""Text to statement: the first word selects the grammar of an area."""
+"""Text to statement: the first word selects the grammar of an area.
+
+Statements of other systems, and of Hive and Spark, that do not exist here get the sentence that names what does it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hiveacid.errors import ParseError
 from hiveacid.spark.parser.lexer import Token, TokenKind, tokenize
@@ -10,10 +13,78 @@ from hiveacid.sql.grammar import admin, create_alter_drop, dml
 from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.dml import merge
-from hiveacid.sql.grammar.other_systems import advice_on
 from hiveacid.sql.grammar.show_describe import describe, show
 from hiveacid.sql.statements.queries import Explain, Query
 from hiveacid.sql.statements.values import Statement
+
+_UPSERT = "MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+_PRIVILEGES = "hiveacid keeps no privileges: those of the files and of the store count (docs/security.md)"
+_LOCKS = "each statement takes its locks itself; what must happen together goes between START TRANSACTION and COMMIT"
+_FIXED = "the location of a table does not change: CREATE TABLE n ... LOCATION '...' AS SELECT * FROM t, or move the warehouse (hiveacid relocate)"
+_SPEC = (
+    "ALTER TABLE t ADD PARTITION (...) LOCATION '...' takes in files, and DROP PARTITION (...) removes rows"
+)
+
+ADVICE: Mapping[str, str] = {
+    "OPTIMIZE": "OPTIMIZE is called ALTER TABLE t COMPACT 'major'",
+    "COMPACT": "COMPACT is written ALTER TABLE t COMPACT 'major'",
+    "VACUUM": "VACUUM is not needed: the cleaner (hiveacid services) deletes the files that no open transaction reads",
+    "RESTORE": "RESTORE is written INSERT OVERWRITE TABLE t SELECT * FROM t VERSION AS OF n",
+    "UPSERT": f"UPSERT is written {_UPSERT}",
+    "REPLACE INTO": f"REPLACE INTO is written {_UPSERT}",
+    "INSERT OR": f"INSERT OR ... is written {_UPSERT}",
+    "COPY": "COPY is called LOAD DATA INPATH, for files of the table's format; hiveacid ingest reads CSV and JSON",
+    "CALL": "there are no procedures: ALTER TABLE t COMPACT 'major' compacts, t.files and t.history show files and commits",
+    "UPDATE … FROM": "an UPDATE from another table is written MERGE INTO t USING s ON ... WHEN MATCHED THEN UPDATE SET v = s.v",
+    "UPDATE … JOIN": "an UPDATE of a join is written MERGE INTO t USING s ON ... WHEN MATCHED THEN UPDATE SET v = s.v",
+    "DELETE … USING": "DELETE ... USING is written DELETE FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.k = t.k)",
+    "DESCRIBE DETAIL": "DESCRIBE DETAIL is called DESCRIBE FORMATTED t; SELECT * FROM t.files lists the files",
+    "DESC DETAIL": "DESC DETAIL is called DESCRIBE FORMATTED t; SELECT * FROM t.files lists the files",
+    "DESCRIBE … AS JSON": "DESCRIBE ... AS JSON is not supported: DESCRIBE EXTENDED t returns rows",
+    "DESC … AS JSON": "DESC ... AS JSON is not supported: DESCRIBE EXTENDED t returns rows",
+    "COMMENT ON": "a comment is given when a table, view, database or column is created: COMMENT '...' in CREATE",
+    "ALTER TABLE … SET LOCATION": _FIXED,
+    "ALTER TABLE … CONCATENATE": "CONCATENATE is called ALTER TABLE t [PARTITION (...)] COMPACT 'major'",
+    "ALTER TABLE … EXCHANGE": f"EXCHANGE PARTITION is not supported: {_SPEC}",
+    "ALTER TABLE … RECOVER PARTITIONS": f"RECOVER PARTITIONS is not supported: {_SPEC}",
+    "ALTER TABLE … TOUCH": "TOUCH is not needed: hiveacid runs no hooks",
+    "ALTER TABLE … SET OWNER": f"SET OWNER is not supported: {_PRIVILEGES}",
+    "LOCK": f"LOCK is not needed: {_LOCKS}",
+    "UNLOCK": f"UNLOCK is not needed: {_LOCKS}",
+    "EXPORT": "EXPORT is not supported: hiveacid backup copies a warehouse, CREATE TABLE n STORED AS ... AS SELECT a table",
+    "IMPORT": "IMPORT is not supported: LOAD DATA takes in files, acid.adopt(...) the directory of a table",
+    "GRANT": _PRIVILEGES,
+    "REVOKE": _PRIVILEGES,
+    "SHOW GRANT": _PRIVILEGES,
+    "SHOW GRANTS": _PRIVILEGES,
+    "SHOW ROLES": _PRIVILEGES,
+    "CREATE MATERIALIZED VIEW": "materialized views are not supported: CREATE VIEW shows the present, INSERT OVERWRITE TABLE t SELECT "
+    "refreshes a table",
+    "CREATE TEMPORARY TABLE": "temporary tables are not supported: CREATE TEMPORARY VIEW v AS SELECT ..., or CREATE TABLE and DROP TABLE",
+}
+"""First words of a statement, and others behind ``…``, to a sentence."""
+
+
+def advice_on(tokens: Sequence[Token]) -> str | None:
+    """Return the sentence for a statement that the grammar refuses; None for a statement of no known system."""
+    text = f" {' '.join(_outer_words(tokens))} "
+    return next((sentence for words, sentence in ADVICE.items() if _is_meant(text, words)), None)
+
+
+def _is_meant(text: str, words: str) -> bool:
+    first, _, behind = words.partition(" … ")
+    return text.startswith(f" {first} ") and (not behind or f" {behind} " in text)
+
+
+def _outer_words(tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield the keywords outside parentheses, without the FROM of IS DISTINCT FROM."""
+    depth, last = 0, ""
+    for token in tokens:
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and token.kind is TokenKind.WORD and (last, token.keyword) != ("DISTINCT", "FROM"):
+            yield token.keyword
+        last = token.keyword
+
 
 _EXPLAIN_OPTIONS = frozenset(
     {

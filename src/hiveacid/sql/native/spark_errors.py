@@ -11,7 +11,7 @@ from hiveacid.errors import HiveAcidError, NoSuchTableError, NotTransactionalErr
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG
 from hiveacid.spark.session.error_translation import spark_errors_logged
-from hiveacid.sql.grammar.other_systems import advice_on
+from hiveacid.sql.grammar.parse import advice_on
 from hiveacid.sql.statements.values import table_ref
 from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context, missing_table
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.errors import ParseError
-from hiveacid.sql.grammar.other_systems import ADVICE
-from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.grammar.parse import ADVICE, parse
 
 MERGE = "MERGE INTO t USING s"
 COMPACT = "ALTER TABLE t COMPACT 'major'"
