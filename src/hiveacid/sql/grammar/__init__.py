@@ -1,7 +1,7 @@
 """Grammar: parses the text of a statement into its value, after Hive's ``HiveParser.g``.
 
 ``parse.parse`` looks at the first word and calls the function of that area (``create_alter_drop``, ``dml``,
-``show_describe``, ...). All of them read tokens through one ``Cursor``, which raises ParseError with the position and the expected words.
+``admin``, ...). All of them read tokens through one ``Cursor``, which raises ParseError with the position and the expected words.
 
 In a docstring, "parse behind X" means that the caller has read the word X and the function parses the rest.
 

@@ -1,10 +1,14 @@
-"""Statements on transactions, settings and maintenance."""
+"""Statements on transactions, settings and maintenance; SHOW and DESCRIBE (``HiveParser.g``, showStatement and descStatement)."""
 
 from __future__ import annotations
 
-from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.statements import administration
-from hiveacid.sql.statements.values import Statement, TableRef
+from collections.abc import Callable
+from dataclasses import replace
+
+from hiveacid.spark.parser.lexer import TokenKind
+from hiveacid.sql.grammar.cursor import RESERVED, Cursor
+from hiveacid.sql.statements import administration, queries
+from hiveacid.sql.statements.values import SPARK_CATALOG, Statement, TableRef
 
 CACHE_ADVICE = (
     "transactional tables are not cached by name, because cached rows would be old after the next change: "
@@ -133,3 +137,145 @@ def analyze(cursor: Cursor) -> administration.UnsupportedStatement:
     cursor.expect("COMPUTE", "STATISTICS")
     advice = "ANALYZE TABLE is not needed: files carry their own statistics, and Spark reads these"
     return unsupported(cursor, advice, table)
+
+
+_FILTERS = frozenset({"POOL", "TYPE", "STATUS", "ORDER", "LIMIT"})
+_FILTER_CLAUSES = "POOL, TYPE, STATUS, ORDER BY, LIMIT"
+
+
+def show(cursor: Cursor) -> Statement:
+    """Parse behind SHOW."""
+    kinds: dict[str, Callable[[Cursor], Statement]] = {
+        **dict.fromkeys(("DATABASES", "SCHEMAS", "NAMESPACES"), _databases),
+        "TABLES": lambda inner: queries.ShowTables(*_database_and_pattern(inner)),
+        "TABLE": _table_extended,
+        "VIEWS": lambda inner: queries.ShowViews(*_database_and_pattern(inner)),
+        "PARTITIONS": lambda inner: queries.ShowPartitions(inner.table(), inner.partition()),
+        "CREATE": _create_table,
+        "TBLPROPERTIES": _table_properties,
+        "COLUMNS": _columns,
+        "TRANSACTIONS": lambda _: queries.ShowTransactions(),
+        "LOCKS": _locks,
+        "COMPACTIONS": _compactions,
+        "CONF": lambda inner: queries.ShowConf(inner.string("a setting in quotes")),
+    }
+    kind = kinds.get(cursor.next.keyword)
+    if kind is None:
+        cursor.fail(", ".join(kinds), known=kinds)
+    cursor.advance()
+    return kind(cursor)
+
+
+def _databases(cursor: Cursor) -> queries.ShowDatabases:
+    if cursor.take_one("IN", "FROM") and cursor.name(SPARK_CATALOG) != SPARK_CATALOG:
+        cursor.fail(SPARK_CATALOG, cursor.last)
+    return queries.ShowDatabases(_pattern(cursor))
+
+
+def _pattern(cursor: Cursor) -> str | None:
+    """Take ``[LIKE] 'pattern'``; a bare name is a pattern too."""
+    like = cursor.take("LIKE")
+    if cursor.next.is_name:
+        return cursor.name("a pattern")
+    if like or cursor.next.kind is TokenKind.STRING:
+        return cursor.string("a pattern in quotes")
+    return None
+
+
+def _database_and_pattern(cursor: Cursor) -> tuple[str | None, str | None]:
+    database = cursor.database() if cursor.take_one("IN", "FROM") else None
+    return database, _pattern(cursor)
+
+
+def _table_extended(cursor: Cursor) -> queries.ShowTableExtended:
+    cursor.expect("EXTENDED")
+    database, pattern = _database_and_pattern(cursor)
+    if pattern is None:
+        cursor.fail("LIKE and a pattern in quotes")
+    return queries.ShowTableExtended(database, pattern, cursor.partition())
+
+
+def _create_table(cursor: Cursor) -> queries.ShowCreateTable:
+    cursor.expect("TABLE")
+    return queries.ShowCreateTable(cursor.table())
+
+
+def _table_properties(cursor: Cursor) -> queries.ShowTableProperties:
+    table = cursor.table()
+    key = cursor.list_of(lambda: cursor.string("a property's name in quotes")) if cursor.sees("(") else ()
+    if len(key) > 1:
+        cursor.refuse("SHOW TBLPROPERTIES takes one property's name")
+    return queries.ShowTableProperties(table, key[0] if key else None)
+
+
+def _columns(cursor: Cursor) -> queries.ShowColumns:
+    cursor.expect_one("IN", "FROM")
+    table = cursor.table()
+    if cursor.take_one("IN", "FROM"):
+        if table.database is not None:
+            cursor.refuse("the database is named twice")
+        table = replace(table, database=cursor.database())
+    return queries.ShowColumns(table, _pattern(cursor))
+
+
+def _locks(cursor: Cursor) -> queries.ShowLocks:
+    if cursor.take_one("DATABASE", "SCHEMA"):
+        return queries.ShowLocks(database=cursor.database(), extended=cursor.take("EXTENDED"))
+    if cursor.at_end or cursor.sees("EXTENDED"):
+        return queries.ShowLocks(extended=cursor.take("EXTENDED"))
+    return queries.ShowLocks(cursor.table(), cursor.partition(), extended=cursor.take("EXTENDED"))
+
+
+def _compactions(cursor: Cursor) -> queries.ShowCompactions:
+    statement = queries.ShowCompactions()
+    if cursor.take("COMPACTIONID"):
+        cursor.take("=")
+        return replace(statement, compaction_id=cursor.integer("the number of a compaction"))
+    if cursor.take_one("DATABASE", "SCHEMA"):
+        statement = replace(statement, database=cursor.database())
+    elif not cursor.at_end and not cursor.sees_any(_FILTERS):
+        if not cursor.next.is_name or cursor.sees_any(RESERVED):
+            cursor.fail(
+                f"COMPACTIONID, DATABASE, a table name, {_FILTER_CLAUSES} or the end of the statement"
+            )
+        statement = replace(statement, table=cursor.table(), partition=cursor.partition())
+    while not cursor.at_end:
+        match cursor.take_one(*_FILTERS):
+            case "POOL":
+                statement = replace(statement, pool=cursor.string("a pool's name in quotes"))
+            case "TYPE":
+                statement = replace(statement, kind=cursor.string("a type in quotes").lower())
+            case "STATUS":
+                statement = replace(statement, status=cursor.string("a state in quotes").lower())
+            case "ORDER":
+                cursor.expect("BY")
+                statement = replace(
+                    statement, order_by=cursor.until(frozenset({"LIMIT"}), "columns to order by")
+                )
+            case "LIMIT":
+                statement = replace(statement, limit=cursor.integer("a number of rows"))
+            case _:
+                cursor.fail(f"{_FILTER_CLAUSES} or the end of the statement")
+    return statement
+
+
+def describe(cursor: Cursor) -> Statement:
+    """Parse behind DESCRIBE or DESC."""
+    if cursor.ahead(1).kind is not TokenKind.END and cursor.take_one("DATABASE", "SCHEMA"):
+        extended = cursor.ahead(1).kind is not TokenKind.END and cursor.take("EXTENDED")
+        return queries.DescribeDatabase(cursor.database(), extended)
+    if cursor.sees("DETAIL") and cursor.ahead(1).is_name:
+        cursor.fail("a table name")  # of Delta Lake: see `parse.ADVICE`
+    if cursor.sees("HISTORY") and cursor.ahead(1).is_name:
+        cursor.expect("HISTORY")
+        table = cursor.table()
+        limit = cursor.integer("a number of rows") if cursor.take("LIMIT") else None
+        return queries.DescribeHistory(table, limit)
+    style = ""
+    if cursor.ahead(1).is_name:
+        style = cursor.take_one("EXTENDED", "FORMATTED").lower()
+    cursor.take("TABLE")
+    table = cursor.table()
+    partition = cursor.partition()
+    column = None if cursor.at_end else ".".join(cursor.dotted("a column name"))
+    return queries.DescribeTable(table, style, partition, column)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hiveacid.errors import ParseError
 from hiveacid.spark.parser.lexer import Token, TokenKind, tokenize
 from hiveacid.sql.grammar import admin, create_alter_drop, dml
+from hiveacid.sql.grammar.admin import describe, show
 from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.dml import merge
-from hiveacid.sql.grammar.show_describe import describe, show
 from hiveacid.sql.statements.queries import Explain, Query
 from hiveacid.sql.statements.values import Statement
 
