@@ -25,7 +25,7 @@ from hiveacid.errors import (
     TransactionStateError,
     UnsupportedFeatureError,
 )
-from hiveacid.sql.execute.small_results import small_frame
+from hiveacid.sql.execute.context import small_frame
 from hiveacid.sql.native.session import open_native_session
 from hiveacid.table.write import insert
 

@@ -25,7 +25,7 @@ from hiveacid.serve import hs2_structs
 from hiveacid.serve.results import Result, ResultCursor, RowsResult
 from hiveacid.spark.session.error_translation import stack_overflow
 from hiveacid.sql.cancellation import Running, StatementThread
-from hiveacid.sql.execute.small_results import WRITTEN
+from hiveacid.sql.execute.context import WRITTEN
 
 logger = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ from hiveacid.serve.sessions import (
     wait_for,
 )
 from hiveacid.spark.parser.lexer import scan
-from hiveacid.sql.execute.small_results import WRITTEN
+from hiveacid.sql.execute.context import WRITTEN
 
 if TYPE_CHECKING:
     from hiveacid.sql.cancellation import Running

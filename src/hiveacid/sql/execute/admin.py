@@ -8,9 +8,8 @@ from hiveacid.catalog.opening import implied_settings
 from hiveacid.config.setting_definitions import AUTO_COMPACT
 from hiveacid.errors import ConfigError, TransactionStateError
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.sql.execute.context import ExecutionContext
+from hiveacid.sql.execute.context import ExecutionContext, string_rows
 from hiveacid.sql.execute.show_rows import abort_transactions
-from hiveacid.sql.execute.small_results import string_rows
 from hiveacid.sql.statements import administration
 
 

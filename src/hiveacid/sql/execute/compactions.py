@@ -10,10 +10,9 @@ from pyspark.sql import DataFrame
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, StatementError, TransactionStateError
-from hiveacid.sql.execute.context import ExecutionContext
+from hiveacid.sql.execute.context import ExecutionContext, small_frame, string_rows
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.show import named_partition
-from hiveacid.sql.execute.small_results import small_frame, string_rows
 from hiveacid.sql.statements import administration, queries
 from hiveacid.table.acid_table import AcidTable
 

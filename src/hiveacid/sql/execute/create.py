@@ -26,9 +26,8 @@ from hiveacid.errors import HiveAcidError, MissingDirectoryError, NoSuchColumnEr
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.sql.binding.view_text import hive_columns_of
-from hiveacid.sql.execute.context import ExecutionContext
+from hiveacid.sql.execute.context import ExecutionContext, write_result
 from hiveacid.sql.execute.query import bound_frame
-from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
 from hiveacid.storage.paths import absolute
 from hiveacid.table.cleaning.remove_dropped_files import remove_table, without_owner

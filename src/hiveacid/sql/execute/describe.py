@@ -10,9 +10,8 @@ from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition, ViewDefinition
 from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError
 from hiveacid.sql.binding.view_text import find_hiveacid_view
-from hiveacid.sql.execute.context import ExecutionContext
+from hiveacid.sql.execute.context import ExecutionContext, Row, string_rows
 from hiveacid.sql.execute.show import find_partition, java_time
-from hiveacid.sql.execute.small_results import Row, string_rows
 from hiveacid.sql.statements.queries import DescribeDatabase, DescribeHistory, DescribeTable
 from hiveacid.table.inspect import Inspect
 

@@ -21,10 +21,9 @@ from hiveacid.sql.execute import (
     update_delete_merge,
     view,
 )
-from hiveacid.sql.execute.context import ExecutionContext
+from hiveacid.sql.execute.context import ExecutionContext, empty_result
 from hiveacid.sql.execute.describe import describe_database, describe_history, describe_table
 from hiveacid.sql.execute.explain import explain
-from hiveacid.sql.execute.small_results import empty_result
 from hiveacid.sql.statements import administration, definitions, dml, queries, values
 
 Executor: TypeAlias = "Callable[[ExecutionContext, Any], DataFrame | None]"

@@ -15,9 +15,8 @@ from hiveacid.spark.formats.expressions import BEFORE_EXPRESSION, parenthesised
 from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expression
 from hiveacid.sql.binding.source_positions import Edit, EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import Binder
-from hiveacid.sql.execute.context import ExecutionContext
+from hiveacid.sql.execute.context import ExecutionContext, write_result
 from hiveacid.sql.execute.query import bound_frame
-from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.execute.update_delete_merge import BoundExpressions
 from hiveacid.sql.statements.dml import Insert, LoadData, MultiInsert
 from hiveacid.sql.statements.values import PartitionSpec, Slice

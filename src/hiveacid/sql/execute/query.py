@@ -21,8 +21,7 @@ from hiveacid.errors import (
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.binding.table_binder import Binder
-from hiveacid.sql.execute.context import ExecutionContext
-from hiveacid.sql.execute.small_results import string_rows
+from hiveacid.sql.execute.context import ExecutionContext, string_rows
 from hiveacid.sql.statements.definitions import CreateTemporaryView, DropView
 from hiveacid.sql.statements.queries import Query
 from hiveacid.sql.statements.values import Slice, TableRef

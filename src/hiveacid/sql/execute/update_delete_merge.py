@@ -13,8 +13,7 @@ from hiveacid.spark.parser.lexer import mentions
 from hiveacid.spark.session.bound_plans import bound_column
 from hiveacid.sql.binding.source_positions import EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder
-from hiveacid.sql.execute.context import ExecutionContext
-from hiveacid.sql.execute.small_results import write_result
+from hiveacid.sql.execute.context import ExecutionContext, write_result
 from hiveacid.sql.statements.dml import Assignment, Delete, Merge, MergeClause, MergeMatch, Update, WhenClause
 from hiveacid.sql.statements.values import Slice, table_ref
 from hiveacid.table.write import update_delete as change

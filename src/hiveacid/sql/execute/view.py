@@ -22,9 +22,8 @@ from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.table_binder import QUERY, relations_of
 from hiveacid.sql.binding.view_text import hive_columns_of, output_names, qualify_names
 from hiveacid.sql.execute import show_rows
-from hiveacid.sql.execute.context import ExecutionContext
+from hiveacid.sql.execute.context import ExecutionContext, string_rows
 from hiveacid.sql.execute.query import bound_frame
-from hiveacid.sql.execute.small_results import string_rows
 from hiveacid.sql.statements import definitions, queries
 from hiveacid.sql.statements.values import Slice, TableRef
 from hiveacid.table.context import Context
