@@ -12,7 +12,6 @@ from hiveacid.sql.binding.table_binder import is_view_of_session
 from hiveacid.sql.execute import (
     admin,
     catalog_statements,
-    compactions,
     create,
     insert,
     query,
@@ -45,7 +44,7 @@ _READING: Mapping[type, Executor] = {
     queries.ShowColumns: show.columns,
     queries.ShowTransactions: show.transactions,
     queries.ShowLocks: show.locks,
-    queries.ShowCompactions: compactions.show,
+    queries.ShowCompactions: admin.show_compactions,
     queries.ShowConf: show.conf,
     administration.SetOption: admin.set_option,
     administration.ResetOption: admin.reset_option,
@@ -83,9 +82,9 @@ _ALONE: Mapping[type, Executor] = {
     definitions.UnsetTableProperties: catalog_statements.unset_properties,
     definitions.AddPartitions: catalog_statements.add_partitions,
     definitions.DropPartitions: catalog_statements.drop_partitions,
-    administration.Compact: compactions.compact,
+    administration.Compact: admin.compact,
     administration.AbortTransactions: admin.abort,
-    administration.AbortCompactions: compactions.abort,
+    administration.AbortCompactions: admin.abort_compactions,
 }
 
 
