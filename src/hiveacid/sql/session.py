@@ -32,7 +32,7 @@ from hiveacid.sql.binding.table_binder import Binder
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.create import adopted_definition
 from hiveacid.sql.execute.dispatch import execute
-from hiveacid.sql.execute.query import AcidView
+from hiveacid.sql.execute.queries_and_views import AcidView
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements.administration import Rollback
 from hiveacid.sql.statements.definitions import CreateTable

@@ -13,8 +13,8 @@ from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, ConfigError, StatementError, TransactionStateError
 from hiveacid.ports.transactions import TxnKind
+from hiveacid.sql.execute.change_rows import partition_values
 from hiveacid.sql.execute.context import ExecutionContext, small_frame, string_rows
-from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.show import named_partition
 from hiveacid.sql.execute.show_rows import abort_transactions
 from hiveacid.sql.statements import administration, queries

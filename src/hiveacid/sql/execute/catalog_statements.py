@@ -15,8 +15,8 @@ from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefi
 from hiveacid.core.schema.partitions import canonical_text
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, NUMERIC_TYPES
 from hiveacid.errors import DataError, NoSuchColumnError, SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.sql.execute.change_rows import partition_values
 from hiveacid.sql.execute.context import ExecutionContext
-from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.statements import administration, definitions
 from hiveacid.sql.statements.values import PartitionItem, PartitionSpec
 from hiveacid.table.partitions import static_values

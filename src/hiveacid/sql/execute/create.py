@@ -27,7 +27,7 @@ from hiveacid.ports.transactions import Operation
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.sql.binding.view_text import hive_columns_of
 from hiveacid.sql.execute.context import ExecutionContext, write_result
-from hiveacid.sql.execute.query import bound_frame
+from hiveacid.sql.execute.queries_and_views import bound_frame
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
 from hiveacid.storage.paths import absolute
 from hiveacid.table.cleaning.remove_dropped_files import remove_table, without_owner

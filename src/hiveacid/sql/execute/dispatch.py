@@ -9,16 +9,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.errors import TransactionStateError
 from hiveacid.sql.binding.table_binder import is_view_of_session
-from hiveacid.sql.execute import (
-    admin,
-    catalog_statements,
-    create,
-    insert,
-    query,
-    show,
-    update_delete_merge,
-    view,
-)
+from hiveacid.sql.execute import admin, catalog_statements, change_rows, create, queries_and_views, show
 from hiveacid.sql.execute.context import ExecutionContext, empty_result
 from hiveacid.sql.execute.describe import describe_database, describe_history, describe_table
 from hiveacid.sql.execute.explain import explain
@@ -27,9 +18,9 @@ from hiveacid.sql.statements import administration, definitions, dml, queries, v
 Executor: TypeAlias = "Callable[[ExecutionContext, Any], DataFrame | None]"
 
 _READING: Mapping[type, Executor] = {
-    queries.Query: query.query,
-    definitions.CreateTemporaryView: query.create_view,
-    definitions.DropView: query.drop_view,
+    queries.Query: queries_and_views.query,
+    definitions.CreateTemporaryView: queries_and_views.create_temporary_view,
+    definitions.DropView: queries_and_views.drop_temporary_view,
     queries.Explain: explain,
     queries.DescribeTable: describe_table,
     queries.DescribeDatabase: describe_database,
@@ -37,7 +28,7 @@ _READING: Mapping[type, Executor] = {
     queries.ShowDatabases: show.databases,
     queries.ShowTables: show.tables,
     queries.ShowTableExtended: show.table_extended,
-    queries.ShowViews: view.show,
+    queries.ShowViews: queries_and_views.show_views,
     queries.ShowPartitions: show.partitions,
     queries.ShowCreateTable: show.create_table,
     queries.ShowTableProperties: show.properties,
@@ -56,12 +47,12 @@ _READING: Mapping[type, Executor] = {
     administration.UnsupportedStatement: catalog_statements.unsupported,
 }
 _CHANGING_ROWS: Mapping[type, Executor] = {
-    dml.Insert: insert.insert_rows,
-    dml.MultiInsert: insert.multi_insert,
-    dml.Update: update_delete_merge.update,
-    dml.Delete: update_delete_merge.delete,
-    dml.Merge: update_delete_merge.merge,
-    dml.LoadData: insert.load_data,
+    dml.Insert: change_rows.insert_rows,
+    dml.MultiInsert: change_rows.multi_insert,
+    dml.Update: change_rows.update,
+    dml.Delete: change_rows.delete,
+    dml.Merge: change_rows.merge,
+    dml.LoadData: change_rows.load_data,
     definitions.TruncateTable: catalog_statements.truncate,
 }
 _ALONE: Mapping[type, Executor] = {
@@ -70,12 +61,12 @@ _ALONE: Mapping[type, Executor] = {
     definitions.CreateTable: create.create_table,
     definitions.CreateTableLike: create.create_like,
     definitions.DropTable: catalog_statements.drop_table,
-    definitions.DropView: view.drop,
-    definitions.CreateView: view.create,
-    definitions.AlterView: view.alter,
-    definitions.RenameView: view.rename,
-    definitions.SetViewProperties: view.set_properties,
-    definitions.UnsetViewProperties: view.unset_properties,
+    definitions.DropView: queries_and_views.drop_view,
+    definitions.CreateView: queries_and_views.create_view,
+    definitions.AlterView: queries_and_views.alter_view,
+    definitions.RenameView: queries_and_views.rename_view,
+    definitions.SetViewProperties: queries_and_views.set_view_properties,
+    definitions.UnsetViewProperties: queries_and_views.unset_view_properties,
     definitions.RenameTable: catalog_statements.rename_table,
     definitions.AddColumns: catalog_statements.add_columns,
     definitions.SetTableProperties: catalog_statements.set_properties,
@@ -100,7 +91,7 @@ def execute(execution: ExecutionContext, statement: values.Statement) -> DataFra
 def _executor(execution: ExecutionContext, statement: values.Statement) -> Executor:
     """Return the function of a statement's type, where the statement is possible now."""
     kind = type(statement)
-    is_catalog_view = isinstance(statement, definitions.DropView) and not query.is_temporary(
+    is_catalog_view = isinstance(statement, definitions.DropView) and not queries_and_views.is_temporary(
         execution, statement.name
     )
     if kind in _READING and not is_catalog_view:

@@ -30,8 +30,8 @@ from hiveacid.errors import ConfigError, NoSuchPartitionError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute import show_rows
+from hiveacid.sql.execute.change_rows import partition_values
 from hiveacid.sql.execute.context import ExecutionContext, Row, small_frame, string_rows
-from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.statements import queries
 from hiveacid.sql.statements.queries import ShowTableExtended
 from hiveacid.sql.statements.values import PartitionSpec, Properties, TableRef

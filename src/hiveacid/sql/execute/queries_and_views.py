@@ -1,35 +1,141 @@
-"""Executors of statements on views in the catalog; they call `hiveacid.catalog.databases_and_views`."""
+"""Queries, temporary views, views in the catalog, and views as tables of the Python API (``acid.table("v").to_df()``)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
 from hiveacid.catalog import databases_and_views
+from hiveacid.catalog.databases_and_views import require_view
 from hiveacid.core.model import Column, TableName, ViewDefinition
+from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import (
     AlreadyExistsError,
     HiveAcidError,
+    NoSuchTableError,
     SchemaMismatchError,
     StatementError,
     UnsupportedFeatureError,
 )
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.session.temporary_views import exists_in_spark
+from hiveacid.spark.session.temporary_views import exists_in_spark, is_temporary_view
 from hiveacid.spark.session.view_analysis import settings_of_meaning
-from hiveacid.sql.binding.source_positions import errors_at
-from hiveacid.sql.binding.table_binder import QUERY, relations_of
+from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
+from hiveacid.sql.binding.table_binder import QUERY, Binder, relations_of
 from hiveacid.sql.binding.view_text import hive_columns_of, output_names, qualify_names
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.context import ExecutionContext, string_rows
-from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.statements import definitions, queries
+from hiveacid.sql.statements.definitions import CreateTemporaryView, DropView
+from hiveacid.sql.statements.queries import Query
 from hiveacid.sql.statements.values import Slice, TableRef
+from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.context import Context
 
 
-def create(execution: ExecutionContext, statement: definitions.CreateView) -> None:
+def query(execution: ExecutionContext, statement: Query) -> DataFrame:
+    """Run a query in Spark, with all tables of the hiveacid catalog at one snapshot."""
+    text, described = _split_describe(statement.text)
+    with execution.binder() as binder:
+        frame = bound_frame(binder, text)
+    if not described:
+        return frame
+    rows = [(field.name, field.dataType.simpleString(), None) for field in frame.schema.fields]
+    return string_rows(execution.context.facts, ("col_name", "data_type", "comment"), rows)
+
+
+def bound_frame(binder: Binder, text: Slice) -> DataFrame:
+    """Return a query's rows."""
+    bound = binder.bind(text)
+    with spark_errors_at_source(bound):
+        return binder.run(bound.text)
+
+
+def _split_describe(text: Slice) -> tuple[Slice, bool]:
+    """Split DESCRIBE [QUERY] from the query behind it."""
+    tokens = text.tokens
+    if tokens[0].keyword not in {"DESC", "DESCRIBE"}:
+        return text, False
+    first = tokens[2] if tokens[1].keyword == "QUERY" else tokens[1]
+    return text.part(first.start), True
+
+
+def create_temporary_view(execution: ExecutionContext, statement: CreateTemporaryView) -> None:
+    """CREATE TEMPORARY VIEW: the view keeps the current snapshot."""
+    name = _view_name(statement.name)
+    facts = execution.context.facts
+    if not statement.is_global and not statement.replace and is_temporary_view(facts, name):
+        raise AlreadyExistsError(f"temporary view {name} exists already: use CREATE OR REPLACE")
+    with execution.binder() as binder:
+        binder.subqueries = True  # of the queries that will read the view
+        frame = bound_frame(binder, statement.query)
+    if statement.columns:
+        if len(statement.columns) != len(frame.columns):
+            raise SchemaMismatchError(
+                f"view {name} names {len(statement.columns)} columns, but its query has {len(frame.columns)}"
+            )
+        frame = frame.toDF(*statement.columns)
+    with spark_errors_at_source():
+        if statement.is_global:
+            (frame.createOrReplaceGlobalTempView if statement.replace else frame.createGlobalTempView)(name)
+        else:
+            frame.createOrReplaceTempView(name)
+
+
+def drop_temporary_view(execution: ExecutionContext, statement: DropView) -> None:
+    """DROP VIEW: a temporary or (``global_temp.name``) a global temporary one."""
+    catalog = execution.context.facts.spark.catalog
+    if statement.name.database == "global_temp":
+        dropped = catalog.dropGlobalTempView(statement.name.name)
+    else:
+        dropped = catalog.dropTempView(_view_name(statement.name))
+    if not dropped and not statement.if_exists:
+        raise NoSuchTableError(f"view {statement.name} does not exist")
+
+
+def is_temporary(execution: ExecutionContext, name: TableRef) -> bool:
+    """Tell whether DROP VIEW means a temporary view."""
+    if name.database is not None:
+        return name.database == "global_temp"
+    return is_temporary_view(execution.context.facts, name.name)
+
+
+def _view_name(name: TableRef) -> str:
+    if name.database is not None:
+        raise StatementError("a temporary view belongs to no database", line=name.line, column=name.column)
+    return name.name
+
+
+@dataclass(frozen=True, repr=False)
+class AcidView(AcidTable):
+    """A view as an `AcidTable`: its rows can be read; every method that needs a table raises CatalogError."""
+
+    binder: Callable[[], AbstractContextManager[Binder]] | None = field(
+        default=None, repr=False, compare=False
+    )
+
+    @property
+    def view(self) -> ViewDefinition:
+        """Return the view's present definition. Raises NoSuchTableError."""
+        return require_view(self.context, self.name)
+
+    def to_df(self) -> DataFrame:
+        """Return the rows of the view's query at the current snapshot; inside a transaction, at its snapshot."""
+        if self.binder is None:
+            raise UnsupportedFeatureError("a view is read by the connection that knows it: acid.table(name)")
+        if self.snapshot_at is not None:
+            raise UnsupportedFeatureError(
+                f"{self.name} is a view, which has no past of its own: as_of belongs to the tables in its query"
+            )
+        name = f"{quote_name(self.name.database)}.{quote_name(self.name.name)}"
+        with self.binder() as binder:
+            return bound_frame(binder, Slice(f"SELECT * FROM {name}"))
+
+
+def create_view(execution: ExecutionContext, statement: definitions.CreateView) -> None:
     """CREATE VIEW: analyses the query and qualifies its table names, without running it."""
     context, ref = execution.context, statement.view
     name = ref.resolve(context.database)
@@ -45,7 +151,7 @@ def create(execution: ExecutionContext, statement: definitions.CreateView) -> No
     databases_and_views.create_view(context, definition, replaces=statement.replace)
 
 
-def alter(execution: ExecutionContext, statement: definitions.AlterView) -> None:
+def alter_view(execution: ExecutionContext, statement: definitions.AlterView) -> None:
     """ALTER VIEW AS: replaces the query; comment, properties and owner stay."""
     context = execution.context
     name = _find(execution, statement.view)
@@ -63,7 +169,7 @@ def alter(execution: ExecutionContext, statement: definitions.AlterView) -> None
     databases_and_views.alter_view(context, name, edit)
 
 
-def rename(execution: ExecutionContext, statement: definitions.RenameView) -> None:
+def rename_view(execution: ExecutionContext, statement: definitions.RenameView) -> None:
     """ALTER VIEW RENAME; a new name without a database stays in the view's own."""
     name = _find(execution, statement.view)
     new_name = statement.new_name.resolve(name.database)
@@ -72,14 +178,14 @@ def rename(execution: ExecutionContext, statement: definitions.RenameView) -> No
         databases_and_views.alter_view(execution.context, name, lambda view: replace(view, name=new_name))
 
 
-def set_properties(execution: ExecutionContext, statement: definitions.SetViewProperties) -> None:
+def set_view_properties(execution: ExecutionContext, statement: definitions.SetViewProperties) -> None:
     """ALTER VIEW SET TBLPROPERTIES."""
     databases_and_views.set_properties(
         execution.context, _find(execution, statement.view), dict(statement.properties)
     )
 
 
-def unset_properties(execution: ExecutionContext, statement: definitions.UnsetViewProperties) -> None:
+def unset_view_properties(execution: ExecutionContext, statement: definitions.UnsetViewProperties) -> None:
     """ALTER VIEW UNSET TBLPROPERTIES."""
     name = _find(execution, statement.view)
     databases_and_views.unset_properties(
@@ -87,7 +193,7 @@ def unset_properties(execution: ExecutionContext, statement: definitions.UnsetVi
     )
 
 
-def drop(execution: ExecutionContext, statement: definitions.DropView) -> None:
+def drop_view(execution: ExecutionContext, statement: definitions.DropView) -> None:
     """DROP VIEW of a view in the catalog."""
     context, name = execution.context, statement.name.resolve(execution.context.database)
     is_missing = context.catalog.get_view(name) is None and context.catalog.get_table(name) is None
@@ -95,7 +201,7 @@ def drop(execution: ExecutionContext, statement: definitions.DropView) -> None:
         databases_and_views.drop_view(context, _find(execution, statement.name))
 
 
-def show(execution: ExecutionContext, statement: queries.ShowViews) -> DataFrame:
+def show_views(execution: ExecutionContext, statement: queries.ShowViews) -> DataFrame:
     """SHOW VIEWS."""
     database = statement.database or execution.context.database
     rows = show_rows.view_rows(execution.context.catalog, database, statement.pattern)
