@@ -10,7 +10,7 @@ import io
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.config.settings import Settings
-from hiveacid.core.snapshot.selection import AcidDirectory
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.orc.footer_summary import SummaryCache
 from hiveacid.ports.clock import SystemClock
@@ -67,20 +67,20 @@ def surveyed(root: Path, warehouse: Path, ids: Ids) -> tuple[Location, Footers]:
 def live_rows(at: Location, found: Footers, ids: Ids) -> Counter[tuple[Any, ...]]:
     """Read what was chosen, as the scan does."""
 
-    def events(directories: Iterator[AcidDirectory]) -> Iterator[tuple[Any, ...]]:
-        for directory in directories:
-            for file in directory.acid_files:
-                path = f"{at.root}/{file.path}"
-                if found.files[path].rows:
-                    for event in reader(found.files[path].copy or path):
-                        if ids.write_ids.is_valid(event[4]):
-                            yield event
+    def events(files: Iterable[ScanFile]) -> Iterator[tuple[Any, ...]]:
+        for file in files:
+            if file.rows:
+                for event in reader(file.copy or file.path):
+                    if ids.write_ids.is_valid(event[4]):
+                        yield event
 
-    rows = Counter(((e[1], e[2], e[3]), e[5][0]) for e in events(iter(at.state.row_directories)))
-    for one in found.numbered.get(at.root, ()):
-        for n, (value,) in enumerate(reader(f"{at.root}/{one.file.path}")):
-            rows[(int(one.write_id), one.bucket_property, one.first_row_id + n), value] += 1
-    gone = {(e[1], e[2], e[3]) for e in events(iter(at.state.delete_deltas))}
+    plan = found.plans[at.partition]
+    rows = Counter(((e[1], e[2], e[3]), e[5][0]) for e in events(file for file in plan.rows if file.acid))
+    for file in plan.rows:
+        if (one := file.original) is not None:
+            for n, (value,) in enumerate(reader(file.path)):
+                rows[(int(one.write_id), one.bucket_property, one.first_row_id + n), value] += 1
+    gone = {(e[1], e[2], e[3]) for e in events(plan.events)}
     return Counter({row: count for row, count in rows.items() if row[0] not in gone})
 
 

@@ -191,6 +191,33 @@ def test_files_are_in_order_whatever_was_read(
         require_in_order(acid, root)
 
 
+@pytest.mark.parametrize("deleted_rows", [False, True])
+def test_small_files_are_sorted_beside_a_large_one(
+    acid: AcidSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, *, deleted_rows: bool
+) -> None:
+    caplog.set_level(logging.INFO, "hiveacid.table.compaction.presorted")
+    large, small = file(inserts(1, rows(0, 5000))), file(inserts(2, rows(5000, 5)))
+    files = {
+        f"{delta(1, 1, 0)}/{BUCKET_0}": large,
+        f"{delta(2, 2, 0)}/{BUCKET_0}": small,
+        f"{delta(3, 3, 0)}/{BUCKET_0}": file(inserts(3, rows(5005, 5))),
+    }
+    if deleted_rows:
+        files |= deleted(4, (1, B0, 7), (2, B0, 1), (3, B0, 4))
+    valid = "4:9223372036854775807::"
+    root = put(tmp_path / "large", files)
+    acid.adopt(CREATE.format("large", "hive4"), str(root), f"default.large:{valid}")
+    acid.set(setting_definitions.UNSORTED_FILE_SIZE.name, str((len(small) + len(large)) // 2))
+    acid.set(setting_definitions.SMALL_CHANGES.name, "0")
+    before = read_table(root, f"default.large:{valid}")
+    acid.table("large").compact("major")
+    assert "the rows of 1 files are written as they are read" in caplog.text
+    acid.clean()
+    lists = acid.context.store.valid_write_ids(acid.context.store.valid_txns(), [acid.table("large").name])
+    assert read_table(root, lists[acid.table("large").name].to_string()) == before
+    require_in_order(acid, root)
+
+
 def scanned(acid: AcidSession, name: str, part: int | None) -> tuple[StagingTarget, Any]:
     """Return what is written of a table without sorting, in a session that gives each file its own task."""
     context = acid.context
@@ -202,7 +229,7 @@ def scanned(acid: AcidSession, name: str, part: int | None) -> tuple[StagingTarg
     (location,) = list_locations(context.fs, table, None, write_ids, txn.snapshot())
     found = read_footers(context, table, [location], txn)
     assert isinstance(location.state, AcidState)
-    source = ScanSource(facts, context.fs, table, write_ids, found.files)
+    source = ScanSource(facts, context.fs, table, write_ids, found.plans)
     frame = scan(source, [location], found.bounds, current=True)
     txn.commit()
     return StagingTarget(facts, table, write_ids.high_watermark, {}, {"compression": "zlib"}), frame

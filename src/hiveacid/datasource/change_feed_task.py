@@ -18,12 +18,13 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.types import Primitive, has_primitive, parse_type
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.arrow_read.delete_keys import DeleteKeys, Keys, int64_values
-from hiveacid.table.arrow_read.files_to_open import EventFile, RowFile, partition_values
+from hiveacid.table.arrow_read.files_to_open import partition_values
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OrcReader, read_events
 
 _ROWS = 65_536  # of one batch
@@ -39,13 +40,13 @@ class FileChanges:
     ``with_deletes``: yield deleted rows, too. ``with_change_columns``: add the change columns.
     """
 
-    file: RowFile
+    file: ScanFile
     table: TableDefinition
     level: LayoutLevel
     partition: Partition | None
     until: ValidWriteIdList
     after: ValidWriteIdList | None
-    events: tuple[EventFile, ...] = ()
+    events: tuple[ScanFile, ...] = ()
     overwrites: tuple[int, ...] = ()
     write_id: int | None = None
     with_deletes: bool = False

@@ -8,7 +8,7 @@ of a batch is therefore part of exactly one later batch.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot import change_feed
-from hiveacid.core.snapshot.selection import AcidDirectory
+from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.datasource.change_feed_task import FileChanges, require_readable
 from hiveacid.errors import (
     ConfigError,
@@ -38,7 +38,7 @@ from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import is_local
 from hiveacid.storage.snapshot_locations import Location, id_property, list_locations
 from hiveacid.stores.hms.address import is_metastore
-from hiveacid.table.arrow_read.files_to_open import RowFile, event_files, row_files
+from hiveacid.table.arrow_read.files_to_open import plan_files
 from hiveacid.table.codec_and_writer_options import layout_level
 from hiveacid.table.context import require_table
 from hiveacid.table.read.change_feed import locate_changes, require_change_history
@@ -280,7 +280,9 @@ class ChangeSource:
 
     def _without_unaffected(self, entry: ChangedLocation, span: change_feed.ChangeSpan) -> Location:
         """Leave out directories that no delete event of the span can match."""
-        location, events = entry.location, event_files(self.fs, entry.location)
+        location = entry.location
+        only_events = replace(location, state=AcidState(None, (), location.state.delete_deltas, ()))
+        events = plan_files(self.fs, TableKind.FULL_ACID, only_events).events
         summaries = [summarize(read_tail(self.fs, file.path, file.length)) for file in events]
         with_rows = [summary.write_id for summary in summaries if summary.rows]
         ranges = [write_ids for write_ids in with_rows if write_ids is not None]
@@ -330,11 +332,10 @@ class ChangeSource:
         overwrites: tuple[int, ...] = (),
     ) -> Iterator[FileChanges]:
         """Yield the files of a location that hold rows, each for one task. Raises BadFileError, StorageError."""
-        files: Iterable[tuple[RowFile, int | None]] = _insert_only_files(location, until)
-        if table.kind is TableKind.FULL_ACID:
-            files = ((file, None) for file in row_files(self.fs, location))
-        events = event_files(self.fs, location)
-        for file, write_id in files:
+        plan = plan_files(self.fs, table.kind, location)
+        for file in plan.rows:
+            is_acid = table.kind is TableKind.FULL_ACID
+            write_id = None if is_acid else _write_id_of_file(file.listed.path, until)
             yield FileChanges(
                 file,
                 table,
@@ -342,7 +343,7 @@ class ChangeSource:
                 location.partition,
                 until,
                 after,
-                events,
+                plan.events,
                 overwrites,
                 write_id,
                 with_deletes=self.options.changes and after is not None,
@@ -392,22 +393,16 @@ def _only_new(location: Location, span: change_feed.ChangeSpan) -> Location:
     return replace(location, state=replace(state, base=base, deltas=deltas, originals=()))
 
 
-def _insert_only_files(location: Location, until: ValidWriteIdList) -> Iterator[tuple[RowFile, int]]:
-    """Yield the files of an insert-only table, each with the write id of its rows."""
-    for directory in location.state.row_directories:
-        for file in directory.files:
-            yield RowFile(f"{location.root}/{file.path}", file.size), _single_write_id(directory, until)
-    for file in location.state.originals:
-        yield RowFile(f"{location.root}/{file.path}", file.size), 0
+def _write_id_of_file(path: str, until: ValidWriteIdList) -> int:
+    """Return the write id of the rows of an insert-only table's file; 0 if a compaction has merged several, or of an original.
 
-
-def _single_write_id(directory: AcidDirectory, until: ValidWriteIdList) -> int:
-    """Return the write id of an insert-only directory's rows; 0 if a compaction has merged several.
-
-    A compacted base may have the name of an aborted write id, whose rows it does not hold.
+    A compacted base may have the name of an aborted write id, whose rows it does not hold. ``path``: below the location.
     """
-    low, high = directory.name.span
-    single = isinstance(directory.name, BaseName) or low == high
+    name = _directory_name(path)
+    if name is None:
+        return 0
+    low, high = name.span
+    single = isinstance(name, BaseName) or low == high
     return int(high) if single and until.is_valid(high) else 0
 
 

@@ -30,7 +30,7 @@ from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read import path_expressions, scan_groups
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
 from hiveacid.spark.read.file_index import load_orc
-from hiveacid.spark.read.originals import PARTITION_KEY, OriginalsByRoot, original_column, original_frames
+from hiveacid.spark.read.originals import PARTITION_KEY, original_column, original_frames
 from hiveacid.spark.read.partition_lookup import PartitionKey, PartitionLookup, partition_lookup
 from hiveacid.spark.read.scan_source import (
     CURRENT_WRITE_ID,
@@ -38,6 +38,7 @@ from hiveacid.spark.read.scan_source import (
     STRICT_READ,
     ScanSource,
     data_files,
+    original_files,
 )
 from hiveacid.storage.snapshot_locations import Location
 
@@ -57,11 +58,11 @@ KeyColumns = Callable[[PartitionKey, str], Sequence[Expression]]
 
 
 def all_rows(
-    source: ScanSource, locations: Sequence[Location], originals: OriginalsByRoot, key: KeyColumns | None
+    source: ScanSource, locations: Sequence[Location], key: KeyColumns | None
 ) -> Iterable[tuple[DataFrame, scan_groups.FileGroup]]:
     """Yield all rows, deleted ones too, with their current write ids (`CURRENT_WRITE_ID`) and the columns of ``key``."""
     yield from acid_rows(source, locations, data_files(source), key)
-    yield from original_rows(source, locations, originals, key)
+    yield from original_rows(source, locations, original_files(source), key)
 
 
 def acid_rows(
@@ -87,10 +88,10 @@ def acid_rows(
 
 
 def original_rows(
-    source: ScanSource, locations: Sequence[Location], originals: OriginalsByRoot, key: KeyColumns | None
+    source: ScanSource, locations: Sequence[Location], files_of: scan_groups.FilesOf, key: KeyColumns | None
 ) -> Iterable[tuple[DataFrame, scan_groups.FileGroup]]:
     """Yield all rows of original files, as `all_rows` does."""
-    for group, rows in original_frames(source, locations, originals, with_partition_key=key is not None):
+    for group, rows in original_frames(source, locations, files_of, with_partition_key=key is not None):
         frame = rows.withColumn("currentTransaction", F.col("originalTransaction")) if key else rows
         yield _original_columns(source, frame, key(PARTITION_KEY, "0") if key else ()), group
 

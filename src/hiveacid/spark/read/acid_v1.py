@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 from hiveacid.spark.formats.expressions import Expression, as_column, named, selected
 from hiveacid.spark.read.acid_rows import DELETES, UPDATES_AND_DELETES, all_rows, read_acid_files
 from hiveacid.spark.read.delete_join_keys import KEY_STRUCT
-from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.path_expressions import statement_id_from_path
 from hiveacid.spark.read.scan_groups import group_files
@@ -25,9 +24,7 @@ from hiveacid.spark.read.scan_source import ScanSource, delete_event_files, v1_e
 from hiveacid.storage.snapshot_locations import Location
 
 
-def newest_versions(
-    source: ScanSource, locations: Sequence[Location], originals: OriginalsByRoot
-) -> list[DataFrame]:
+def newest_versions(source: ScanSource, locations: Sequence[Location]) -> list[DataFrame]:
     """Return the newest version of each row, unless it is a delete."""
     groups = [
         (group, operations)
@@ -46,9 +43,7 @@ def newest_versions(
     newest = newest.groupBy("__hiveacid_event_key").agg(
         F.max("__hiveacid_event_version").alias("__hiveacid_event_version")
     )
-    rows = all_rows(
-        source, locations, originals, lambda partition, statement: _row_version(partition.name, statement)
-    )
+    rows = all_rows(source, locations, lambda partition, statement: _row_version(partition.name, statement))
     return [
         frame.join(newest, _has_newer_event(), "left_anti").drop(
             "__hiveacid_row_key", "__hiveacid_row_version"

@@ -24,7 +24,6 @@ from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID, ChangedSta
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
 from hiveacid.spark.read.delete_bounds import DeleteBounds
 from hiveacid.spark.read.delete_join_keys import delete_keys, row_key
-from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.path_expressions import top_directory
 from hiveacid.spark.read.scan import flat_table_frames
 from hiveacid.spark.read.scan_groups import FileGroup
@@ -47,7 +46,6 @@ def change_feed(
     span: ChangeSpan,
     changed: Sequence[ChangedLocation],
     bounds: DeleteBounds | None,
-    originals: OriginalsByRoot,
     *,
     net: bool,
 ) -> DataFrame:
@@ -56,7 +54,7 @@ def change_feed(
     ``_change_type`` is insert or delete; the write id is that of the change. A row that one write id inserted and
     deleted was never visible and is left out. ``net`` also leaves out rows inserted and deleted within the span.
     """
-    rows = _RowSource(source, span, originals)
+    rows = _RowSource(source, span)
     frames = []
     with_inserts_only = [entry.location for entry in changed if not entry.changes.deletes]
     if any(location.state.row_directories for location in with_inserts_only):
@@ -84,7 +82,6 @@ class _RowSource:
 
     source: ScanSource
     span: ChangeSpan
-    originals: OriginalsByRoot
 
     @property
     def columns(self) -> list[str]:
@@ -98,9 +95,7 @@ class _RowSource:
             yield from flat_table_frames(self.source, locations, self._directory_write_id)
             return
         key = None if bounds is None else row_key(locations, bounds)
-        roots = [location.root for location in locations if location.root in self.originals]
-        originals = {root: self.originals[root] for root in roots}
-        for frame, _ in all_rows(self.source, locations, originals, key):
+        for frame, _ in all_rows(self.source, locations, key):
             yield frame.drop(FILE_NAME)
 
     def _directory_write_id(self, group: FileGroup) -> list[SparkColumn]:

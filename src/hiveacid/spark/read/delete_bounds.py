@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from hiveacid.core.format.record_keys import KeyBox, Range
-from hiveacid.core.snapshot.originals import OriginalRows
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.orc.footer_summary import FileSummary
 
 FIRST_V1_PROPERTY = 1 << 29
@@ -53,13 +53,14 @@ class DeleteBounds:
         box = self.box
         return box is not None and sum(part.bits for part in box.parts) <= _LONG_BITS
 
-    def may_match(self, rows: OriginalRows, count: int) -> bool:
-        """Tell whether a delete event may match one of the ``count`` rows of a file without ACID columns."""
-        if not self.keys_fit_long:
+    def may_match(self, file: ScanFile) -> bool:
+        """Tell whether a delete event may match a row of an original file."""
+        ids = file.original
+        if ids is None or not self.keys_fit_long:
             return True  # keys of three columns are not checked against the boxes either
-        write_id, bucket = int(rows.write_id), rows.bucket_property
-        last = rows.first_row_id + count - 1
-        own = KeyBox(Range(write_id, write_id), Range(bucket, bucket), Range(rows.first_row_id, last))
+        write_id, last = int(ids.write_id), ids.first_row_id + file.rows - 1
+        buckets = Range(ids.bucket_property, ids.bucket_property)
+        own = KeyBox(Range(write_id, write_id), buckets, Range(ids.first_row_id, last))
         return any(map(own.intersects, self.boxes))
 
 

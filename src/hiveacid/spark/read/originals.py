@@ -19,8 +19,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.snapshot.directory_listing import DataFile
-from hiveacid.core.snapshot.originals import OriginalRows
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read import path_expressions, scan_groups
@@ -46,9 +45,6 @@ _NOT_THE_LISTED_FILE = (
 PARTITION_KEY = PartitionKeyColumns("__hiveacid_partition", "__hiveacid_partition_number")
 """Partition key of a row in the columns that `original_frames` adds."""
 
-OriginalsByRoot = dict[str, tuple["OriginalRows", ...]]
-"""Original files by the root of the location that they lie in."""
-
 
 @dataclass(frozen=True)
 class _OriginalFileFacts:
@@ -60,12 +56,13 @@ class _OriginalFileFacts:
     row_counts: tuple[int, ...]
 
     @classmethod
-    def of(cls, files: Sequence[tuple[OriginalRows, int]]) -> _OriginalFileFacts:
+    def of(cls, files: Sequence[ScanFile]) -> _OriginalFileFacts:
+        ids = [file.original for file in files if file.original is not None]
         return cls(
-            tuple(int(rows.write_id) for rows, _ in files),
-            tuple(rows.bucket_property for rows, _ in files),
-            tuple(rows.first_row_id for rows, _ in files),
-            tuple(count for _, count in files),
+            tuple(int(rows.write_id) for rows in ids),
+            tuple(rows.bucket_property for rows in ids),
+            tuple(rows.first_row_id for rows in ids),
+            tuple(file.rows for file in files),
         )
 
 
@@ -75,32 +72,23 @@ def original_column(index: int) -> str:
 
 
 def original_frames(
-    source: ScanSource, locations: Sequence[Location], originals: OriginalsByRoot, *, with_partition_key: bool
+    source: ScanSource,
+    locations: Sequence[Location],
+    files_of: scan_groups.FilesOf,
+    *,
+    with_partition_key: bool,
 ) -> Iterable[tuple[scan_groups.FileGroup, DataFrame]]:
     """Yield scans: ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``; `PARTITION_KEY` if asked for.
 
     User and partition columns are renamed by `original_column`, in the table's order, so that none has such a name.
     """
-
-    def files_of(location: Location) -> Iterable[tuple[DataFile, scan_groups.ReadOptions, None]]:
-        for rows in originals.get(location.root, ()):
-            footer = source.files[f"{location.root}/{rows.file.path}"]
-            yield rows.file, scan_groups.ReadOptions(mapping=footer.mapping), None
-
     groups = scan_groups.group_files(source.table, locations, files_of)
     if not groups:
         return
-    ids = {
-        spark_path(f"{root}/{rows.file.path}"): (
-            rows,
-            source.files[f"{root}/{rows.file.path}"].rows,
-        )
-        for root, files in originals.items()
-        for rows in files
-    }
+    files = {spark_path(file.path): file for location in locations for file in files_of(location)}
     per_file = source.facts.session_with_task_per_file(None)
     for group in groups:
-        file_facts = _OriginalFileFacts.of([ids[file] for file in group.files])
+        file_facts = _OriginalFileFacts.of([files[path] for path in group.files])
         looked_up = can_look_up(group)
         looked_up_facts = file_facts if looked_up else None
         rows = _read_group(source, per_file, group, looked_up_facts, with_partition_key=with_partition_key)

@@ -17,7 +17,7 @@ from hiveacid.core.schema.types import has_primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.file_range import FileRange
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.spark.read.scan_source import ScanSource, flat_table_files
+from hiveacid.spark.read.scan_source import ScanSource, row_files
 from hiveacid.storage.snapshot_locations import Location, map_in_threads
 
 
@@ -33,12 +33,7 @@ def refuse_wall_clocks(source: ScanSource, locations: Sequence[Location]) -> Non
     zone = facts.jvm_time_zone
     if facts.zones.are_alike(facts.spark, zone, "UTC"):
         return
-    files = tuple(
-        (f"{location.root}/{file.path}", file.size)
-        for location in locations
-        for file, _, _ in flat_table_files(source)(location)
-        if file.size
-    )
+    files = tuple((file.path, file.length) for location in locations for file in row_files(source)(location))
     found = source.memo.get((*sorted(names), files), lambda: _first_wall_clock(source.fs, files, names))
     if found is not None:
         path, column = found

@@ -29,7 +29,6 @@ from hiveacid.spark.read.acid_rows import KeyColumns, acid_rows, original_rows
 from hiveacid.spark.read.acid_v1 import newest_versions
 from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.delete_join_keys import delete_keys, row_key
-from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.parquet_wall_clocks import refuse_wall_clocks
 from hiveacid.spark.read.partition_lookup import partition_lookup
 from hiveacid.spark.read.path_expressions import decoded_path
@@ -43,7 +42,8 @@ from hiveacid.spark.read.scan_source import (
     delete_event_files,
     empty_frame,
     filter_files,
-    flat_table_files,
+    original_files,
+    row_files,
     scan_columns,
     v1_event_files,
 )
@@ -58,20 +58,17 @@ def scan(
     locations: Sequence[Location],
     bounds: delete_bounds.DeleteBounds | None,
     *,
-    originals: OriginalsByRoot | None = None,
     current: bool = False,
     counted: bool = False,
 ) -> DataFrame:
     """Return user columns, partition columns, ``ROW__ID`` and ``INPUT__FILE__NAME`` of the live rows.
 
-    ``bounds``: of the delete events, None if there are none. ``originals``: files without ACID columns.
-    ``current`` adds the current write id of each row, which compaction keeps. Columns keep the table's order, and
+    ``bounds``: of the delete events, None if there are none. ``current`` adds the current write id of each row, which compaction keeps. Columns keep the table's order, and
     Spark prunes unused ones. ``counted``: only the number of rows is right, and selecting a value fails; the scan then
     takes the number of rows from the footers of all files that no delete event can match.
     """
     if source.table.kind is not TableKind.FULL_ACID:
         return _flat_scan(source, locations)
-    originals = originals or {}
     with_v1_events, with_deletes, without_deletes = source.memo.get(
         "split", lambda: _split_by_events(source, locations)
     )
@@ -85,11 +82,11 @@ def scan(
     roots = {location.root for location in without_deletes}
     plain_files = filter_files(
         data_files(source),
-        lambda location, file: location.root in roots or f"{location.root}/{file.path}" in free_files,
+        lambda location, file: location.root in roots or file.path in free_files,
     )
     frames = None
     if counted:
-        deleted = _count_deleted_rows(source, with_deletes, free_files, originals)
+        deleted = _count_deleted_rows(source, with_deletes, free_files)
         files_of = plain_files if deleted is None else data_files(source)
         frames = _count_from_footers(source, [*without_deletes, *with_deletes], files_of, deleted or 0)
         with_deletes = with_deletes if deleted is None or frames is None else []
@@ -98,11 +95,11 @@ def scan(
             source, [*without_deletes, *with_deletes], plain_files, None, ("plain", current, counted)
         )
         frames = [frame for frame, _ in plain_rows]
-    frames += [frame for frame, _ in original_rows(source, without_deletes, originals, None)]
+    frames += [frame for frame, _ in original_rows(source, without_deletes, original_files(source), None)]
     if bounds is not None and with_deletes:
-        frames += _live_rows(source, with_deletes, bounds, originals, free_files)
+        frames += _live_rows(source, with_deletes, bounds, free_files)
     if with_v1_events:
-        frames += newest_versions(source, with_v1_events, originals)
+        frames += newest_versions(source, with_v1_events)
     if not frames:
         return empty_frame(source, current=current)
     live = reduce(lambda left, right: left.unionByName(right), frames)
@@ -117,9 +114,9 @@ def _split_by_events(
     with_deletes: list[Location] = []
     without_deletes: list[Location] = []
     for location in locations:
-        if any(True for _ in v1_event_files(source)(location)):
+        if v1_event_files(source)(location):
             with_v1_events.append(location)
-        elif any(True for _ in delete_event_files(source)(location)):
+        elif delete_event_files(source)(location):
             with_deletes.append(location)
         else:
             without_deletes.append(location)
@@ -132,29 +129,26 @@ def _files_without_deletes(
     """Return the files, in locations with delete events, whose rows need no lookup."""
     if not bounds.keys_fit_long:
         return ()
-    paths = [
-        f"{location.root}/{file.path}"
-        for location in locations
-        for file, _, _ in data_files(source)(location)
-    ]
-    files = {path: (source.files[path].rows, source.files[path].keys) for path in paths}
+    files = {
+        file.path: (file.rows, file.keys) for location in locations for file in data_files(source)(location)
+    }
     return delete_bounds.files_without_deletes(bounds.boxes, files, min_rows)
 
 
 def _count_deleted_rows(
-    source: ScanSource, locations: Sequence[Location], free_files: Collection[str], originals: OriginalsByRoot
+    source: ScanSource, locations: Sequence[Location], free_files: Collection[str]
 ) -> int | None:
     """Return the number of rows that delete events match; None if only a scan of the rows can tell.
 
     Only events of rows that exist count, and those of one row count once.
     """
-    if not locations or any(originals.get(location.root) for location in locations):
+    if not locations or any(map(original_files(source), locations)):
         return None
     files = [
-        (number, source.files[path].rows, None if options.check else source.files[path].keys)
+        (number, file.rows, None if file.partly_valid else file.keys)
         for number, location in enumerate(locations)
-        for file, options, _ in data_files(source)(location)
-        if (path := f"{location.root}/{file.path}") not in free_files
+        for file in data_files(source)(location)
+        if file.path not in free_files
     ]
     spans = delete_bounds.row_id_spans(files)
     lookup = None if spans is None else source.delete_bitmap(locations)
@@ -167,10 +161,10 @@ def _count_from_footers(
     """Return as many rows as the footers of some files count, minus ``deleted``; None if rows must be checked."""
     rows = -deleted
     for location in locations:
-        for file, options, _ in files_of(location):
-            if options.check:
+        for file in files_of(location):
+            if file.partly_valid:
                 return None
-            rows += source.files[f"{location.root}/{file.path}"].rows
+            rows += file.rows
     unread = "raise_error('[HIVEACID_INTERNAL] a value is asked for where rows are only counted')"
     values = [named(cast(unread, kind), name) for name, kind in scan_columns(source, current=True)]
     return [selected(source.facts.spark.range(rows), values)] if rows else []
@@ -180,18 +174,17 @@ def _live_rows(
     source: ScanSource,
     locations: Sequence[Location],
     bounds: delete_bounds.DeleteBounds,
-    originals: OriginalsByRoot,
     free_files: Collection[str],
 ) -> list[DataFrame]:
     """Return the rows, in locations with delete events, that no delete event matches."""
-    with_deletes, without_deletes = _split_by_bounds(source, bounds, originals)
-    if not free_files and not any(without_deletes.values()):
+    originals, may_match = original_files(source), bounds.may_match
+    with_deletes = filter_files(originals, lambda _, file: may_match(file))
+    without_deletes = filter_files(originals, lambda _, file: not may_match(file))
+    if not free_files and not any(map(without_deletes, locations)):
         bounds = bounds.with_single_box
     lookup = source.delete_bitmap(locations)
     key = row_key(locations, bounds) if lookup is None else _deleted_flag(source.facts, lookup)
-    files = filter_files(
-        data_files(source), lambda location, file: f"{location.root}/{file.path}" not in free_files
-    )
+    files = filter_files(data_files(source), lambda _, file: file.path not in free_files)
     frames = [frame for frame, _ in acid_rows(source, locations, files, key)]
     frames += [frame for frame, _ in original_rows(source, locations, with_deletes, key)]
     live = [frame for frame, _ in original_rows(source, locations, without_deletes, None)]
@@ -207,21 +200,6 @@ def _live_rows(
 
 def _deleted_flag(facts: SparkFacts, lookup: BitmapLookup) -> KeyColumns:
     return lambda partition, _: [lookup.is_deleted(facts, partition.number, _IS_DELETED)]
-
-
-def _split_by_bounds(
-    source: ScanSource, bounds: delete_bounds.DeleteBounds, originals: OriginalsByRoot
-) -> tuple[OriginalsByRoot, OriginalsByRoot]:
-    """Split original files into those with rows that a delete event may match, and those without."""
-    with_deletes: OriginalsByRoot = {}
-    without_deletes: OriginalsByRoot = {}
-    for root, files in originals.items():
-        may_match = [bounds.may_match(rows, source.files[f"{root}/{rows.file.path}"].rows) for rows in files]
-        with_deletes[root] = tuple(rows for rows, matches in zip(files, may_match, strict=True) if matches)
-        without_deletes[root] = tuple(
-            rows for rows, matches in zip(files, may_match, strict=True) if not matches
-        )
-    return with_deletes, without_deletes
 
 
 def _flat_scan(source: ScanSource, locations: Sequence[Location]) -> DataFrame:
@@ -245,7 +223,7 @@ def flat_table_frames(
     refuse_wall_clocks(source, locations)
     frames = []
     options = STRICT_READ if table.kind is TableKind.PLAIN else STRICT_READ | PROLEPTIC_CALENDAR
-    for group in group_files(table, locations, flat_table_files(source)):
+    for group in group_files(table, locations, row_files(source)):
         frame = flat.read(
             source.facts, table, escape_globs(group.files), options | group.identity, group.options.mapping
         )

@@ -9,31 +9,15 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from hiveacid.core.format.record_keys import KeyBox
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.core.snapshot.directory_listing import DataFile
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.storage.paths import spark_path
 from hiveacid.storage.snapshot_locations import Location
 
 _GLOB = re.compile(r"[\\*?{}\[\]]")
 _UNESCAPED = re.compile(r"[A-Za-z0-9_.=/-]*")
-
-
-class FileFooter(NamedTuple):
-    """Facts from the footer of a data file (``table.read.footers``).
-
-    ``mapping``: maps the file's columns to those of the table. ``has_events``: it may hold update events of ACID v1.
-    ``copy``: the file that is read instead (the flushed part of a streamed one). ``keys``: the box
-    of its record keys, None without statistics.
-    """
-
-    rows: int
-    mapping: ColumnMapping
-    has_events: bool = False
-    copy: str | None = None
-    keys: KeyBox | None = None
 
 
 class ReadOptions(NamedTuple):
@@ -48,8 +32,8 @@ class ReadOptions(NamedTuple):
     original: str | None = None
 
 
-FilesOf = Callable[["Location"], Iterable[tuple["DataFile", ReadOptions, str | None]]]
-"""Yields the files of a location, each with its options and the path to read instead, if there is one."""
+FilesOf = Callable[[Location], Sequence[ScanFile]]
+"""Returns files of a location."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +76,15 @@ def group_files(table: TableDefinition, locations: Sequence[Location], files_of:
         if name is not None:
             names.add(name)
         root = spark_path(location.root)
-        for file, options, copy in files_of(location):
-            if file.size == 0:  # Hive 3 leaves 0-byte buckets: no rows
-                continue
+        for file in files_of(location):
+            listed, copy = file.listed, file.copy
+            options = ReadOptions(
+                file.partly_valid, file.mapping, None if copy is None else spark_path(file.path)
+            )
             own = single or name is None or copy is not None
-            key = (file.path.count("/") + 1, location.root if own else None, options)
-            path = f"{root}/{file.path}" if copy is None else spark_path(copy)
-            groups[key].append((path, number, (file.size, file.modified)))
+            key = (listed.path.count("/") + 1, location.root if own else None, options)
+            path = f"{root}/{listed.path}" if copy is None else spark_path(copy)
+            groups[key].append((path, number, (listed.size, listed.modified)))
     decode = not all(_UNESCAPED.fullmatch(name) for name in names)
     file_groups = []
     for (depth, place, options), members in groups.items():

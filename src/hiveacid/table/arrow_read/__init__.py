@@ -6,7 +6,7 @@ The steps of a read:
    select. `comparisons` and `arithmetic` cast the operands as Spark does, and `three_valued_logic` combines conditions
    that may be NULL.
 2. `files_to_open` drops partitions that the filter excludes (`pruning`), lists the others by the code that Spark's scan
-   also uses, and returns the files to read.
+   also uses, and plans the files to read (``core.snapshot.scan_plan``).
 3. `scan` reads the files in order, and drops the rows that the filter does not select. For ORC, `pruning` skips stripes
    by their statistics, and `orc_file` reads the needed columns of the others. `stored_to_table_types` corrects values that
    Arrow reads differently from Hive. `parquet_file` reads Parquet files.

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.key_order import DELETE, INSERT
 from hiveacid.table.arrow_read.delete_keys import DeleteKeys, Keys, int64_values
-from hiveacid.table.arrow_read.files_to_open import EventFile
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, OPERATION, OrcReader
 
 
@@ -69,8 +69,8 @@ def _is_older(own: Any, other: Any) -> Any:
 
 def newest_versions(
     readers: Sequence[OrcReader],
-    events: Sequence[EventFile],
-    read: Callable[[EventFile], Any],
+    events: Sequence[ScanFile],
+    read: Callable[[ScanFile], Any],
     valid: ValidWriteIdList,
 ) -> NewestVersions:
     """Read the update and delete events of a location. ``read``: returns a file's valid delete events."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from hiveacid.core.format.names import DeltaName
-from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, Partition, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import canonical_text
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, parse_type
 from hiveacid.core.snapshot.directory_listing import DataFile
-from hiveacid.core.snapshot.originals import OriginalRows, number_originals
-from hiveacid.core.snapshot.selection import AcidDirectory
-from hiveacid.errors import BadFileError, FormatError, UnsupportedFeatureError
+from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile, plan_location
+from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileSystem
@@ -31,34 +30,6 @@ from hiveacid.transactions.transaction import Transaction
 
 
 @dataclass(frozen=True)
-class RowFile:
-    """A file with rows. ``length``: the bytes that may be read.
-
-    ``acid``: it has the columns of ACID events. ``partly_valid``: the write id of each row decides whether the row is
-    visible (row-level validity). ``original``: the row ids of an original file, which does not store them. ``statement``:
-    the statement id of its directory. ``growing``: its writer may still append to it.
-    """
-
-    path: str
-    length: int
-    acid: bool = False
-    partly_valid: bool = False
-    original: OriginalRows | None = None
-    statement: int = 0
-    growing: bool = False
-
-
-@dataclass(frozen=True)
-class EventFile:
-    """A file of delete events. ``partly_valid`` and ``statement`` as in `RowFile`."""
-
-    path: str
-    length: int
-    partly_valid: bool
-    statement: int = 0
-
-
-@dataclass(frozen=True)
 class PartitionFiles:
     """Files of a partition, or of a table without partitions: with rows, and with delete events.
 
@@ -66,8 +37,8 @@ class PartitionFiles:
     """
 
     values: tuple[Any, ...]
-    rows: tuple[RowFile, ...]
-    events: tuple[EventFile, ...]
+    rows: tuple[ScanFile, ...]
+    events: tuple[ScanFile, ...]
     partition: Partition | None = None
 
 
@@ -147,73 +118,13 @@ def _partition_column_values(column: Column, texts: Sequence[str | None]) -> Any
 
 def _files(fs: FileSystem, table: TableDefinition, location: Location) -> PartitionFiles:
     values = partition_values(table, location.partition)
-    if table.kind is TableKind.FULL_ACID:
-        return PartitionFiles(values, row_files(fs, location), event_files(fs, location), location.partition)
-    state = location.state
-    files = [file for directory in state.row_directories for file in directory.files] + [*state.originals]
-    rows = tuple(RowFile(f"{location.root}/{file.path}", file.size) for file in files if file.size)
-    return PartitionFiles(values, rows, (), location.partition)
+    return PartitionFiles(values, *plan_files(fs, table.kind, location), location.partition)
 
 
-def event_files(fs: FileSystem, location: Location) -> tuple[EventFile, ...]:
-    """Return a location's files of delete events, without empty ones. Raises BadFileError, StorageError."""
-    return tuple(
-        EventFile(path, length, directory.validity is not RangeShare.ALL, _statement_id(directory))
-        for directory in location.state.delete_deltas
-        for file in directory.acid_files
-        if (path := f"{location.root}/{file.path}") and (length := readable_length(fs, path, file))
-    )
+def plan_files(fs: FileSystem, kind: TableKind, location: Location) -> LocationPlan:
+    """Return the files of a location of a table of this kind. Raises BadFileError, StorageError."""
 
+    def count(path: str, file: DataFile) -> int:
+        return read_tail(fs, path, file.size).number_of_rows
 
-def row_files(fs: FileSystem, location: Location) -> tuple[RowFile, ...]:
-    """Return the files with rows of a full ACID table's location. Raises BadFileError, StorageError."""
-    state = location.state
-    rows: list[RowFile] = []
-    for directory in state.row_directories:
-        for file in directory.acid_files:
-            length = readable_length(fs, f"{location.root}/{file.path}", file)
-            if length:
-                rows.append(
-                    RowFile(
-                        f"{location.root}/{file.path}",
-                        length,
-                        acid=True,
-                        partly_valid=directory.validity is not RangeShare.ALL,
-                        statement=_statement_id(directory),
-                        growing=file.flush_length_path is not None,
-                    )
-                )
-        rows += _originals(fs, location, directory.loaded_files, directory)
-    rows += _originals(fs, location, state.originals, None)
-    return tuple(rows)
-
-
-def _statement_id(directory: AcidDirectory) -> int:
-    name = directory.name
-    return (name.statement_id or 0) if isinstance(name, DeltaName) else 0
-
-
-def _originals(
-    fs: FileSystem, location: Location, files: Sequence[DataFile], directory: AcidDirectory | None
-) -> Iterator[RowFile]:
-    counts = {
-        file.path: read_tail(fs, f"{location.root}/{file.path}", file.size).number_of_rows for file in files
-    }
-    try:
-        numbered = number_originals(files, counts, directory)
-    except FormatError as error:
-        raise error.below(location.root) from error
-    for original in numbered:
-        if counts[original.file.path]:
-            yield RowFile(f"{location.root}/{original.file.path}", original.file.size, original=original)
-
-
-def require_row_ids_as_named(file: RowFile, *, is_acid: bool, rows: int) -> None:
-    """Raise BadFileError unless the file has row ids (``is_acid``) exactly if its name says so."""
-    if rows and is_acid != file.acid:
-        raise BadFileError(
-            "the file has row ids, but a file at this path should have none"
-            if is_acid
-            else "the file has no row ids, but a file at this path should have them",
-            path=file.path,
-        )
+    return plan_location(location.root, location.state, kind, partial(readable_length, fs), count)

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.table.arrow_read.acid_v1 import NewestVersions, newest_versions
 from hiveacid.table.arrow_read.delete_keys import DeleteKeys, Keys, deleted_among
-from hiveacid.table.arrow_read.files_to_open import EventFile
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OrcReader, read_events
 from hiveacid.table.arrow_read.ordered_threads import map_in_order
 
@@ -28,7 +28,7 @@ class LiveRows:
     """
 
     fs: FileSystem
-    events: Sequence[EventFile]
+    events: Sequence[ScanFile]
     write_ids: ValidWriteIdList
     threads: int
     _deletes: DeleteKeys | None = None
@@ -62,7 +62,7 @@ class LiveRows:
         )
         return pc.and_(own, current).to_numpy(zero_copy_only=False)
 
-    def _read_events(self, file: EventFile) -> Any:
+    def _read_events(self, file: ScanFile) -> Any:
         return read_events(self.fs, file, self.write_ids)
 
 

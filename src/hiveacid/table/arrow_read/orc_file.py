@@ -18,6 +18,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.evolution import map_columns, matching
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import BadFileError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.orc.build_delete_bitmap import read_delete_events
 from hiveacid.orc.file_range import FileRange
@@ -29,7 +30,6 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.delete_keys import int64_values
-from hiveacid.table.arrow_read.files_to_open import EventFile, RowFile, require_row_ids_as_named
 from hiveacid.table.arrow_read.stored_to_table_types import (
     ValueRules,
     decode,
@@ -70,7 +70,7 @@ class KeyRanges:
 class OrcReader:
     """Reader of the stripes of one ORC file. Its errors name the file."""
 
-    def __init__(self, fs: FileSystem, file: RowFile, table: TableDefinition, level: LayoutLevel) -> None:
+    def __init__(self, fs: FileSystem, file: ScanFile, table: TableDefinition, level: LayoutLevel) -> None:
         """Read the tail. Raises BadFileError, UnsupportedFeatureError, StorageError."""
         self.file, self.table = file, table
         self._fs, self._level = fs, level
@@ -80,7 +80,7 @@ class OrcReader:
         self.has_events = summary.has_events
         self._schema = summary.schema
         if table.kind is TableKind.FULL_ACID:
-            require_row_ids_as_named(file, is_acid=summary.is_acid, rows=summary.rows)
+            file.require_row_ids_as_named(summary.rows, is_acid=summary.is_acid)
 
     @property
     def stripes(self) -> int:
@@ -295,7 +295,7 @@ class OrcReader:
         return int64_values(column)
 
 
-def read_events(fs: FileSystem, file: EventFile, valid: ValidWriteIdList) -> Any:
+def read_events(fs: FileSystem, file: ScanFile, valid: ValidWriteIdList) -> Any:
     """Return the valid delete events of a file as a table of the columns `KEY` and `CURRENT_WRITE_ID`.
 
     Raises BadFileError, StorageError.

@@ -14,13 +14,13 @@ from pyarrow import parquet
 
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import BadFileError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
-from hiveacid.table.arrow_read.files_to_open import RowFile
 from hiveacid.table.cast_to_table_columns import cast, require_castable
 
 _ROWS = 65_536
@@ -29,7 +29,7 @@ _UNMARKED_TEXTS = frozenset({("bytes", "text")})  # of old writers of Parquet
 
 
 def read_parquet_file(
-    fs: FileSystem, file: RowFile, table: TableDefinition, names: Sequence[str]
+    fs: FileSystem, file: ScanFile, table: TableDefinition, names: Sequence[str]
 ) -> Iterator[Any]:
     """Yield batches of the columns ``names``, in their order, of a Parquet file.
 
@@ -54,14 +54,14 @@ def batch_without_columns(count: int) -> Any:
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
 
 
-def _require_no_nested_times(file: RowFile, column: Column, hive: HiveType) -> None:
+def _require_no_nested_times(file: ScanFile, column: Column, hive: HiveType) -> None:
     if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
         raise UnsupportedFeatureError(
             f"{file.path}: column {column.name} is {column.type}: times inside the column can't be read without Spark"
         )
 
 
-def _read_parquet(fs: FileSystem, file: RowFile, columns: Sequence[Column]) -> Iterator[Any]:
+def _read_parquet(fs: FileSystem, file: ScanFile, columns: Sequence[Column]) -> Iterator[Any]:
     local = is_local(file.path)
     source = (
         local_path(file.path) if local else pa.PythonFile(FileRange(fs, file.path, file.length), mode="r")
@@ -90,7 +90,7 @@ def _read_parquet(fs: FileSystem, file: RowFile, columns: Sequence[Column]) -> I
             yield _batch(columns, arrays, batch.num_rows)
 
 
-def _parquet_values(file: RowFile, column: Column, values: Any, zone: str | None) -> Any:
+def _parquet_values(file: ScanFile, column: Column, values: Any, zone: str | None) -> Any:
     """Convert a column's values. ``zone``: for instants, the writer's time zone ('' if unknown); None for other values."""
     hive = parse_type(column.type)
     _require_no_nested_times(file, column, hive)

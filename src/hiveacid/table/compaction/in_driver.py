@@ -15,6 +15,7 @@ import pyarrow as pa
 from hiveacid.config import setting_definitions
 from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
 from hiveacid.orc.tail import read_tail
 from hiveacid.orc.writing import StripeBlock, write_delete_events, write_rows_with_ids
@@ -22,14 +23,7 @@ from hiveacid.spark.write.changes_of_arrow_rows import require_writable
 from hiveacid.spark.write.sort_and_stage import ROW_ID_PARTS, StagingTarget
 from hiveacid.spark.write.staged_files import StagedKind, TaskReport
 from hiveacid.storage.snapshot_locations import Location
-from hiveacid.table.arrow_read.files_to_open import (
-    EventFile,
-    PartitionFiles,
-    RowFile,
-    Snapshot,
-    event_files,
-    row_files,
-)
+from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot, plan_files
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, read_events
 from hiveacid.table.arrow_read.scan import Selection, read_batches
 from hiveacid.table.cast_to_table_columns import single_batch
@@ -55,7 +49,7 @@ def stage_rows_with_ids(
         return None
     table = replace(target.table, partition_columns=())
     try:
-        files = PartitionFiles((), row_files(context.fs, location), event_files(context.fs, location))
+        files = PartitionFiles((), *plan_files(context.fs, table.kind, location))
         if not all(file.acid for file in files.rows):  # original files hold no row ids
             return None
         if not _fit_memory(context, target, (*files.rows, *files.events)):
@@ -98,7 +92,7 @@ def stage_delete_events(
     """Stage the delete events of a location; None if a job has to do that. Leaves out those of aborted transactions."""
     if not _may_stage(context, target, location):
         return None
-    files = event_files(context.fs, location)
+    files = plan_files(context.fs, target.table.kind, location).events
     if not _fit_memory(context, target, files):
         return None
     read = [read_events(context.fs, file, write_ids).select([*KEY, CURRENT_WRITE_ID]) for file in files]
@@ -123,7 +117,7 @@ def _may_stage(context: Context, target: StagingTarget, location: Location) -> b
     return context.facts.local and not state.originals and size <= limit and plain
 
 
-def _fit_memory(context: Context, target: StagingTarget, files: Sequence[RowFile | EventFile]) -> bool:
+def _fit_memory(context: Context, target: StagingTarget, files: Sequence[ScanFile]) -> bool:
     """Tell by the files' footers whether this process can hold their rows and events."""
     rows = sum(read_tail(context.fs, file.path, file.length).number_of_rows for file in files)
     return rows * (len(_IDS) + len(target.table.columns)) <= _MAX_VALUES

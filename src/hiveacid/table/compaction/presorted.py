@@ -8,13 +8,14 @@ sorted. If the written files turn out not to be in key order, the caller sorts a
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
 from dataclasses import replace
+
+from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.plan import KeyedFile, files_in_key_order
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
+from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -49,13 +50,21 @@ def stage_in_order(
     if not chosen:
         return None
     facts = context.facts.session_with_task_per_file(_split_size(context.facts, list(chosen.values())))
-    source = ScanSource(context.facts, context.fs, target.table, write_ids, footers.files)
-    selection, others = (_filter_files(location, chosen, inside=inside) for inside in (True, False))
-    read = scan(replace(source, facts=facts), [selection], footers.bounds, current=True)
+    rows, events = footers.plans[location.partition]
+    unsorted, others = (
+        tuple(file for file in rows if (file.path in chosen) == inside) for inside in (True, False)
+    )
+
+    def scan_of(files: tuple[ScanFile, ...], facts: SparkFacts) -> DataFrame:
+        plans = {location.partition: LocationPlan(files, events)}
+        source = ScanSource(facts, context.fs, target.table, write_ids, plans)
+        return scan(source, [location], footers.bounds, current=True)
+
+    read = scan_of(unsorted, facts)
     reports = [sort_and_stage.stage_in_read_order(replace(target, facts=facts), read, f"{directory}/read")]
     files = list_staged_files(context.fs, f"{directory}/read", StagedKind.INSERTED, reports[0])
-    if any(directory.files for directory in others.state.row_directories):
-        read = scan(source, [others], footers.bounds, current=True)
+    if others:
+        read = scan_of(others, context.facts)
         reports.append(sort_and_stage.stage_rows_with_ids(target, read, f"{directory}/sorted"))
         files += list_staged_files(context.fs, f"{directory}/sorted", StagedKind.INSERTED, reports[1])
     result = splice_by_bucket(context.fs, files)
@@ -68,37 +77,18 @@ def _files_without_sorting(location: Location, footers: Footers, large: int) -> 
     """Return the files to be read without sorting, with their sizes."""
     if (
         footers.has_acid_v1_events
-        or footers.numbered
+        or not all(file.acid for file in footers.plans[location.partition].rows)
         or (footers.bounds is not None and not footers.bounds.fits_memory)
     ):
         return {}
     files = []
-    for file in (file for directory in location.state.row_directories for file in directory.acid_files):
-        footer = footers.files[f"{location.root}/{file.path}"]
-        if footer.rows and footer.keys is None:
+    for file in footers.plans[location.partition].rows:
+        if file.rows and file.keys is None:
             return {}
-        if footer.rows and footer.keys is not None:
-            files.append(KeyedFile(file.path, file.size, footer.keys.low, footer.keys.high))
+        if file.rows and file.keys is not None:
+            files.append(KeyedFile(file.path, file.listed.size, file.keys.low, file.keys.high))
     chosen = files_in_key_order(files, large)
     return {file.path: file.size for file in files if file.path in chosen}
-
-
-def _filter_files(location: Location, names: Collection[str], *, inside: bool) -> Location:
-    """Return the location with only the chosen files, or only the others (``inside``); delete events stay."""
-
-    def filtered(directory: AcidDirectory) -> AcidDirectory:
-        return replace(
-            directory, files=tuple(file for file in directory.files if (file.path in names) == inside)
-        )
-
-    state = location.state
-    base = None if state.base is None else filtered(state.base)
-    return replace(
-        location,
-        state=AcidState(
-            base, tuple(filtered(directory) for directory in state.deltas), state.delete_deltas, ()
-        ),
-    )
 
 
 def _split_size(facts: SparkFacts, sizes: list[int]) -> int | None:

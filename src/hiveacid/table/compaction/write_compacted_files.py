@@ -324,7 +324,7 @@ def _valid_delete_events(job: RewriteTask) -> DataFrame:
     """Return the delete events of a minor compaction that committed transactions wrote."""
     location = _event_location(job)
     footers = read_footers(job.context, job.table, [location], job.txn)
-    source = ScanSource(job.context.facts, job.context.fs, job.table, job.plan.write_ids, footers.files)
+    source = ScanSource(job.context.facts, job.context.fs, job.table, job.plan.write_ids, footers.plans)
     return scan_deletes(source, [location])
 
 

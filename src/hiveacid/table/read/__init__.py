@@ -3,7 +3,7 @@
 A read takes these steps:
 
 1. ``scan.list_snapshot`` lists the partitions and selects the directories that the snapshot sees.
-2. ``footers`` reads each ORC footer once.
+2. ``core.snapshot.scan_plan`` tells which files are read, and how; ``footers`` reads each ORC footer once.
 3. ``file_skipping`` leaves out files that hold no row of a condition.
 4. ``load_delete_bitmap`` loads delete events as a bitmap where they fit into memory.
 5. ``spark.read`` makes the plan.

@@ -16,12 +16,12 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot import change_feed as feed
+from hiveacid.core.snapshot.scan_plan import LocationPlan
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.predicates.column_conditions import with_char_metadata
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
 from hiveacid.spark.read.change_feed import ChangedLocation, change_feed, pair_updates
-from hiveacid.spark.read.originals import OriginalsByRoot
-from hiveacid.spark.read.scan_source import ScanSource
+from hiveacid.spark.read.scan_source import Plans, ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage import snapshot_locations as table_locations
 from hiveacid.table.context import Context
@@ -116,9 +116,9 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
     if footers.bounds is not None and footers.bounds.box is not None:
         reach = footers.bounds.box.write_id
         changed = [_without_unaffected(change, span, reach.low, reach.high) for change in changed]
-        footers = replace(footers, numbered=_numbers_of_read_files(footers.numbered, changed))
-    source = ScanSource(context.facts, context.fs, table, span.until, footers.files)
-    frame = change_feed(source, span, changed, footers.bounds, footers.numbered, net=request.net)
+        footers = replace(footers, plans=_plans_of_read_files(footers.plans, changed))
+    source = ScanSource(context.facts, context.fs, table, span.until, footers.plans)
+    frame = change_feed(source, span, changed, footers.bounds, net=request.net)
     return with_char_metadata(
         table, pair_updates(frame, request.key, net=request.net) if request.key else frame
     )
@@ -212,17 +212,14 @@ def _without_unaffected(
     return ChangedLocation(replace(changed.location, state=changes.state), changes)
 
 
-def _numbers_of_read_files(numbered: OriginalsByRoot, changed: Sequence[ChangedLocation]) -> OriginalsByRoot:
-    """Return the row ids of those original files that are still to be read."""
-    files_by_root = {
-        change.location.root: {
-            file for directory in change.location.state.row_directories for file in directory.files
-        }
-        | set(change.location.state.originals)
-        for change in changed
-    }
-    return {
-        root: remaining
-        for root, rows in numbered.items()
-        if (remaining := tuple(row for row in rows if row.file in files_by_root.get(root, ())))
-    }
+def _plans_of_read_files(plans: Plans, changed: Sequence[ChangedLocation]) -> Plans:
+    """Return the plans without the files with rows that need not be read."""
+    read: dict[Partition | None, LocationPlan] = {}
+    for location in (change.location for change in changed):
+        files = {file.path for directory in location.state.row_directories for file in directory.files}
+        files |= {file.path for file in location.state.originals}
+        rows, events = plans[location.partition]
+        read[location.partition] = LocationPlan(
+            tuple(row for row in rows if row.listed.path in files), events
+        )
+    return read

@@ -55,23 +55,20 @@ def files_to_skip(
     column_ids: dict[tuple[bool, int], list[int | None]] = {}  # there is one mapping for each schema
     skipped, files = [], 0
     for location in locations:
-        acid_files = (file for directory in location.state.row_directories for file in directory.acid_files)
-        originals = (rows.file for rows in footers.numbered.get(location.root, ()))
-        for file in (*acid_files, *originals):
-            path = f"{location.root}/{file.path}"
-            footer, key = footers.files[path], (path, file.size, file.modified)
-            files += footer.rows > 0
+        for file in footers.plans[location.partition].rows:
+            key, mapping = (file.path, file.listed.size, file.listed.modified), file.mapping
+            files += file.rows > 0
             summary, statistics = context.summaries.get(key), context.summaries.statistics(key)
-            if not footer.rows or footer.copy is not None or summary is None or not statistics:
+            if not file.rows or file.copy is not None or summary is None or mapping is None or not statistics:
                 continue
-            kind = (summary.is_acid, id(footer.mapping))
+            kind = (summary.is_acid, id(mapping))
             if kind not in column_ids:
                 column_ids[kind] = [
-                    _column_id(summary, footer.mapping, numbers[name], hive)
+                    _column_id(summary, mapping, numbers[name], hive)
                     for name, hive in zip(names, types, strict=True)
                 ]
-            if not may_match(_bounds(column_ids[kind], types, StatisticsList(path, statistics))):
-                skipped.append(path)
+            if not may_match(_bounds(column_ids[kind], types, StatisticsList(file.path, statistics))):
+                skipped.append(file.path)
     return frozenset(skipped) if _MIN_SKIPPED_SHARE * len(skipped) >= files else frozenset()
 
 

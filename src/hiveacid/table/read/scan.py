@@ -18,7 +18,7 @@ from hiveacid.spark.predicates.column_conditions import table_conjuncts, with_ch
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.scan import scan
-from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns
+from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.plan_lifetime import RelationWatch
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
@@ -107,7 +107,9 @@ class TableSnapshot:
 
 
 def _size(location: Location) -> int:
-    return sum(file.size for file in files_without_acid_columns(location))
+    state = location.state
+    files = [*state.originals, *(file for directory in state.row_directories for file in directory.files)]
+    return sum(file.size for file in files)
 
 
 @rare_collections()
@@ -161,14 +163,13 @@ def scan_locations(
         footers = read_footers(context, table, locations, txn)
         if changing and footers.has_acid_v1_events:
             raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
-        originals = footers.numbered
-        delete_bitmap = partial(load_delete_bitmap, context, table, write_ids, footers.bounds)
+        delete_bitmap = partial(load_delete_bitmap, context, table, write_ids, footers)
         source = ScanSource(
             context.facts,
             context.fs,
             table,
             write_ids,
-            footers.files,
+            footers.plans,
             delete_bitmap=delete_bitmap,
             memo=footers.memo,
             index_ahead=index_ahead,
@@ -179,11 +180,7 @@ def scan_locations(
             skipped = files_to_skip(context, table, locations, footers, argument.predicate)
             if skipped:
                 source = replace(source, skipped=skipped, memo=PlanMemo())
-                originals = {
-                    root: tuple(rows for rows in files if f"{root}/{rows.file.path}" not in skipped)
-                    for root, files in originals.items()
-                }
-        return scan(source, locations, footers.bounds, originals=originals, current=current, counted=counted)
+        return scan(source, locations, footers.bounds, current=current, counted=counted)
 
 
 ACID_V1_EVENTS = (
