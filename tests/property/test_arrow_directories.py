@@ -6,6 +6,7 @@ delete events work across stripes, too.
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,6 +34,7 @@ from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.table.arrow_read import scan
 from hiveacid.table.arrow_read.files_to_open import take_snapshot
+from hiveacid.table.arrow_read.read_tasks import read_tasks
 from hiveacid.table.arrow_read.scan import read_batches
 from support.directories.files import write_location
 from support.directories.maker import make_location
@@ -127,7 +130,12 @@ def test_committed_rows_are_read_from_any_legal_location(wh: ArrowWarehouse, see
             with reader_of(wh, table.definition, ids) as txn:
                 found = take_snapshot(wh.context, table.definition, txn, predicate=selection.predicate)
                 with patch.object(scan, "FEW_ROWS", 0):  # threads also for few rows
-                    return [*read_batches(wh.context, found, selection, random.choice((1, 2, 8)))]
+                    batches = [*read_batches(wh.context, found, selection, random.choice((1, 2, 8)))]
+                sent = pickle.dumps([*read_tasks(wh.context.fs, found, selection)])
+            tasks = pickle.loads(sent)  # noqa: S301 - written above
+            by_tasks = [batch for task in tasks for batch in task.to_batches()]
+            assert [*map(pa.RecordBatch.to_pylist, by_tasks)] == [*map(pa.RecordBatch.to_pylist, batches)]
+            return batches
 
         def listed(where: str | None) -> list[Row]:
             events = [row for batch in read(None, where, row_ids=True) for row in batch.to_pylist()]

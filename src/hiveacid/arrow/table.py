@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypedDict, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,7 @@ from hiveacid.streaming.connection import Connection, retry_conflicts
 from hiveacid.table.arrow_read.condition_grammar import parse_predicate
 from hiveacid.table.arrow_read.files_to_open import Snapshot, take_snapshot
 from hiveacid.table.arrow_read.filters import Condition, arrow_filter, condition_from_arrow
+from hiveacid.table.arrow_read.read_tasks import ReadTask, read_tasks
 from hiveacid.table.arrow_read.scan import BATCH_ROWS, Selection, output_schema, read_batches, reading_threads
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.time_travel import Instant, PointInTime
@@ -41,6 +42,44 @@ class ArrowReadOptions(TypedDict, total=False):
     as_of: AsOf
     limit: int | None
     row_ids: bool
+
+
+@dataclass(frozen=True)
+class ScanPlan(Sequence[ReadTask]):
+    """Tasks of one read, for processes that have hiveacid and reach the files; none needs the store.
+
+    Each row is in one task; the order of the tasks is that of `ArrowTable.to_arrow`. The plan holds a read lease, so that the
+    cleaner keeps the files. After `close`, a task still reads the same rows, until the cleaner has deleted a file that a
+    compaction or an overwrite replaced; then it raises StorageError. The lease also ends with the warehouse.
+    """
+
+    tasks: tuple[ReadTask, ...]
+    schema: Any
+    _lease: ExitStack
+
+    def __len__(self) -> int:
+        """Return the number of tasks."""
+        return len(self.tasks)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a task, or several by a slice."""
+        return self.tasks[index]
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: a lease stays in its process."""
+        raise TypeError("a plan holds a read lease and cannot be pickled: pickle its tasks")
+
+    def close(self) -> None:
+        """End the read lease. A second call does nothing."""
+        self._lease.close()
+
+    def __enter__(self) -> Self:
+        """Return the plan."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
 
 
 @dataclass(frozen=True)
@@ -140,6 +179,24 @@ class ArrowTable:
         """Return the number of rows. Without a condition it reads only footers, if these give the count."""
         with self._reading([], where, as_of, row_ids=False) as (snapshot, selection):
             return sum(batch.num_rows for batch in self._batches(snapshot, selection, reading_threads()))
+
+    def plan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+        *,
+        as_of: AsOf = None,
+        row_ids: bool = False,
+    ) -> ScanPlan:
+        """Return the read as a list of tasks, which other processes can run: pickle them, and call ``task.to_batches()``.
+
+        The plan keeps the files of the snapshot: close it, or leave its ``with`` block, when the tasks are done.
+        """
+        with ExitStack() as lease:
+            reading = self._reading(columns, where, as_of, row_ids=row_ids)
+            snapshot, selection = lease.enter_context(reading)
+            tasks = tuple(read_tasks(self.context.fs, snapshot, selection))
+            return ScanPlan(tasks, selection.schema(snapshot), lease.pop_all())
 
     def append(self, rows: Any) -> int:
         """Append an Arrow table, batch or reader in one transaction; return the number of rows.

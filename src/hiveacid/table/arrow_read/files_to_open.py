@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, Partition, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import canonical_text
@@ -44,9 +45,10 @@ class PartitionFiles:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Table, write ids and files of one read."""
+    """Table, its layout level, write ids and files of one read."""
 
     table: TableDefinition
+    level: LayoutLevel
     write_ids: ValidWriteIdList
     partitions: tuple[PartitionFiles, ...]
 
@@ -71,7 +73,8 @@ def take_snapshot(
         partitions = possible_partitions(table, existing, predicate)
     locations = list_as_of(context, table, partitions, write_ids, txn, as_of)
     warn_of_foreign_files(table, locations, txn)
-    return Snapshot(table, write_ids, tuple(_files(context.fs, table, location) for location in locations))
+    files = tuple(_files(context.fs, table, location) for location in locations)
+    return Snapshot(table, context.layout_level(table), write_ids, files)
 
 
 def possible_partitions(

@@ -15,6 +15,7 @@ from hiveacid.core.model import TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.errors import StatementError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot
 from hiveacid.table.arrow_read.live_rows import LiveRows
@@ -73,7 +74,7 @@ def read_batches(
     UnsupportedFeatureError, StorageError, and StatementError for a filter whose arithmetic exceeds the range of a type.
     """
     for partition in snapshot.partitions:
-        yield from _PartitionReader(context, snapshot, partition, selection, threads).batches()
+        yield from PartitionReader(context.fs, snapshot, partition, selection, threads).batches()
 
 
 def reading_threads() -> int:
@@ -82,35 +83,40 @@ def reading_threads() -> int:
 
 
 @dataclass
-class _PartitionReader:
-    """Reader of one partition's files, or of those of a table without partitions."""
+class PartitionReader:
+    """Reader of one partition's files, or of those of a table without partitions.
 
-    context: StoreContext
+    ``only``: the stripes to read of the first file; None for all that the filter may select.
+    """
+
+    fs: FileSystem
     snapshot: Snapshot
     files: PartitionFiles
     selection: Selection
-    threads: int
+    threads: int = 1
+    only: Sequence[int] | None = None
     _column_threads: int = 1  # of one stripe, if there are fewer stripes than threads
 
     def batches(self) -> Iterator[Any]:
+        """Yield the selected rows. Raises as `read_batches`."""
         table = self.snapshot.table
         if file_kind(table.storage) is not FileKind.ORC:
             for file in self.files.rows:
-                for stored in read_parquet_file(self.context.fs, file, table, self._stored_names):
+                for stored in read_parquet_file(self.fs, file, table, self._stored_names):
                     yield self._filter_batch(stored)
             return
-        readers = self._open_readers()
+        readers = self.open_readers()
         stripe_rows = (stripe.rows for reader in readers for stripe in reader.tail.stripes)
         if self.selection.for_change and max(stripe_rows, default=0) > _MAX_CHANGED_STRIPE:
             raise UnsupportedFeatureError(f"{table.name} has too many rows to be changed without Spark")
-        if table.kind is TableKind.FULL_ACID and any(reader.has_events for reader in readers):
+        if self.has_versions(readers):
             if self.selection.for_change:
                 raise UnsupportedFeatureError(f"{table.name} holds update events of ACID v1")
             self._live_rows.read_versions(readers)
         else:
             self._live_rows.read_deletes()
         stripes: Iterable[tuple[OrcReader, int]]
-        stripes = ((reader, stripe) for reader in readers for stripe in self._stripes(reader))
+        stripes = ((reader, stripe) for reader in readers for stripe in self.stripes(reader))
         threads = self.threads if sum(reader.tail.number_of_rows for reader in readers) > FEW_ROWS else 1
         if threads > 1:
             stripes = [*stripes]
@@ -119,11 +125,14 @@ class _PartitionReader:
             if batch.num_rows:
                 yield batch
 
-    def _open_readers(self) -> list[OrcReader]:
+    def has_versions(self, readers: Sequence[OrcReader]) -> bool:
+        """Tell whether rows may have several versions (ACID v1), so that one reader needs all files."""
+        kind = self.snapshot.table.kind
+        return kind is TableKind.FULL_ACID and any(reader.has_events for reader in readers)
+
+    def open_readers(self) -> list[OrcReader]:
         """Return readers of the files that are not empty."""
-        table, fs = self.snapshot.table, self.context.fs
-        level = self.context.layout_level(table)
-        tasks = [(fs, file, table, level) for file in self.files.rows]
+        tasks = [(self.fs, file, self.snapshot.table, self.snapshot.level) for file in self.files.rows]
         readers = map_in_order(OrcReader, tasks, min(self._request_threads, len(tasks)))
         return [reader for reader in readers if reader.tail.number_of_rows]
 
@@ -134,7 +143,7 @@ class _PartitionReader:
 
     @cached_property
     def _live_rows(self) -> LiveRows:
-        return LiveRows(self.context.fs, self.files.events, self.snapshot.write_ids, self._request_threads)
+        return LiveRows(self.fs, self.files.events, self.snapshot.write_ids, self._request_threads)
 
     @cached_property
     def _partition(self) -> dict[str, Any]:
@@ -146,7 +155,10 @@ class _PartitionReader:
         names = dict.fromkeys((*self.selection.filter_columns, *self.selection.columns))
         return [name for name in names if name not in self._partition]
 
-    def _stripes(self, reader: OrcReader) -> Sequence[int]:
+    def stripes(self, reader: OrcReader) -> Sequence[int]:
+        """Return the stripes that may hold selected rows."""
+        if self.only is not None:
+            return self.only
         selection = self.selection
         if selection.predicate is None:
             return range(reader.stripes)

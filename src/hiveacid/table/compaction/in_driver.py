@@ -54,7 +54,7 @@ def stage_rows_with_ids(
             return None
         if not _fit_memory(context, target, (*files.rows, *files.events)):
             return None
-        rows = _read_rows(context, Snapshot(table, write_ids, (files,)))
+        rows = _read_rows(context, Snapshot(table, context.layout_level(table), write_ids, (files,)))
         if rows is None:
             return None
         for column in table.columns:
