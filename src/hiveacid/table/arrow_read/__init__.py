@@ -2,9 +2,8 @@
 
 The steps of a read:
 
-1. `conditions` parses a condition in SQL into a filter, an expression of Arrow that selects the rows that Spark would
-   select. `comparisons` and `arithmetic` cast the operands as Spark does, and `three_valued_logic` combines conditions
-   that may be NULL.
+1. `condition_grammar` parses a condition in SQL into a predicate, and `filters` makes an expression of Arrow of it that
+   selects the rows that Spark would select.
 2. `files_to_open` drops partitions that the filter excludes (`pruning`), lists the others by the code that Spark's scan
    also uses, and plans the files to read (``core.snapshot.scan_plan``).
 3. `scan` reads the files in order, and drops the rows that the filter does not select. For ORC, `pruning` skips stripes

@@ -53,14 +53,10 @@ _WIDE = Context(prec=100)  # decimals have 38 digits, the default context has 28
 
 @dataclass(frozen=True)
 class Condition:
-    """A filter (an expression of pyarrow) and the columns that it refers to.
-
-    ``parses_texts``: a text in quotes is compared with a column of another type, such as a number or a date.
-    """
+    """A filter (an expression of pyarrow) and the columns that it refers to."""
 
     predicate: Any
     columns: tuple[str, ...]
-    parses_texts: bool = False
 
 
 def condition_from_arrow(expression: Any, schema: Any) -> Condition:
