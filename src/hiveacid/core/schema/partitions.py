@@ -18,12 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hiveacid.core.model import Column, Partition, TableDefinition, partition_value, partition_value_shown
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP
-from hiveacid.errors import (
-    BadDirectoryNameError,
-    ConfigError,
-    NoSuchPartitionError,
-    UnsupportedFeatureError,
-)
+from hiveacid.errors import BadDirectoryNameError, ConfigError, NoSuchPartitionError, UnsupportedFeatureError
 
 # not '}', not the blank: Hive's own set
 _ESCAPED = {code: f"%{code:02X}" for code in (*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F)}

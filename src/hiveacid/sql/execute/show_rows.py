@@ -8,12 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.core.wildcards import LONGEST_PATTERN, compile_wildcards
-from hiveacid.errors import (
-    NoSuchDatabaseError,
-    NoSuchTransactionError,
-    StatementError,
-    TransactionStateError,
-)
+from hiveacid.errors import NoSuchDatabaseError, NoSuchTransactionError, StatementError, TransactionStateError
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.transactions import LockRow, TransactionPort
 

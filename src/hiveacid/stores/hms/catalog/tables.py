@@ -20,12 +20,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.schema.location_overlap import Place, place_of_database, place_of_table
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.errors import (
-    AlreadyExistsError,
-    CatalogError,
-    NoSuchDatabaseError,
-    UnsupportedFeatureError,
-)
+from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.ports.clock import Clock
 from hiveacid.stores import refusals
 from hiveacid.stores.hms.capabilities import PROCESSOR, Capabilities

@@ -8,18 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Connection,
-    Select,
-    Text,
-    bindparam,
-    cast,
-    func,
-    insert,
-    or_,
-    select,
-)
+from sqlalchemy import BigInteger, Connection, Select, Text, bindparam, cast, func, insert, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
