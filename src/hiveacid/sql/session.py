@@ -29,8 +29,8 @@ from hiveacid.spark.session.temporary_views import filled_in
 from hiveacid.sql.binding.identifier_clauses import with_written_names
 from hiveacid.sql.binding.parameters import Arguments, with_arguments
 from hiveacid.sql.binding.table_binder import Binder
+from hiveacid.sql.execute.catalog_statements import adopted_definition
 from hiveacid.sql.execute.context import ExecutionContext
-from hiveacid.sql.execute.create import adopted_definition
 from hiveacid.sql.execute.dispatch import execute
 from hiveacid.sql.execute.queries_and_views import AcidView
 from hiveacid.sql.grammar.parse import parse

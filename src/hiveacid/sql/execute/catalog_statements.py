@@ -1,25 +1,65 @@
-"""Databases, tables and partitions: create, drop, alter, truncate; the partitions that the conditions of DROP PARTITION name."""
+"""Databases, tables and partitions: create, drop, alter, truncate; CREATE TABLE AS SELECT, and adoption of a directory by it; the partitions that DROP PARTITION names."""
 
 from __future__ import annotations
 
 import operator
+import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from hiveacid.catalog import databases_and_views, tables
+from hiveacid.config import Settings, setting_definitions
+from hiveacid.config.property_definitions import (
+    LAST_DDL_TIME,
+    RESERVED_PROPERTIES,
+    TRANSACTIONAL,
+    TRANSACTIONAL_PROPERTIES,
+)
 from hiveacid.core.display import did_you_mean
-from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition
+from hiveacid.core.model import (
+    Column,
+    DatabaseDefinition,
+    Partition,
+    StorageFormat,
+    TableDefinition,
+    TableKind,
+    TableName,
+)
 from hiveacid.core.schema.partitions import canonical_text
-from hiveacid.core.schema.types import LOCAL_TIMESTAMP, NUMERIC_TYPES
-from hiveacid.errors import DataError, NoSuchColumnError, SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.core.schema.storage_formats import ORC, storage_format
+from hiveacid.core.schema.types import LOCAL_TIMESTAMP, NUMERIC_TYPES, quote_name
+from hiveacid.core.snapshot.directory_listing import FileEntry
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
+from hiveacid.errors import (
+    DataError,
+    HiveAcidError,
+    MissingDirectoryError,
+    NoSuchColumnError,
+    SchemaMismatchError,
+    StatementError,
+    UnsupportedFeatureError,
+)
+from hiveacid.ports.transactions import Operation
+from hiveacid.spark.write.column_casts import fit_columns
+from hiveacid.sql.binding.view_text import hive_columns_of
 from hiveacid.sql.execute.change_rows import partition_values
-from hiveacid.sql.execute.context import ExecutionContext
+from hiveacid.sql.execute.context import ExecutionContext, write_result
+from hiveacid.sql.execute.queries_and_views import bound_frame
 from hiveacid.sql.statements import administration, definitions
+from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
 from hiveacid.sql.statements.values import PartitionItem, PartitionSpec
+from hiveacid.storage.paths import absolute
+from hiveacid.table.cleaning.remove_dropped_files import remove_table, without_owner
+from hiveacid.table.context import Context
+from hiveacid.table.definition import lock_of_location
 from hiveacid.table.partitions import static_values
+from hiveacid.table.write.insert import InsertOptions, write_rows
+from hiveacid.table.write.report import WriteReport
 
 
 def create_database(execution: ExecutionContext, statement: definitions.CreateDatabase) -> None:
@@ -188,3 +228,210 @@ def _comparable(column: Column, text: str | None) -> Any:
         year, _, rest = canonical[1:].partition("-")
         return int(f"{canonical[0]}{year}"), rest
     return canonical
+
+
+def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFrame | None:
+    """CREATE TABLE, with or without a query."""
+    if statement.query is not None:
+        return _create_as_select(execution, statement)
+    table = new_table_definition(execution, statement)
+    tables.create_table(execution.context, table, if_not_exists=statement.if_not_exists)
+    return None
+
+
+def new_table_definition(execution: ExecutionContext, statement: CreateTable) -> TableDefinition:
+    """Return the table that a statement defines, with defaults from the session's settings."""
+    name = statement.table.resolve(execution.context.database)
+    statement = with_settings(statement, execution.context.settings)
+    storage = statement.storage or default_storage(statement, execution.context.settings)
+    return statement.definition(name, location="", storage=storage)
+
+
+def with_settings(statement: CreateTable, settings: Settings) -> CreateTable:
+    """Add the transactional properties that ``hive.create.as.acid`` and ``hive.create.as.insert.only`` require.
+
+    They apply to managed tables without transactional properties of their own. Full ACID needs ORC or a statement without
+    a format (``TransactionalValidationListener``).
+    """
+    properties = {key.lower(): value for key, value in statement.properties}
+    if statement.external or {TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name} & set(properties):
+        return statement
+    orc = statement.storage is None or statement.storage.input_format == ORC.input_format
+    is_sorted = statement.bucketing is not None and bool(statement.bucketing.sort_columns)
+    if orc and settings.get(setting_definitions.CREATE_AS_ACID) and not is_sorted:
+        added = {TRANSACTIONAL.name: "true"}
+    elif settings.get(setting_definitions.CREATE_AS_INSERT_ONLY):
+        added = {TRANSACTIONAL.name: "true", TRANSACTIONAL_PROPERTIES.name: "insert_only"}
+    else:
+        return statement
+    return replace(statement, properties=tuple(sorted((dict(statement.properties) | added).items())))
+
+
+def default_storage(statement: CreateTable, settings: Settings) -> StorageFormat:
+    """Return the default format of a table: ORC for transactional ones, otherwise the one in the settings."""
+    properties = {key.lower(): value.lower() for key, value in statement.properties}
+    if properties.get(TRANSACTIONAL.name) == "true":
+        return ORC
+    name = settings.get(setting_definitions.DEFAULT_FILE_FORMAT)
+    managed = settings.get(setting_definitions.DEFAULT_FILE_FORMAT_MANAGED)
+    storage = storage_format(name if statement.external or managed == "none" else managed)
+    return storage or ORC
+
+
+def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None:
+    """CREATE TABLE LIKE: copies columns, buckets, format and properties of another table, without its rows."""
+    context = execution.context
+    source = context.require(execution.find(statement.source))
+    properties_not_copied = {LAST_DDL_TIME.name.lower(), *RESERVED_PROPERTIES}
+    properties = {key: value for key, value in source.properties if key.lower() not in properties_not_copied}
+    if statement.external:
+        properties = {k: v for k, v in properties.items() if not k.lower().startswith(TRANSACTIONAL.name)}
+    table = TableDefinition(
+        name=statement.table.resolve(context.database),
+        columns=source.columns,
+        storage=statement.storage or source.storage,
+        location=statement.location or "",
+        partition_columns=source.partition_columns,
+        bucketing=source.bucketing,
+        properties=tuple(sorted((properties | dict(statement.properties)).items())),
+        external=statement.external,
+        comment=source.comment,
+    )
+    tables.create_table(context, table, if_not_exists=statement.if_not_exists)
+
+
+def _create_as_select(execution: ExecutionContext, statement: CreateTable) -> DataFrame:
+    """CREATE TABLE AS SELECT: writes the rows first; table and rows appear together with the commit."""
+    context = execution.context
+    name = statement.table.resolve(context.database)
+    if statement.if_not_exists and tables.is_taken(context, name):
+        return write_result(context.facts, WriteReport())
+    query = statement.query
+    assert query is not None  # noqa: S101 - the caller asked
+    with execution.binder() as binder:
+        report = create_from(execution, statement, bound_frame(binder, query))
+    return write_result(context.facts, report)
+
+
+def create_from(execution: ExecutionContext, statement: CreateTable, frame: DataFrame) -> WriteReport:
+    """Create a table with the columns and rows of a frame; both appear together with the commit."""
+    columns = hive_columns_of(frame)
+    renamed = frame.toDF(*[column.name for column in columns])
+    return _write_new(
+        execution, new_table_definition(execution, _with_query_columns(statement, columns)), renamed
+    )
+
+
+def replace_with(
+    execution: ExecutionContext,
+    table: TableDefinition,
+    statement: CreateTable,
+    frame: DataFrame,
+) -> WriteReport:
+    """Replace a table by the rows and columns of a frame. Partitions, buckets, format and properties stay.
+
+    The rows are written into a table of another name, which then takes the place of the old one. A failure before that
+    leaves the old table as it was.
+    """
+    context = execution.context
+    columns = hive_columns_of(frame)
+    statement = _with_query_columns(statement, columns)
+    content = replace(
+        table,
+        name=TableName(table.name.database, f"{table.name.name}__replacing_{uuid.uuid4().hex[:8]}"),
+        columns=statement.columns,
+        partition_columns=statement.partition_columns,
+        location="",
+    ).without_properties(*RESERVED_PROPERTIES, LAST_DDL_TIME.name)
+    report = _write_new(execution, content, frame.toDF(*[column.name for column in columns]))
+    try:
+        tables.replace_table(context, table.name, content.name)
+    except BaseException:
+        with suppress(HiveAcidError):
+            tables.drop_table(context, content.name, if_exists=True)
+        raise
+    return report
+
+
+def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTable:
+    names = {column.name for column in columns}
+    missing_columns = [column.name for column in statement.partition_columns if column.name not in names]
+    if missing_columns:
+        near = did_you_mean(missing_columns[0], names)
+        raise NoSuchColumnError(
+            f"the query has no column {missing_columns[0]} to partition {statement.table} by{near}"
+        )
+    if len(names) < len(columns):
+        double = next(c.name for c in columns if sum(o.name == c.name for o in columns) > 1)
+        raise StatementError(
+            f"the query has two columns called {double}: name them",
+            line=statement.table.line,
+            column=statement.table.column,
+        )
+    return replace(statement.with_columns(columns), query=None)
+
+
+def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataFrame) -> WriteReport:
+    context = execution.context
+    with context.transactions.scope(context.settings, execution.joined) as txn:
+        operation = None if table.kind is TableKind.PLAIN else Operation.INSERT
+        lock = replace(lock_of_new(context, table.name), operation=operation)
+        txn.lock([lock], zero_wait=lock.type is LockType.EXCLUSIVE)
+        if table.location:
+            txn.lock([lock_of_location(table.location)])
+        created = tables.prepare_table(context, table)
+        txn.lock([lock_of_location(created.location)])
+        is_new = not context.fs.exists(created.location)
+        txn.add_written([], tables=[created])
+        try:
+            context.fs.make_directory(created.location)
+            options = InsertOptions(named="CREATE TABLE AS SELECT")
+            frame = frame.select(
+                *[quote_name(c.name) for c in (*created.columns, *created.partition_columns)]
+            )
+            rows = fit_columns(created, frame, {}, None, by_name=False)
+            return write_rows(context, created, rows, {}, options, txn)
+        finally:
+            if is_new:  # last, so that the abort has deleted the statement's own files before
+                txn.on_abort(lambda: _remove_unowned(context, created))
+
+
+def lock_of_new(context: Context, name: TableName) -> LockComponent:
+    """Return the lock of CREATE TABLE AS SELECT. The statement does not wait for an EXCLUSIVE one, it fails."""
+    exclusive = context.settings.get(setting_definitions.XLOCK_CTAS)
+    return LockComponent(LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE, name.database, name.name)
+
+
+def adopted_definition(context: Context, statement: CreateTable, location: str | None) -> TableDefinition:
+    """Return the table that a DDL text defines, for the adoption of its directory (``AcidSession.adopt``)."""
+    if statement.query is not None:
+        raise StatementError("adopt takes the text of SHOW CREATE TABLE, not CREATE TABLE AS SELECT")
+    name = statement.table.resolve(context.database)
+    storage = statement.storage or default_storage(statement, context.settings)
+    table = statement.definition(name, location="", storage=storage)
+    where = location or table.location
+    if not where:
+        raise StatementError(
+            "the statement has no LOCATION: give adopt(..., location=) the table's directory"
+        )
+    return replace(
+        table,
+        location=absolute(where),
+        created_at=context.clock.now() // 1000,
+        owner=table.owner or context.transactions.client.user,
+    )
+
+
+def _remove_unowned(context: Context, made: TableDefinition) -> None:
+    """Delete the directory of a table whose creation failed, unless the location of another table overlaps it by now.
+
+    The files of a transactional table are deleted before. Others are those of a statement that creates another table at
+    this location and has not committed yet.
+    """
+    if made.kind is TableKind.PLAIN:
+        remove_table(context, made, ())
+        return
+    with suppress(MissingDirectoryError):
+        entries = context.fs.list_tree(made.location)
+        if all(entry.is_dir for entry in entries) and without_owner(context, [made.location]):
+            context.fs.delete_listed(made.location, (FileEntry("", is_dir=True), *entries))

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.errors import TransactionStateError
 from hiveacid.sql.binding.table_binder import is_view_of_session
-from hiveacid.sql.execute import admin, catalog_statements, change_rows, create, queries_and_views, show
+from hiveacid.sql.execute import admin, catalog_statements, change_rows, queries_and_views, show
 from hiveacid.sql.execute.context import ExecutionContext, empty_result
 from hiveacid.sql.execute.describe import describe_database, describe_history, describe_table
 from hiveacid.sql.execute.explain import explain
@@ -58,8 +58,8 @@ _CHANGING_ROWS: Mapping[type, Executor] = {
 _ALONE: Mapping[type, Executor] = {
     definitions.CreateDatabase: catalog_statements.create_database,
     definitions.DropDatabase: catalog_statements.drop_database,
-    definitions.CreateTable: create.create_table,
-    definitions.CreateTableLike: create.create_like,
+    definitions.CreateTable: catalog_statements.create_table,
+    definitions.CreateTableLike: catalog_statements.create_like,
     definitions.DropTable: catalog_statements.drop_table,
     definitions.DropView: queries_and_views.drop_view,
     definitions.CreateView: queries_and_views.create_view,

@@ -12,9 +12,9 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
+from hiveacid.sql.execute.catalog_statements import lock_of_new
 from hiveacid.sql.execute.change_rows import partition_values
 from hiveacid.sql.execute.context import ExecutionContext, string_rows
-from hiveacid.sql.execute.create import lock_of_new
 from hiveacid.sql.statements import definitions, dml, queries
 from hiveacid.sql.statements.values import Slice, Statement, TableRef
 from hiveacid.table.partitions import partitions_of, static_values

@@ -17,8 +17,8 @@ from hiveacid.core.schema.storage_formats import storage_format
 from hiveacid.sql.binding.statement_owner import makes_own_table
 from hiveacid.sql.binding.table_binder import find_hiveacid_table, is_view_of_session
 from hiveacid.sql.binding.view_text import find_hiveacid_view, hive_columns_of
+from hiveacid.sql.execute.catalog_statements import create_from, replace_with
 from hiveacid.sql.execute.context import ExecutionContext
-from hiveacid.sql.execute.create import create_from, replace_with
 from hiveacid.sql.native.shared_gateway import NativeConnection, ensure_database
 from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.sql.statements.values import TableRef, table_ref
