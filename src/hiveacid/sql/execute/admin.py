@@ -15,7 +15,7 @@ from hiveacid.errors import CompactionError, ConfigError, StatementError, Transa
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.sql.execute.change_rows import partition_values
 from hiveacid.sql.execute.context import ExecutionContext, small_frame, string_rows
-from hiveacid.sql.execute.show import named_partition
+from hiveacid.sql.execute.show_and_describe import named_partition
 from hiveacid.sql.execute.show_rows import abort_transactions
 from hiveacid.sql.statements import administration, queries
 from hiveacid.table.acid_table import AcidTable

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 
 from hiveacid.errors import TransactionStateError
 from hiveacid.sql.binding.table_binder import is_view_of_session
-from hiveacid.sql.execute import admin, catalog_statements, change_rows, queries_and_views, show
+from hiveacid.sql.execute import admin, catalog_statements, change_rows, queries_and_views, show_and_describe
 from hiveacid.sql.execute.context import ExecutionContext, empty_result
-from hiveacid.sql.execute.describe import describe_database, describe_history, describe_table
 from hiveacid.sql.execute.explain import explain
+from hiveacid.sql.execute.show_and_describe import describe_database, describe_history, describe_table
 from hiveacid.sql.statements import administration, definitions, dml, queries, values
 
 Executor: TypeAlias = "Callable[[ExecutionContext, Any], DataFrame | None]"
@@ -25,18 +25,18 @@ _READING: Mapping[type, Executor] = {
     queries.DescribeTable: describe_table,
     queries.DescribeDatabase: describe_database,
     queries.DescribeHistory: describe_history,
-    queries.ShowDatabases: show.databases,
-    queries.ShowTables: show.tables,
-    queries.ShowTableExtended: show.table_extended,
+    queries.ShowDatabases: show_and_describe.databases,
+    queries.ShowTables: show_and_describe.tables,
+    queries.ShowTableExtended: show_and_describe.table_extended,
     queries.ShowViews: queries_and_views.show_views,
-    queries.ShowPartitions: show.partitions,
-    queries.ShowCreateTable: show.create_table,
-    queries.ShowTableProperties: show.properties,
-    queries.ShowColumns: show.columns,
-    queries.ShowTransactions: show.transactions,
-    queries.ShowLocks: show.locks,
+    queries.ShowPartitions: show_and_describe.partitions,
+    queries.ShowCreateTable: show_and_describe.create_table,
+    queries.ShowTableProperties: show_and_describe.properties,
+    queries.ShowColumns: show_and_describe.columns,
+    queries.ShowTransactions: show_and_describe.transactions,
+    queries.ShowLocks: show_and_describe.locks,
     queries.ShowCompactions: admin.show_compactions,
-    queries.ShowConf: show.conf,
+    queries.ShowConf: show_and_describe.conf,
     administration.SetOption: admin.set_option,
     administration.ResetOption: admin.reset_option,
     administration.RefreshTable: admin.refresh,

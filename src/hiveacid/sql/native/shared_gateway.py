@@ -32,7 +32,7 @@ from hiveacid.sql.binding.statement_owner import Owner, Ownership, decide_owner
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.context import small_frame
 from hiveacid.sql.execute.dispatch import execute
-from hiveacid.sql.execute.show import extended_rows
+from hiveacid.sql.execute.show_and_describe import extended_rows
 from hiveacid.sql.native.mirrored_databases import create_mirror, drop_mirror, require_nothing_foreign
 from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import administration, definitions, queries
