@@ -29,7 +29,7 @@ from hiveacid.serve.operations import ClientOperation, TimeLimits
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Caller, ClientSession, Sessions
-from hiveacid.serve.wire import BytesInFlight, ClientLimits, Wire
+from hiveacid.serve.transports import BytesInFlight, ClientLimits, Wire
 from hiveacid.services.http_server import Access, server_tls
 from hiveacid.sql.cancellation import Running
 from support.hs2_client import CallError, Hs2Client, raw_client

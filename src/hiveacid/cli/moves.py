@@ -20,17 +20,12 @@ from hiveacid.cli.options import (
 from hiveacid.core.model import TableName
 
 if TYPE_CHECKING:
-    from hiveacid.catalog.migrate import MigratedTable, Migration
-    from hiveacid.ports.catalog import Catalog
-    from hiveacid.sql.statements.values import Slice
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from hiveacid.catalog.migrate import MigratedTable, Migration
     from hiveacid.core.schema.location_overlap import Place
+    from hiveacid.ports.catalog import Catalog
+    from hiveacid.sql.statements.values import Slice
 
 
 @click.command()

@@ -149,7 +149,7 @@ def serve(
     from hiveacid.serve.server import Server, ServerOptions, bind  # noqa: PLC0415 - --help must not import pyspark
     from hiveacid.serve.service import Service  # noqa: PLC0415
     from hiveacid.serve.sessions import Sessions  # noqa: PLC0415
-    from hiveacid.serve.wire import ClientLimits  # noqa: PLC0415
+    from hiveacid.serve.transports import ClientLimits  # noqa: PLC0415
     from hiveacid.services.monitoring import Endpoint  # noqa: PLC0415
 
     pairs = dict(parse_settings(settings))

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from hiveacid.errors import ClientProtocolError, ConfigError
 from hiveacid.serve import audit
 from hiveacid.serve.authentication import RefusedLoginError
-from hiveacid.serve.http import serve_http
 from hiveacid.serve.sessions import Caller
-from hiveacid.serve.wire import BytesInFlight, ClientLimits, Wire, authenticate
+from hiveacid.serve.transports import BytesInFlight, ClientLimits, Wire, authenticate, serve_http
 from hiveacid.services.http_server import Access, server_tls
 from hiveacid.services.monitoring import Metric
 
