@@ -25,7 +25,7 @@ from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileVersion
 from hiveacid.storage.snapshot_locations import id_property, list_layout, plain_files
-from hiveacid.table.cleaning.remove_dropped_files import delete_directory, remove_aborted
+from hiveacid.table.cleaning.delete_files import delete_directory, remove_aborted
 from hiveacid.table.context import Context
 from hiveacid.table.definition import check_definition, exclusive_table
 from hiveacid.table.partitions import partitions_of

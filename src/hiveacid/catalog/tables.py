@@ -37,7 +37,7 @@ from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockTy
 from hiveacid.ports.transactions import Start, current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.paths import absolute, real_path
-from hiveacid.table.cleaning.remove_dropped_files import (
+from hiveacid.table.cleaning.delete_files import (
     first_foreign_entry,
     locations_to_remove,
     remove_location,
@@ -166,7 +166,7 @@ def is_taken(context: Context, name: TableName) -> bool:
 
 
 def drop_table(context: Context, name: TableName, *, if_exists: bool = False) -> None:
-    """Drop a table and, unless it is external, its own files (`table.cleaning.remove_dropped_files`); foreign ones stay."""
+    """Drop a table and, unless it is external, its own files (`table.cleaning.delete_files`); foreign ones stay."""
     if context.catalog.get_table(name) is None:
         if context.catalog.get_view(name) is not None:
             raise errors.CatalogError(f"{name} is a view: use DROP VIEW")

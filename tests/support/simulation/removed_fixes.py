@@ -113,7 +113,7 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
         ),
         "an abort deletes by path, under its lock": (
             "late writers",
-            [("hiveacid.table.cleaning.remove_dropped_files.delete_directory", _delete_locked_by_path)],
+            [("hiveacid.table.cleaning.delete_files.delete_directory", _delete_locked_by_path)],
         ),
         "streams claim without asking": (
             "late streams",
@@ -131,7 +131,7 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
         ),
         "a DROP goes on without its lock": (
             "late drops",
-            [("hiveacid.table.cleaning.remove_dropped_files._may_delete", lambda *_: True)],
+            [("hiveacid.table.cleaning.delete_files._may_delete", lambda *_: True)],
         ),
         "what was listed is deleted by its name": (
             "late cleaners",
@@ -140,7 +140,7 @@ FIXES: Mapping[str, tuple[str, Sequence[Patch]]] = MappingProxyType(
         "a cleaner goes on without its lock": (
             "late cleaners",
             [
-                ("hiveacid.table.cleaning.clean_location.delete_planned", _delete_unlocked),
+                ("hiveacid.table.cleaning.delete_files.delete_planned", _delete_unlocked),
                 ("hiveacid.table.cleaning.clean_after_overwrite.delete_planned", _delete_unlocked),
             ],
         ),

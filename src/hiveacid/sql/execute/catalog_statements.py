@@ -54,7 +54,7 @@ from hiveacid.sql.statements import administration, definitions
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
 from hiveacid.sql.statements.values import PartitionItem, PartitionSpec
 from hiveacid.storage.paths import absolute
-from hiveacid.table.cleaning.remove_dropped_files import remove_table, without_owner
+from hiveacid.table.cleaning.delete_files import remove_table, without_owner
 from hiveacid.table.context import Context
 from hiveacid.table.definition import lock_of_location
 from hiveacid.table.partitions import static_values

@@ -1,9 +1,9 @@
 """Deletion of files that no reader needs any more.
 
 ``clean_compacted_and_aborted`` removes the sources of finished compactions and the files of aborted transactions;
-``clean_after_overwrite`` removes what INSERT OVERWRITE and TRUNCATE replaced. ``clean_location`` plans and carries out
-one location (``core.compaction.cleaning_plan`` decides). ``file_retention`` says for how long replaced files stay.
-``remove_dropped_files`` deletes the files of dropped tables.
+``clean_after_overwrite`` removes what INSERT OVERWRITE and TRUNCATE replaced. ``delete_files`` plans and carries out
+one location (``core.compaction.cleaning_plan`` decides), and deletes the files of dropped tables. ``file_retention`` says for
+how long replaced files stay.
 
 Invariants: a directory is deleted only if no open transaction can read it. The start of the remaining history is
 recorded before anything is deleted. Entries that hiveacid or Hive did not create stay.

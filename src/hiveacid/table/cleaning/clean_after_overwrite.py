@@ -18,7 +18,7 @@ from hiveacid.core.snapshot.selection import select
 from hiveacid.errors import FormatError, MissingDirectoryError
 from hiveacid.ports.store import own_store
 from hiveacid.storage.snapshot_locations import adopted_txn_id, list_adopted, read_metadata
-from hiveacid.table.cleaning.clean_location import (
+from hiveacid.table.cleaning.delete_files import (
     cleaner_lock,
     delete_planned,
     is_cleanup_disabled,

@@ -27,10 +27,10 @@ from hiveacid.storage.snapshot_locations import (
     read_metadata,
 )
 from hiveacid.storage.staging import abandoned_staging, expired_staging
-from hiveacid.table.cleaning import clean_location
+from hiveacid.table.cleaning import delete_files
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
+from hiveacid.table.cleaning.delete_files import remove_entries
 from hiveacid.table.cleaning.file_retention import cleaning_delay, history_retention
-from hiveacid.table.cleaning.remove_dropped_files import remove_entries
 from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk
 from hiveacid.table.read.flush_length_files import delete_copies
@@ -60,7 +60,7 @@ def clean(context: Context, only: TableName | None = None) -> list[str]:
             logger.warning("cleaning of %s%s: %s", name, task, error)
             errors.append(error)
 
-    for job in clean_location.ready_jobs(context):
+    for job in delete_files.ready_jobs(context):
         attempt(job.request.table, partial(clean_job, context, job.id), f" (compaction {job.id})")
     OverwrittenCleaner(context).step(attempt)
     for name in table_names(context.catalog) if only is None else [only]:
@@ -83,7 +83,7 @@ def clean_job(context: Context, job_id: int) -> list[str]:
         return []
     # This order matters: a compaction that commits between the two calls then counts among the transactions that a reader may not see.
     min_open = context.store.min_open_txn_id()
-    ready = clean_location.ready_jobs(context)
+    ready = delete_files.ready_jobs(context)
     job = next((candidate for candidate in ready if candidate.id == job_id), None)
     if job is None or job.next_txn_id is None or job.next_txn_id > min_open:
         return []
@@ -96,12 +96,12 @@ def clean_job(context: Context, job_id: int) -> list[str]:
         and (job.commit_time or job.ended or job.started or 0) > context.store.now() - 1000 * retention
     ):
         return []
-    with clean_location.cleaner_lock(context, job.request.table) as held:
+    with delete_files.cleaner_lock(context, job.request.table) as held:
         return _clean_after_job(context, job, min_open, held) if held else []
 
 
 def _clean_after_job(context: Context, job: Compaction, min_open: TxnId, held: Transaction) -> list[str]:
-    ready = clean_location.ready_jobs(context)
+    ready = delete_files.ready_jobs(context)
     # dropped with its table, or cleaned by another client
     if job.id not in {candidate.id for candidate in ready}:
         return []
@@ -112,14 +112,14 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId, held: T
         _succeed(context, job, "the table or partition is gone")
         return []
     root = table.location if partition is None else partition.location
-    if clean_location.is_cleanup_disabled(context, table, partition):
+    if delete_files.is_cleanup_disabled(context, table, partition):
         return []
-    possibly_unseen_txns = clean_location.list_possibly_unseen_txns(ready, min_open)
+    possibly_unseen_txns = delete_files.list_possibly_unseen_txns(ready, min_open)
     try:
-        plan = clean_location.plan_location_cleaning(
+        plan = delete_files.plan_location_cleaning(
             context, table, root, job.high_watermark, min_open, possibly_unseen_txns, partition=partition
         )
-        removed_paths = clean_location.delete_planned(context, table, root, plan, held)
+        removed_paths = delete_files.delete_planned(context, table, root, plan, held)
     except MissingDirectoryError:
         removed_paths, plan = [], None
     if plan is None or (not plan.postponed and len(removed_paths) == len(plan.deletions)):
@@ -142,13 +142,13 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     before the first listing (`Partition.min_write_id`).
     """
     min_open = context.store.min_open_txn_id()
-    with clean_location.cleaner_lock(context, name) as held:
+    with delete_files.cleaner_lock(context, name) as held:
         return _clean_aborted_of(context, name, min_open, held) if held else []
 
 
 def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: Transaction) -> list[str]:
     table = context.catalog.get_table(name)
-    if table is None or clean_location.is_cleanup_disabled(context, table, None):
+    if table is None or delete_files.is_cleanup_disabled(context, table, None):
         return []
     # before the first listing: a later writer may publish behind the listings and be aborted after them
     ended_up_to = context.store.ended_up_to(name)
@@ -168,9 +168,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId, held: 
         return removed_paths
     # new partitions of a writer that crashed before its commit are not in the catalog
     disk_locations = [partition.location for partition in partitions_on_disk(context, table)]
-    possibly_unseen_txns = clean_location.list_possibly_unseen_txns(
-        clean_location.ready_jobs(context), min_open
-    )
+    possibly_unseen_txns = delete_files.list_possibly_unseen_txns(delete_files.ready_jobs(context), min_open)
     may_come = min(context.store.aborted_write_ids(name, may_come=True), default=None)
     reach, bases = [int(ended_up_to)], []
     for root in dict.fromkeys((*locations, *disk_locations)):
@@ -201,10 +199,10 @@ def _clean_aborted_at(
     held: Transaction,
     partition: Partition | None,
 ) -> tuple[list[str], int]:
-    plan = clean_location.plan_location_cleaning(
+    plan = delete_files.plan_location_cleaning(
         context, table, root, None, min_open, aborted_only=True, partition=partition
     )
-    removed_paths = clean_location.delete_planned(context, table, root, plan, held)
+    removed_paths = delete_files.delete_planned(context, table, root, plan, held)
     complete = len(removed_paths) == len(
         plan.deletions
     )  # otherwise rows of aborted transactions are still there

@@ -25,7 +25,7 @@ from hiveacid.core.transactions.states import CompactionState
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.spark.session.jobs import named_jobs
 from hiveacid.storage.snapshot_locations import Location, list_locations
-from hiveacid.table.cleaning.clean_location import cleaner_lock, record_history_start
+from hiveacid.table.cleaning.delete_files import cleaner_lock, record_history_start
 from hiveacid.table.compaction import write_compacted_files
 from hiveacid.table.compaction.report import CompactionReport, DataVolume
 from hiveacid.table.context import Context

@@ -34,7 +34,7 @@ from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.final_names import mark_directory
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.storage.staging import delete_staging, staging_name
-from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
+from hiveacid.table.cleaning.delete_files import remove_aborted
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.compaction import in_driver
 from hiveacid.table.compaction.presorted import stage_in_order

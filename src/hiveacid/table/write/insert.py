@@ -21,7 +21,7 @@ from hiveacid.spark.write.column_casts import add_static_partition_columns, empt
 from hiveacid.spark.write.sort_and_stage import StagingTarget, stage_insert
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport, list_staged_files
 from hiveacid.storage.paths import spark_path
-from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files, require_listable
+from hiveacid.table.cleaning.delete_files import delete_plain_files, require_listable
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of, static_values

@@ -33,7 +33,7 @@ from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.staged_files import StagedKind
 from hiveacid.storage.paths import SourceFile, Sources, absolute, find_sources, real_path, real_paths
 from hiveacid.storage.snapshot_locations import Location
-from hiveacid.table.cleaning.remove_dropped_files import delete_plain_files
+from hiveacid.table.cleaning.delete_files import delete_plain_files
 from hiveacid.table.context import Context
 from hiveacid.table.definition import lock_of_location
 from hiveacid.table.partitions import static_values

@@ -18,7 +18,7 @@ from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
-from hiveacid.table.cleaning.remove_dropped_files import remove_aborted
+from hiveacid.table.cleaning.delete_files import remove_aborted
 from hiveacid.table.context import WriterContext
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
 from hiveacid.table.write.conflict_checks import require_no_leftovers, require_not_overtaken
