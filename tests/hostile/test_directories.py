@@ -25,7 +25,7 @@ from hiveacid.errors import (
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.snapshot_locations import read_metadata
 from hiveacid.storage.staging import abandoned_staging
-from hiveacid.stores.hms.transactions import transactions
+from hiveacid.stores.hms import transactions
 from support.cost import assert_quick, assert_small
 from support.memory_store.store import MemoryStore
 

@@ -20,7 +20,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Operation, Start
-from hiveacid.stores.hms.catalog import definitions
+from hiveacid.stores.hms import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.connection import ThriftConnection

@@ -20,7 +20,7 @@ from hive_server import HiveServers
 from hiveacid.core.model import TableName
 from hiveacid.errors import CompactionRefusedError, WriteConflictError
 from hiveacid.ports.transactions import Operation, Start, Written
-from hiveacid.stores.hms.catalog.definitions import ACCURATE
+from hiveacid.stores.hms.definitions import ACCURATE
 from hiveacid.streaming import Connection
 from support.samples import CLIENT
 

@@ -28,7 +28,7 @@ from hiveacid.errors import (
 )
 from hiveacid.stores import refusals
 from hiveacid.stores.hms.capabilities import Capabilities
-from hiveacid.stores.hms.catalog.definitions import plain_partition, plain_table
+from hiveacid.stores.hms.definitions import plain_partition, plain_table
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 

@@ -41,17 +41,17 @@ from hiveacid.ports.transactions import (
     Written,
 )
 from hiveacid.stores import refusals
+from hiveacid.stores.hms import before_commit, transactions
 from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.capabilities import capabilities_of
-from hiveacid.stores.hms.catalog.definitions import plain_partition, plain_table
-from hiveacid.stores.hms.catalog.row_counts import CountedWrites, counted_writes
-from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
+from hiveacid.stores.hms.catalog import MetastoreCatalog
 from hiveacid.stores.hms.compaction_queue import MetastoreCompactionQueue
+from hiveacid.stores.hms.definitions import plain_partition, plain_table
+from hiveacid.stores.hms.locks import OPERATIONS, MetastoreLocks
+from hiveacid.stores.hms.row_counts import CountedWrites, counted_writes
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.hms.transactions import before_commit, transactions
-from hiveacid.stores.hms.transactions.locks import OPERATIONS, MetastoreLocks
-from hiveacid.stores.hms.transactions.transactions import MetastoreTransactions, abort_txns, commit_txn
+from hiveacid.stores.hms.transactions import MetastoreTransactions, abort_txns, commit_txn
 from hiveacid.stores.limits import Limits
 
 logger = logging.getLogger(__name__)

@@ -27,14 +27,14 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.store import stream_store
+from hiveacid.stores.hms import definitions
 from hiveacid.stores.hms.address import MetastoreAddress, parse_metastore_url
-from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import ROUNDS, MetastoreClient
 from hiveacid.stores.hms.thrift.protocol import METHODS
 from hiveacid.stores.hms.thrift.structs import ThriftStruct
-from hiveacid.stores.hms.transactions.transactions import commit_txn
+from hiveacid.stores.hms.transactions import commit_txn
 from support.clock import ManualClock
 from support.samples import ORDERS
 from support.samples import table as sample

@@ -18,7 +18,7 @@ from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.hms.thrift.transport import SaslTransport
-from hiveacid.stores.hms.transactions.transactions import commit_txn
+from hiveacid.stores.hms.transactions import commit_txn
 from support.clock import ManualClock
 from support.servers.thrift_server import Answer, Server
 

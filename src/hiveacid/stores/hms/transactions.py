@@ -40,7 +40,7 @@ from hiveacid.ports.transactions import (
 )
 from hiveacid.stores import refusals
 from hiveacid.stores.hms.capabilities import Capabilities
-from hiveacid.stores.hms.catalog.definitions import plain_table, without_quotes
+from hiveacid.stores.hms.definitions import plain_table, without_quotes
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.limits import Limits

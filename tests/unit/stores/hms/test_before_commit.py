@@ -16,12 +16,11 @@ from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreError, StoreUnavailableError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Operation, Written
-from hiveacid.stores.hms.catalog import definitions
+from hiveacid.stores.hms import before_commit, definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.protocol import METHODS
 from hiveacid.stores.hms.thrift.structs import ExceptionMessage
-from hiveacid.stores.hms.transactions import before_commit
 from support.samples import ORDERS
 from support.samples import table as sample
 from support.servers.thrift_server import HANG_UP, Answer, Server

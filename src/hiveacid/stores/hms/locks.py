@@ -16,7 +16,7 @@ from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockSt
 from hiveacid.errors import StoreError, TransactionStateError
 from hiveacid.ports.transactions import Client, LockAnswer, LockRow
 from hiveacid.stores.hms.capabilities import Capabilities
-from hiveacid.stores.hms.catalog.definitions import plain_database, plain_partition, plain_table
+from hiveacid.stores.hms.definitions import plain_database, plain_partition, plain_table
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.refusals import lock_in_use, request_gone

@@ -12,7 +12,7 @@ from hiveacid.core.model import Partition, TxnId
 from hiveacid.core.schema.storage_formats import ORC, TEXTFILE
 from hiveacid.errors import UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
-from hiveacid.stores.hms.catalog import definitions
+from hiveacid.stores.hms import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.protocol import METHODS

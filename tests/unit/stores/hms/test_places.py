@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hiveacid.core.model import TableName
-from hiveacid.stores.hms.catalog import definitions
+from hiveacid.stores.hms import definitions
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.structs import ExceptionMessage

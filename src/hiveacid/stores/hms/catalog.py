@@ -23,9 +23,9 @@ from hiveacid.core.schema.partitions import format_partition
 from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.ports.clock import Clock
 from hiveacid.stores import refusals
+from hiveacid.stores.hms import definitions
 from hiveacid.stores.hms.capabilities import PROCESSOR, Capabilities
-from hiveacid.stores.hms.catalog import definitions
-from hiveacid.stores.hms.catalog.definitions import (
+from hiveacid.stores.hms.definitions import (
     CASCADE,
     EXTERNAL,
     MANAGED,
@@ -35,7 +35,7 @@ from hiveacid.stores.hms.catalog.definitions import (
     plain_database,
     plain_table,
 )
-from hiveacid.stores.hms.catalog.partitions import (
+from hiveacid.stores.hms.partitions import (
     add_missing_partitions,
     fetch_partition_names,
     fetch_partitions,
@@ -43,12 +43,7 @@ from hiveacid.stores.hms.catalog.partitions import (
     require_format_of_table,
     require_in_place,
 )
-from hiveacid.stores.hms.catalog.row_counts import (
-    NO_ROWS,
-    own_write_id_list,
-    reset_counts,
-    with_zero_row_count,
-)
+from hiveacid.stores.hms.row_counts import NO_ROWS, own_write_id_list, reset_counts, with_zero_row_count
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.refusals import (

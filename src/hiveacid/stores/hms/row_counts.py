@@ -15,7 +15,7 @@ from typing import Any
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableName, WriteId
 from hiveacid.ports.transactions import Written
-from hiveacid.stores.hms.catalog.definitions import ACCURATE
+from hiveacid.stores.hms.definitions import ACCURATE
 
 _ROWS = "numRows"
 _COUNTS = frozenset({ACCURATE, _ROWS, "rawDataSize"})

@@ -22,8 +22,8 @@ from hiveacid.errors import (
     HiveAcidError,
     StoreUnavailableError,
 )
-from hiveacid.stores.hms.catalog.definitions import sent_location
-from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
+from hiveacid.stores.hms.catalog import MetastoreCatalog
+from hiveacid.stores.hms.definitions import sent_location
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.failover_client import ROUNDS, MetastoreClient
 

@@ -10,7 +10,7 @@ from hiveacid.core.schema.location_overlap import is_same_location
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.schema.storage_formats import differs_in_layout
 from hiveacid.errors import AlreadyExistsError, UnsupportedFeatureError, WriteConflictError
-from hiveacid.stores.hms.catalog import definitions
+from hiveacid.stores.hms import definitions
 from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.refusals import misplaced_partition
 
