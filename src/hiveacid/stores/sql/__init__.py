@@ -5,13 +5,21 @@
 away, the expiry of a client's transactions, and errors without passwords. ``dialects`` holds all that differs between
 the databases. ``schema`` declares the tables, ``migrations`` creates and upgrades them.
 
-- ``transactions``: begin, snapshots, locks, write ids, commit, abort, commit records, stream progress.
+- begin: ``begin_txn`` → ``txn_rows``, ``lock_queue``, ``snapshots``, ``write_ids``
+- commit: ``commit_txn`` → conflicts (:mod:`hiveacid.core.transactions.locks_and_conflicts`), catalog changes,
+  ``commit_records`` (a table's history, and the progress of streams)
+- heartbeats, and the end without a commit: ``heartbeats_and_aborts``
+- ``begin_commit_pipelined`` carries out the usual begin and the usual commit in one round trip on PostgreSQL.
 - ``compaction_queue``: the queue, its history and the jobs of lost workers.
 - ``maintenance``: the register of services, the partitions with changes, and the removal of old rows.
 - ``catalog``: databases, tables, partitions, views; ``stored_definitions``: their texts and locations.
 
 Invariants:
 
+- A transaction's row is locked while a verb changes what belongs to it, so that it cannot end in between.
+- A commit with updates or deletes holds the counter of the commit sequence until its end: sequence numbers become
+  visible in order, and the next committer sees all earlier changes.
+- A transaction id below the highest one whose row is not visible counts as open.
 - A verb is one transaction of the database, or one statement. Its rows are locked before a rule is applied to them.
 - A verb whose answer was lost is safe to repeat, or leaves a mark (``database.write_exactly_once``) that shows it was done.
 - Times come from the database where it is a server, and from the client's clock for SQLite.

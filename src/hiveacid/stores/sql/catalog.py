@@ -38,6 +38,7 @@ from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import refusals
+from hiveacid.stores.sql import commit_records
 from hiveacid.stores.sql.database import Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.schema import (
     changed_partitions,
@@ -69,8 +70,7 @@ from hiveacid.stores.sql.stored_definitions import (
     to_text,
     view_of,
 )
-from hiveacid.stores.sql.transactions import commit_records
-from hiveacid.stores.sql.transactions.write_ids import lowest_open_write_id
+from hiveacid.stores.sql.write_ids import lowest_open_write_id
 
 _DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
 _TABLE, _VIEW = (

@@ -49,7 +49,7 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
-from hiveacid.stores.sql.transactions.txn_rows import LOWEST_OPEN, TOP, is_open, lock_open_txns
+from hiveacid.stores.sql.txn_rows import LOWEST_OPEN, TOP, is_open, lock_open_txns
 
 SELECT_JOBS = select(compactions).order_by(compactions.c.id)
 SELECT_JOB = SELECT_JOBS.where(compactions.c.id == bindparam("id", type_=BigInteger))

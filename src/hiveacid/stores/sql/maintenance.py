@@ -17,7 +17,7 @@ from hiveacid.core.compaction.queue_records import ChangedPartition, Service, li
 from hiveacid.core.model import TableName
 from hiveacid.stores import refusals
 from hiveacid.stores.limits import LATEST_WRITER, Limits
-from hiveacid.stores.sql import compaction_queue
+from hiveacid.stores.sql import commit_records, compaction_queue
 from hiveacid.stores.sql.database import NOW, Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import (
@@ -39,8 +39,7 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
-from hiveacid.stores.sql.transactions import commit_records
-from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, TOP, counter_value
+from hiveacid.stores.sql.txn_rows import HAS_STOPPED, TOP, counter_value
 
 _ANNOUNCED = (
     select(services)

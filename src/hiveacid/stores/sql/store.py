@@ -13,22 +13,22 @@ from hiveacid.core.model import Constraint, TableDefinition, TableName, TxnId
 from hiveacid.core.schema.location_overlap import Place
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql.begin_txn import BeginTxn
 from hiveacid.stores.sql.catalog import SqlCatalog
+from hiveacid.stores.sql.commit_records import CommitRecords, Streams
+from hiveacid.stores.sql.commit_txn import CommitTxn
 from hiveacid.stores.sql.compaction_queue import CompactionQueue
 from hiveacid.stores.sql.database import TRIES, Database
 from hiveacid.stores.sql.dialects import database_now
+from hiveacid.stores.sql.heartbeats_and_aborts import AbortTxns
 from hiveacid.stores.sql.home import Relocation, relocate, require_home, warehouse_of
+from hiveacid.stores.sql.lock_queue import LockQueue
 from hiveacid.stores.sql.maintenance import ChangedPartitions, Housekeeping, ServiceRegister
 from hiveacid.stores.sql.migrations import migrate
+from hiveacid.stores.sql.snapshots import Snapshots
 from hiveacid.stores.sql.stored_definitions import StoredLocations, remember_paths
-from hiveacid.stores.sql.transactions.begin_txn import BeginTxn
-from hiveacid.stores.sql.transactions.commit_records import CommitRecords, Streams
-from hiveacid.stores.sql.transactions.commit_txn import CommitTxn
-from hiveacid.stores.sql.transactions.heartbeats_and_aborts import AbortTxns
-from hiveacid.stores.sql.transactions.lock_queue import LockQueue
-from hiveacid.stores.sql.transactions.snapshots import Snapshots
-from hiveacid.stores.sql.transactions.txn_rows import OpenTxns
-from hiveacid.stores.sql.transactions.write_ids import WriteIds
+from hiveacid.stores.sql.txn_rows import OpenTxns
+from hiveacid.stores.sql.write_ids import WriteIds
 
 
 class SqlStore(

@@ -26,7 +26,7 @@ from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.stores import refusals
-from hiveacid.stores.sql import catalog, compaction_queue
+from hiveacid.stores.sql import begin_commit_pipelined, catalog, commit_records, compaction_queue
 from hiveacid.stores.sql.database import IS_OWN, NOW, Database, SqlBase, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import (
@@ -41,9 +41,8 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
-from hiveacid.stores.sql.transactions import begin_commit_pipelined, commit_records
-from hiveacid.stores.sql.transactions.txn_rows import counter_value, end_txns, lock_writing_txns
-from hiveacid.stores.sql.transactions.write_ids import seed
+from hiveacid.stores.sql.txn_rows import counter_value, end_txns, lock_writing_txns
+from hiveacid.stores.sql.write_ids import seed
 
 
 class CommitTxn(SqlBase):

@@ -11,18 +11,18 @@ from hiveacid.core.model import TableName, WriteId
 from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Start, TxnKind
 from hiveacid.stores import refusals
+from hiveacid.stores.sql import begin_commit_pipelined
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
-from hiveacid.stores.sql.transactions import begin_commit_pipelined
-from hiveacid.stores.sql.transactions.lock_queue import enqueue, keys_of, request_of
-from hiveacid.stores.sql.transactions.snapshots import (
+from hiveacid.stores.sql.lock_queue import enqueue, keys_of, request_of
+from hiveacid.stores.sql.snapshots import (
     raise_settled_counter,
     read_snapshot_row,
     record_moment,
     snapshot_of_row,
 )
-from hiveacid.stores.sql.transactions.txn_rows import find_opened, insert_txns, open_parameters
-from hiveacid.stores.sql.transactions.write_ids import allocate, assign_write_ids, write_id_lists
+from hiveacid.stores.sql.txn_rows import find_opened, insert_txns, open_parameters
+from hiveacid.stores.sql.write_ids import allocate, assign_write_ids, write_id_lists
 
 
 class BeginTxn(SqlBase):

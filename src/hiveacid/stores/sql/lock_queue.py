@@ -26,7 +26,7 @@ from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import NOW, Database, SqlBase, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import lock_components, lock_requests, txns, write_ids, written
-from hiveacid.stores.sql.transactions.txn_rows import lock_open_txns
+from hiveacid.stores.sql.txn_rows import lock_open_txns
 
 _MUTUAL = frozenset({LockType.SHARED_READ, LockType.SHARED_WRITE})
 """Lock types that never wait for each other."""

@@ -31,7 +31,7 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
-from hiveacid.stores.sql.transactions.txn_rows import HAS_STOPPED, end_txns
+from hiveacid.stores.sql.txn_rows import HAS_STOPPED, end_txns
 
 _BEAT = update(txns).where(ARE_OWN, txns.c.state == OPEN).values(heartbeat=NOW)
 _STATES = select(txns.c.id, txns.c.state).where(ARE_OWN)

@@ -29,7 +29,7 @@ from hiveacid.stores.sql.schema import (
     txns,
     write_ids,
 )
-from hiveacid.stores.sql.transactions.txn_rows import lock_writing_txns
+from hiveacid.stores.sql.txn_rows import lock_writing_txns
 
 _GIVEN = select(write_ids.c.txn_id, write_ids.c.write_id).where(
     write_ids.c.txn_id.in_(bindparam("ids", expanding=True)),

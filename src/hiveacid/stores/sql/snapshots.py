@@ -42,7 +42,7 @@ from hiveacid.stores.sql.schema import (
     txns,
     written,
 )
-from hiveacid.stores.sql.transactions.txn_rows import LOWEST_OPEN, TOP, counter_value
+from hiveacid.stores.sql.txn_rows import LOWEST_OPEN, TOP, counter_value
 
 _FAR_BEHIND = 256
 """A snapshot raises SETTLED only if it can do so by more than this number; every snapshot reads all ids above SETTLED."""
