@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,8 +82,8 @@ class Paused(LocalFileSystem):
     def make_directory(self, path: str) -> None:
         self._visible_step(path, super().make_directory, path)
 
-    def write_bytes(self, path: str, data: bytes) -> None:
-        self._visible_step(path, super().write_bytes, path, data)
+    def write_bytes(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        self._visible_step(path, partial(super().write_bytes, durable=durable), path, data)
 
     def _visible_step(self, path: str, method: Any, *args: Any) -> None:
         if "/.hiveacid-" in path:

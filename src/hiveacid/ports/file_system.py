@@ -45,14 +45,14 @@ class FileSystem(Protocol):
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Read a range of a file (negative ``start``: from its end)."""
 
-    def write_bytes(self, path: str, data: bytes) -> None:
-        """Create or replace a small file, durably."""
+    def write_bytes(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Create or replace a small file; ``durable`` is False for a staged file, which `move_file` makes durable."""
 
     def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
         """Create or replace a file from successive pieces, durably. It appears under its name after the last piece."""
 
     def replace_tail(self, path: str, start: int, tail: bytes) -> None:
-        """Replace everything from byte ``start`` on by ``tail``, durably; ``tail`` becomes the file's end."""
+        """Replace everything from byte ``start`` of a staged file on by ``tail``; `move_file` makes it durable."""
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
         """Give a staged file its final name and its end, durably (parents are made; the caller knows that none is there).
@@ -62,7 +62,7 @@ class FileSystem(Protocol):
         """
 
     def move_file(self, source: str, target: str) -> None:
-        """Move a file to its final name (parents are made; an existing target is an error)."""
+        """Move a file to its final name, durably (parents are made; an existing target is an error)."""
 
     def copy_file(self, source: str, target: str, length: int | None = None) -> None:
         """Copy a file, or its first ``length`` bytes, durably (parents are made; an existing target is an error)."""

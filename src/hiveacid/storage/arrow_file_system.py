@@ -115,7 +115,7 @@ class ArrowFileSystem:
             data: bytes = file.read(size - start if length is None else min(length, size - start))
             return data
 
-    def write_bytes(self, path: str, data: bytes) -> None:
+    def write_bytes(self, path: str, data: bytes, *, durable: bool = True) -> None:  # noqa: ARG002 - always is
         """Create or replace a small file."""
         self.write_pieces(path, (data,))
 

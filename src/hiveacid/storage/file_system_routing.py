@@ -200,9 +200,9 @@ class AnyFileSystem:
         """See `ports.FileSystem`."""
         return self.at(path).read_bytes(path, start, length)
 
-    def write_bytes(self, path: str, data: bytes) -> None:
+    def write_bytes(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """See `ports.FileSystem`."""
-        self.at(path).write_bytes(path, data)
+        self.at(path).write_bytes(path, data, durable=durable)
 
     def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
         """See `ports.FileSystem`."""

@@ -189,11 +189,11 @@ class LocalFileSystem:
             finally:
                 os.close(descriptor)
 
-    def write_bytes(self, path: str, data: bytes) -> None:
+    def write_bytes(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Create or replace a small file; readers see either the old or the new content."""
-        self.write_pieces(path, (data,))
+        self.write_pieces(path, (data,), durable=durable)
 
-    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
+    def write_pieces(self, path: str, pieces: Iterable[bytes], *, durable: bool = True) -> None:
         """Create or replace a file from successive pieces; it appears after the last one."""
         pieces = iter(pieces)
         first = next(pieces, b"")  # before a directory is made: its source may be gone
@@ -205,13 +205,15 @@ class LocalFileSystem:
                     file.write(first)
                     file.writelines(pieces)
                     file.flush()
-                    self._sync(file.fileno())
+                    if durable:
+                        self._sync(file.fileno())
                 os.replace(scratch, target)
             _forget_checksum(target)
-            self._sync_directory(os.path.dirname(target))
+            if durable:
+                self._sync_directory(os.path.dirname(target))
 
     def replace_tail(self, path: str, start: int, tail: bytes) -> None:
-        """Overwrite a file from byte ``start`` on and cut it there. Not atomic: for staged files."""
+        """Overwrite a file from byte ``start`` on and cut it there. Not atomic, and `move_file` syncs it: for staged files."""
         target = local_path(path)
         with _storage_errors("rewrite", path), open(target, "r+b", opener=_open_regular) as file:
             if start > os.fstat(file.fileno()).st_size:
@@ -220,8 +222,6 @@ class LocalFileSystem:
             file.seek(start)
             file.write(tail)
             file.truncate()
-            file.flush()
-            self._sync(file.fileno())
 
     def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
         """See `ports.FileSystem`."""

@@ -56,7 +56,7 @@ class MemoryFileSystem:
         first = max(0, len(data) + start) if start < 0 else start
         return data[first:] if length is None else data[first : first + length]
 
-    def write_bytes(self, path: str, data: bytes) -> None:
+    def write_bytes(self, path: str, data: bytes, *, durable: bool = True) -> None:  # noqa: ARG002
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
         self.make_directory(path.rpartition("/")[0])
         self.files[path] = data

@@ -140,11 +140,11 @@ def test_a_writer_whose_staging_the_cleaner_has_taken_hears_of_its_time_out(
     late.write([{"id": 1}])
     write = LocalFileSystem.write_bytes
 
-    def pause(fs: LocalFileSystem, path: str, data: bytes) -> None:
+    def pause(fs: LocalFileSystem, path: str, data: bytes, *, durable: bool = True) -> None:
         if late.in_transaction and ".hiveacid-staging-" in path:
             wh.store.abort_txns([TxnId(late.transactions[0][0])], "no heartbeat")
             raise StorageError(f"cannot write {path}: No such file or directory")
-        write(fs, path, data)
+        write(fs, path, data, durable=durable)
 
     monkeypatch.setattr(LocalFileSystem, "write_bytes", pause)
     monkeypatch.setattr(transaction_batch, "_MAX_BUFFERED_BYTES", 0)

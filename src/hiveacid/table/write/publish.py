@@ -103,13 +103,9 @@ def _read_tails(
     fs: FileSystem, files: Sequence[StagedFile], reported: TaskReport
 ) -> dict[StagedFile, OrcTail]:
     """Read the footers and compare their rows with what the tasks reported."""
-    tails = dict(
-        zip(
-            files,
-            _map(lambda file: file.footer[0] if file.footer else read_tail(fs, file.path, file.size), files),
-            strict=True,
-        )
-    )
+    tails = {file: file.footer[0] for file in files if file.footer is not None}
+    unread = [file for file in files if file not in tails]
+    tails.update(zip(unread, _map(lambda file: read_tail(fs, file.path, file.size), unread), strict=True))
     reported.require_rows(sum(tail.number_of_rows for tail in tails.values()))
     return tails
 

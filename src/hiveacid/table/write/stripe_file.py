@@ -41,7 +41,7 @@ class StripeFile:
         else:
             path = f"{self.path}-{len(self._parts)}" if self._parts else self.path
             part = data if self._parts else HEADER + data
-            self.fs.write_bytes(path, part)
+            self.fs.write_bytes(path, part, durable=False)
             self._parts.append((path, len(part)))
         self.size = end
 
