@@ -1,6 +1,6 @@
 """Push-down: from the text of a condition to the partitions and row groups that a scan may skip.
 
-Main flow: ``column_conditions`` splits a condition into conjuncts and lets Spark parse and analyse them;
+Main flow: ``column_conditions`` lets Spark parse and analyse a condition, and splits it into conjuncts;
 ``predicate_reader`` and ``literals`` read each analysed tree as a predicate (``core.predicates``). Two consumers follow:
 
 - ``partition_pruning`` drops partitions in which the conjuncts over partition columns cannot hold;

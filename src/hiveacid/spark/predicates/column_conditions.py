@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
-from pyspark.errors import ParseException
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -23,13 +24,13 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, parenthesised
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.parser.catalyst import java_class, parser_of, session_of
-from hiveacid.spark.parser.lexer import split_conjunction
 from hiveacid.spark.predicates.predicate_reader import PredicateReader
 from hiveacid.spark.read.scan_source import ROW_ID_TYPE
 from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.java_methods import column_of_expression
 
 # Spark pads values that are compared with a column of this metadata, so that 'a' equals 'a   ' as in Hive.
 _CHAR_METADATA_KEY = "__CHAR_VARCHAR_TYPE_STRING"
@@ -84,18 +85,18 @@ def table_conjuncts(
 ) -> list[Conjunct]:
     """Return the `conjuncts` of a condition on a table; ``alias``: a name for it (default: its own)."""
     require_char_padding(facts.spark, table)
-    return conjuncts(facts, visible_columns(table), where, name=alias or table.name)
+    with translate_errors():
+        return _conjuncts(facts, visible_columns(table), empty_rows(facts, table, alias or table.name), where)
 
 
 @dataclass(frozen=True)
 class Conjunct:
     """One of the conditions joined by AND.
 
-    ``text``: as the user wrote it; put it into parentheses before joining it with others. ``columns``: the top-level
-    columns that it refers to.
+    ``expression``: as Spark's parser read it, not analysed. ``columns``: the top-level columns that it refers to.
     """
 
-    text: str
+    expression: Any
     columns: frozenset[str]
     predicate: Predicate
 
@@ -115,20 +116,30 @@ def conjuncts(
 
     Raises ParseError; NoSuchColumnError naming candidates; SchemaMismatchError, StatementError.
     """
-    patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
     with translate_errors():
-        pieces = _split_condition(parser_of(facts), where, patterns.PLAN_EXPRESSION())
-        found = _analyse(facts, schema, [piece.text for piece in pieces], name) if pieces else []
-        if found is None:
-            pieces = [p for p in pieces if _analyse(facts, schema, [p.text], name) is not None]
-            found = _analyse(facts, schema, [p.text for p in pieces], name) if pieces else []
-        trees = found or []
-    usable, of_the_run = [], (patterns.CURRENT_LIKE(), patterns.PLAN_EXPRESSION())
-    for piece in pieces:
-        own_trees, trees = trees[: piece.leaves], trees[piece.leaves :]
-        if all(t.deterministic() and not any(map(t.containsPattern, of_the_run)) for t in own_trees):
-            usable.append(_conjunct(schema, piece.text, own_trees))
-    return usable
+        return _conjuncts(facts, schema, _empty_frame(facts, schema, name), where)
+
+
+def _conjuncts(facts: SparkFacts, schema: T.StructType, rows: DataFrame, where: str) -> list[Conjunct]:
+    patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    current, subquery = patterns.CURRENT_LIKE(), patterns.PLAN_EXPRESSION()
+    parsed = _split_tree(parser_of(facts).parseExpression(where))
+    parsed = [tree for tree in parsed if not tree.containsPattern(subquery)]
+    analysed = _analyse(facts, rows, parsed)
+    if analysed is None:
+        parsed = [tree for tree in parsed if _analyse(facts, rows, [tree]) is not None]
+        analysed = _analyse(facts, rows, parsed) or []
+    return [
+        _conjunct(schema, expression, tree)
+        for expression, tree in zip(parsed, analysed, strict=True)
+        if tree.deterministic() and not (tree.containsPattern(current) or tree.containsPattern(subquery))
+    ]
+
+
+def conjunction(facts: SparkFacts, expressions: Sequence[Any]) -> SparkColumn:
+    """Return expressions of Catalyst joined by AND."""
+    both = java_class(facts, "org.apache.spark.sql.catalyst.expressions.And")
+    return column_of_expression(facts, reduce(both, expressions))
 
 
 def condition_rows(
@@ -164,61 +175,31 @@ def empty_rows(facts: SparkFacts, table: TableDefinition, name: str | TableName 
     return kept[0]
 
 
-@dataclass(frozen=True)
-class _ConjunctText:
-    """Text of a conjunct, and the number of conditions that Spark makes of it (two of BETWEEN in Spark 3)."""
-
-    text: str
-    leaves: int
-
-
-def _split_condition(parser: Any, where: str, subquery: Any) -> list[_ConjunctText]:
-    """Return the conjuncts without subqueries; Spark's own parse of the whole condition checks the split."""
-    whole = _split_tree(parser.parseExpression(where))
-    texts = split_conjunction(where)
-    try:
-        parsed = [_split_tree(parser.parseExpression(text)) for text in texts] if len(texts) > 1 else [whole]
-    except ParseException:  # cut at an AND that is a name
-        parsed = []
-    leaves_of_texts = [leaf for leaves in parsed for leaf in leaves]
-    if len(leaves_of_texts) != len(whole) or not all(
-        _equal_trees(a, b, subquery) for a, b in zip(leaves_of_texts, whole, strict=True)
-    ):
-        texts, parsed = [where], [whole]
-    pairs = zip(texts, parsed, strict=True)
-    return [
-        _ConjunctText(text.strip(), len(leaves))
-        for text, leaves in pairs
-        if not any(leaf.containsPattern(subquery) for leaf in leaves)
-    ]
-
-
-def _equal_trees(tree: Any, other: Any, subquery: Any) -> bool:
-    # Two readings of one subquery differ by their ids.
-    return bool(tree.equals(other)) or (tree.containsPattern(subquery) and other.containsPattern(subquery))
-
-
 def _split_tree(tree: Any) -> list[Any]:
-    if tree.nodeName() != "And":
-        return [tree]
-    return [*_split_tree(tree.left()), *_split_tree(tree.right())]
+    """Return the parts of a tree that AND joins, from left to right."""
+    parts, todo = [], [tree]
+    while todo:
+        node = todo.pop()
+        if node.nodeName() == "And":
+            todo += (node.right(), node.left())
+        else:
+            parts.append(node)
+    return parts
 
 
-def _conjunct(schema: T.StructType, text: str, trees: Sequence[Any]) -> Conjunct:
+def _conjunct(schema: T.StructType, expression: Any, tree: Any) -> Conjunct:
     reader = PredicateReader(schema)
-    columns = reader.columns(trees)
-    return Conjunct(text, columns, reader.predicate(*trees) if columns else UNDECIDED)
+    columns = reader.columns([tree])
+    return Conjunct(expression, columns, reader.predicate(tree) if columns else UNDECIDED)
 
 
-def _analyse(
-    facts: SparkFacts, schema: T.StructType, texts: Sequence[str], name: str | TableName | None
-) -> list[Any] | None:
-    """Return Spark's trees of conditions; None if it needs more than a filter for them, as for a function of SQL."""
-    frame = _empty_frame(facts, schema, name)
-    # The line break ends a trailing comment.
-    condition = " AND ".join(f"({text}\n)" for text in texts)
-    plan = plan_of(frame.where(condition))
-    return _split_tree(plan.condition()) if plan.nodeName() == "Filter" else None
+def _analyse(facts: SparkFacts, rows: DataFrame, expressions: Sequence[Any]) -> list[Any] | None:
+    """Return Spark's trees of expressions; None if it needs more than a filter for them, as for a function of SQL."""
+    if not expressions:
+        return []
+    plan = plan_of(rows.where(conjunction(facts, expressions)))
+    trees = _split_tree(plan.condition()) if plan.nodeName() == "Filter" else []
+    return trees if len(trees) == len(expressions) else None
 
 
 def _empty_frame(facts: SparkFacts, schema: T.StructType, name: str | TableName | None) -> DataFrame:

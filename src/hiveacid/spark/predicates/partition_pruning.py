@@ -27,7 +27,7 @@ from hiveacid.core.predicates import (
 )
 from hiveacid.core.schema.types import INTEGER_BITS, Primitive, parse_type
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.predicates.column_conditions import Conjunct, char_metadata
+from hiveacid.spark.predicates.column_conditions import Conjunct, char_metadata, conjunction
 from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkFacts
 
@@ -69,8 +69,7 @@ def _prune_in_spark(
     rows = [(index, *partition.values) for index, partition in enumerate(partitions)]
     frame = facts.spark.createDataFrame(rows, T.StructType([T.StructField(_INDEX, T.IntegerType()), *fields]))
     typed = [_typed_value(f"v{position}", column) for position, column in enumerate(columns)]
-    # The line break ends a trailing comment.
-    condition = " AND ".join(f"({conjunct.text}\n)" for conjunct in usable)
+    condition = conjunction(facts, [conjunct.expression for conjunct in usable])
     try:
         matches = called(facts, frame.select(_INDEX, *typed), name).where(condition).select(_INDEX).collect()
     except (Py4JError, PySparkException):

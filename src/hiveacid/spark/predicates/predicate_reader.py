@@ -55,9 +55,9 @@ class PredicateReader:
         names = [str(a.name()).lower() for tree in trees for a in scala_items(tree.references().toSeq())]
         return frozenset(self._fields[name].name for name in names)
 
-    def predicate(self, *trees: Any) -> Predicate:
-        """Return the predicate of a condition, or of some joined by AND."""
-        return self._read(trees[0], 0) if len(trees) == 1 else self._joined("And", trees, 0)
+    def predicate(self, tree: Any) -> Predicate:
+        """Return the predicate of a condition."""
+        return self._read(tree, 0)
 
     def _read(self, tree: Any, depth: int) -> Predicate:
         kind = tree.nodeName()

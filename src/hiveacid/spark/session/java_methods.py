@@ -40,7 +40,7 @@ def call(facts: SparkFacts, target: SparkColumn, method: str, result: str) -> Sp
 def hive_hash(facts: SparkFacts, value: SparkColumn) -> SparkColumn:
     """Return Catalyst's own Hive hash (bucketing version 1) of a binary value; 0 for NULL."""
     catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
-    return _column(facts, catalyst.HiveHash(scala_sequence(facts, [_expression(facts, value)])))
+    return column_of_expression(facts, catalyst.HiveHash(scala_sequence(facts, [_expression(facts, value)])))
 
 
 def long_array(facts: SparkFacts, data: bytes) -> SparkColumn:
@@ -70,7 +70,7 @@ def _array(facts: SparkFacts, java_type: Any, length: int, data: Any, kind: str)
     catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
     without_null = _jvm(facts).org.apache.spark.sql.types.ArrayType(_type(facts, kind), False)  # noqa: FBT003
     elements = catalyst.UnsafeArrayData.fromPrimitiveArray(values)
-    return _column(facts, catalyst.Literal(elements, without_null))
+    return column_of_expression(facts, catalyst.Literal(elements, without_null))
 
 
 def column_of_text(facts: SparkFacts, text: str, columns: Mapping[str, SparkColumn]) -> SparkColumn:
@@ -83,7 +83,7 @@ def column_of_text(facts: SparkFacts, text: str, columns: Mapping[str, SparkColu
         replacements.put(parser.parseExpression(name), _expression(facts, column))
     # TreeNode.transform expects a partial function; a Scala map is one
     replace = _jvm(facts).org.apache.spark.api.python.PythonUtils.toScalaMap(replacements)
-    return _column(facts, parser.parseExpression(text).transform(replace))
+    return column_of_expression(facts, parser.parseExpression(text).transform(replace))
 
 
 def map_lookup(
@@ -116,7 +116,7 @@ def try_cast(facts: SparkFacts, value: SparkColumn, target: str) -> SparkColumn:
     catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
     no_zone = _jvm(facts).scala.Option.empty()
     parts = [_expression(facts, value), _type(facts, target), no_zone, catalyst.EvalMode.TRY()]
-    return _column(facts, catalyst.Cast(*parts))
+    return column_of_expression(facts, catalyst.Cast(*parts))
 
 
 def _invoke(facts: SparkFacts, name: str, parts: list[Any], arguments: Sequence[SparkColumn]) -> SparkColumn:
@@ -129,7 +129,7 @@ def _invoke(facts: SparkFacts, name: str, parts: list[Any], arguments: Sequence[
     if name == "StaticInvoke" and facts.version >= _SPARK_4:
         parts.append(_jvm(facts).scala.Option.empty())
     expressions = _jvm(facts).org.apache.spark.sql.catalyst.expressions.objects
-    return _column(facts, getattr(expressions, name)(*parts))
+    return column_of_expression(facts, getattr(expressions, name)(*parts))
 
 
 def _jvm(facts: SparkFacts) -> Any:
@@ -156,7 +156,8 @@ def _expression(facts: SparkFacts, column: SparkColumn) -> Any:
     return _jvm(facts).org.apache.spark.sql.classic.ExpressionUtils.expression(java)
 
 
-def _column(facts: SparkFacts, expression: Any) -> SparkColumn:
+def column_of_expression(facts: SparkFacts, expression: Any) -> SparkColumn:
+    """Return an expression of Catalyst, parsed or analysed, as a Column."""
     if facts.version < _SPARK_4:
         from pyspark.sql import Column  # noqa: PLC0415 - in Spark 4 this class is abstract
 
