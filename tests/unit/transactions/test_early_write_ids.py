@@ -88,13 +88,12 @@ def test_rows_below_a_base_of_somebody_who_came_in_between_are_refused(
     store.between = None if ends == "nobody" else lambda: other(store, commits=ends == "commits")
     txn = begun(store, how)
     assert txn.write_id(TABLE) == 1
-    context: Any = SimpleNamespace(fs=LocalFileSystem(), store=store)
     table: Any = SimpleNamespace(name=TABLE)
     if ends == "commits":
         with pytest.raises(WriteConflictError, match="overwrote"):
-            require_not_overtaken(context, table, txn, WriteId(1), [str(tmp_path)])
+            require_not_overtaken(LocalFileSystem(), table, txn, WriteId(1), [str(tmp_path)], early=False)
     else:
-        require_not_overtaken(context, table, txn, WriteId(1), [str(tmp_path)])
+        require_not_overtaken(LocalFileSystem(), table, txn, WriteId(1), [str(tmp_path)], early=False)
     txn.abort("done")
 
 
