@@ -132,7 +132,7 @@ def check(
     """
     spec = options.partition_spec(partition)
     if quick:
-        from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - keeps --help fast
+        from hiveacid.table.check_files import check_quick  # noqa: PLC0415 - keeps --help fast
 
         with connection.standalone_access() as access:
             findings = check_quick(access, *access.find(name), spec)

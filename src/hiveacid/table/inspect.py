@@ -11,8 +11,8 @@ from hiveacid.core.display import Displayed
 from hiveacid.core.model import TableName
 from hiveacid.core.snapshot.check_findings import Finding
 from hiveacid.core.snapshot.classify_entries import ItemState
-from hiveacid.table.check.check import check_table
-from hiveacid.table.check.files import check_quick, inventory_of_partitions
+from hiveacid.table.check import check_table
+from hiveacid.table.check_files import check_quick, inventory_of_partitions
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of, static_values
 from hiveacid.table.read import inventory

@@ -18,7 +18,7 @@ from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection
-from hiveacid.table.check.files import check_quick
+from hiveacid.table.check_files import check_quick
 from hiveacid.table.read.inventory import StandaloneAccess
 from support.corpus.sort_merge_reader import read_table
 

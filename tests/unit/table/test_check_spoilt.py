@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.core.model import Partition
 from hiveacid.core.snapshot.check_findings import Finding, FindingKind
-from hiveacid.table.check.files import check_quick, inventory_of_partitions
+from hiveacid.table.check_files import check_quick, inventory_of_partitions
 from hiveacid.table.read.inventory import delta_rows, file_rows
 from support.corpus.acid_files import (
     acid_bytes,

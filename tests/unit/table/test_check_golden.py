@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.core.snapshot.check_findings import Severity
 from hiveacid.core.snapshot.classify_entries import ItemState
-from hiveacid.table.check.files import check_quick
+from hiveacid.table.check_files import check_quick
 from support.corpus.golden_tables import Golden, scenarios
 from support.directories.shelves import MemoryShelf, shelve
 

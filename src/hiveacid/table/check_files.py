@@ -1,4 +1,8 @@
-"""Checks of names, side files and footers, which need no Spark."""
+"""Checks of names, side files and footers, which need no Spark.
+
+A check raises nothing for damaged files: it reports them. Findings and their severity are defined in
+``core.snapshot.check_findings``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check of a table's invariants that reads every row, after the checks of `files`."""
+"""Check of a table's invariants that reads every row, after the checks of `check_files`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hiveacid.spark.read import row_statistics as rows
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage.paths import spark_path
 from hiveacid.storage.snapshot_locations import Location
-from hiveacid.table.check.files import FileChecks, UsedFile, check_files, plain_path
+from hiveacid.table.check_files import FileChecks, UsedFile, check_files, plain_path
 from hiveacid.table.context import Context
 from hiveacid.table.read.inventory import LocationInventory, TableInventory
 from hiveacid.table.read.scan import scan_locations
