@@ -10,7 +10,7 @@ import pytest
 
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.errors import CompactionError
-from hiveacid.services.worker_and_cleaner import Worker
+from hiveacid.services.steps import Worker
 from hiveacid.table.compaction.run_compaction import run_job
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.errors import ParseError, StatementError
-from hiveacid.services.worker_and_cleaner import Worker
+from hiveacid.services.steps import Worker
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession

@@ -21,8 +21,7 @@ from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.ports.store import own_store
-from hiveacid.services.initiator import Initiator, InitiatorFinding
-from hiveacid.services.worker_and_cleaner import Cleaner, CleaningResult, Housekeeper, Worker
+from hiveacid.services.steps import Cleaner, CleaningResult, Housekeeper, Initiator, InitiatorFinding, Worker
 from hiveacid.table.compaction.report import CompactionReport
 from hiveacid.table.context import Context
 

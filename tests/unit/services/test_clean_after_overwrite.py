@@ -14,7 +14,7 @@ from hiveacid.core.model import Partition, TableName
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import StorageError
 from hiveacid.ports.transactions import Operation, TxnKind, Written
-from hiveacid.services.worker_and_cleaner import Cleaner
+from hiveacid.services.steps import Cleaner
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from support.memory_store.store import MemoryStore

@@ -26,7 +26,7 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.transactions import TxnKind
-from hiveacid.services.worker_and_cleaner import Cleaner
+from hiveacid.services.steps import Cleaner
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean, clean_aborted, clean_job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scene import Scene, T
 
 from hiveacid.core.model import DatabaseDefinition, TableName
-from hiveacid.services.initiator import Initiator, InitiatorFinding
+from hiveacid.services.steps import Initiator, InitiatorFinding
 
 
 def initiator(scene: Scene) -> Initiator:

@@ -1,11 +1,19 @@
-"""The initiator: examines tables with new writes and queues due compactions (Hive's ``Initiator``)."""
+"""Initiator, worker, cleaner and housekeeper: each carries out one kind of due work in a ``step()``.
+
+The initiator examines tables with new writes and queues due compactions (Hive's ``Initiator``). A worker carries out the
+compactions of the queue one by one (Hive's ``Worker``). It does not repeat a failed job: the initiator decides when to
+queue it again (`core.compaction.initiation_and_retry_policy`). The jobs of a worker that died go back into the queue. The
+cleaner removes directories that no reader needs any more (Hive's ``Cleaner`` with its two handlers). The housekeeper aborts
+silent transactions and drops old rows of the store (Hive's ``AcidHouseKeeper``). `runner` pauses between steps.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import NO_AUTO_COMPACTION, compactor_settings
@@ -16,12 +24,19 @@ from hiveacid.core.compaction.queue_records import (
     Compaction,
     CompactionRequest,
 )
-from hiveacid.core.model import Partition, TableDefinition, TableName
+from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import CompactionRefusedError, HiveAcidError, MissingDirectoryError
+from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError, MissingDirectoryError
 from hiveacid.ports.store import own_store
+from hiveacid.spark.session.error_translation import is_spark_error
+from hiveacid.spark.session.jobs import cancel_jobs
 from hiveacid.storage.snapshot_locations import read_location
-from hiveacid.table.context import Context
+from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
+from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_aborted, clean_job
+from hiveacid.table.cleaning.file_retention import cleaning_delay
+from hiveacid.table.compaction.report import CompactionReport
+from hiveacid.table.compaction.run_compaction import job_group, run_job
+from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import partition_name, partitions_of
 
 logger = logging.getLogger(__name__)
@@ -225,3 +240,149 @@ class Initiator:
 def _is_true(properties: Sequence[tuple[str, str]], name: str) -> bool:
     values = [text for key, text in properties if key.lower() == name]
     return any(text.strip().lower() == "true" for text in values)
+
+
+STOPPED = "the worker was told to stop; the job waits for the next one"
+
+
+@dataclass
+class Worker:
+    """Worker of one pool. ``name`` must be unique among all workers, because the queue assigns jobs by it."""
+
+    context: Context
+    name: str
+    pool: str = DEFAULT_POOL
+    _stopping: bool = field(default=False, init=False)
+    _job: Compaction | None = field(default=None, init=False)
+
+    def stop(self) -> None:
+        """Stop the running job, which goes back into the queue. Called from another thread."""
+        self._stopping = True
+        job = self._job
+        if job is not None:
+            cancel_jobs(self.context.facts, job_group(job.id))
+
+    def step(self) -> CompactionReport | None:
+        """Carry out the next job and return its report, also after a failure; None if no job waits."""
+        job = self.context.store.claim_compaction(self.name, pool=self.pool)
+        if job is None:
+            return None
+        self._job = job
+        try:
+            return run_job(self.context, job, self.name, lambda: self._stopping)
+        except Exception as error:
+            if self._stopping:
+                return CompactionReport(
+                    job.id, job.request.kind, job.request.partition, CompactionState.INITIATED, STOPPED
+                )
+            if not isinstance(error, HiveAcidError) and not is_spark_error(error):
+                raise
+            logger.debug("compaction %s failed", job.id, exc_info=True)
+            return CompactionReport(
+                job.id, job.request.kind, job.request.partition, CompactionState.FAILED, str(error)[:500]
+            )
+        finally:
+            self._job = None
+
+
+_SWEEP_INTERVAL_MS = 600_000
+"""Time between two searches of all tables for files of aborted writers and compactions."""
+
+
+@dataclass(frozen=True)
+class CleaningResult:
+    """Result of one turn: removed paths, and texts of errors."""
+
+    removed: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+@dataclass
+class Cleaner:
+    """Cleans after compactions and overwrites whose old readers have ended, and after aborted transactions."""
+
+    context: Context
+    _overwritten: OverwrittenCleaner = field(init=False)
+    _swept: int | None = field(default=None, init=False)
+    _newest_abort_time_by_table: dict[TableName, int] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Create the cleaner of overwritten directories, which remembers obsolete files between turns."""
+        self._overwritten = OverwrittenCleaner(self.context)
+
+    def step(self) -> CleaningResult:
+        """Clean everything that is ready.
+
+        A failed cleaning after a compaction is repeated after growing pauses. Other failures are only reported: aborted
+        writes get their next attempt at the search of all tables, overwritten files after the next write.
+        """
+        context = self.context
+        context.read_leases.sweep()
+        removed: list[str] = []
+        errors: list[str] = []
+        for job in own_store(context.store).ready_to_clean(cleaning_delay(context)):
+            try:
+                removed += clean_job(context, job.id)
+            except HiveAcidError as error:
+                errors.append(f"compaction {job.id} of {job.request.table}: {error}")
+                self._postpone(job, error)
+
+        def attempt(name: TableName, work: Callable[[], list[str]]) -> None:
+            try:
+                removed.extend(work())
+            except HiveAcidError as error:
+                errors.append(f"{name}: {error}")
+                logger.warning("cleaning of %s failed: %s", name, error)
+
+        self._overwritten.step(attempt)
+        for name in self._tables_to_clean():
+            attempt(name, partial(clean_aborted, context, name))
+        return CleaningResult(tuple(removed), tuple(errors))
+
+    def _postpone(self, job: Compaction, error: HiveAcidError) -> None:
+        """Schedule the next attempt, or fail the job after its last one (Hive's rule).
+
+        ``hive.compactor.cleaner.retry.maxattempts`` limits the attempts. The wait starts at
+        ``hive.compactor.cleaner.retry.retention.time`` and doubles.
+        """
+        settings, store = self.context.settings, own_store(self.context.store)
+        logger.warning("cleaning after compaction %s failed: %s", job.id, error)
+        try:
+            if job.cleanings + 1 >= settings.get(setting_definitions.CLEANER_MAX_RETRIES):
+                store.end_compaction(job.id, CompactionState.FAILED, str(error)[:500])
+            else:
+                wait = settings.get(setting_definitions.CLEANER_RETRY_RETENTION) * 2**job.cleanings
+                store.retry_cleaning(job.id, str(error)[:500], wait)
+        except CompactionError:  # dropped with its table
+            logger.debug("compaction %s is gone", job.id)
+
+    def _tables_to_clean(self) -> list[TableName]:
+        """Return tables with transactions aborted since the last turn; every ten minutes, all tables."""
+        store = own_store(self.context.store)
+        now = store.now()
+        latest: dict[TableName, int] = {}  # time of the newest abort
+        for changed in store.changed_partitions(now + 1):
+            for abort_time in changed.aborted:
+                latest[changed.table] = max(abort_time, latest.get(changed.table, 0))
+        if self._swept is None or now - self._swept >= _SWEEP_INTERVAL_MS:
+            self._swept = now
+            names = table_names(self.context.catalog)
+        else:
+            newest = self._newest_abort_time_by_table
+            names = [name for name, abort_time in latest.items() if abort_time > newest.get(name, 0)]
+        self._newest_abort_time_by_table = latest
+        return names
+
+
+@dataclass
+class Housekeeper:
+    """Housekeeper of a context."""
+
+    context: Context
+
+    def step(self) -> tuple[TxnId, ...]:
+        """Do one turn; return the transactions that were aborted because their heartbeats stopped."""
+        store = own_store(self.context.store)
+        aborted = store.abort_timed_out()
+        store.housekeep()
+        return aborted
