@@ -129,7 +129,7 @@ EXHAUSTIVE = {
     "spark/test_changes.py::test_an_overwrite": _CHANGES,
     "spark/test_changes.py::test_history_ends": _CHANGES,
     "spark/test_check.py::test_rows_in_the_wrong_bucket": "each spoilt partition has its finding, and stays",
-    "spark/test_check.py::test_our_own_tables": "unit/table/check/test_golden.py has tables without findings",
+    "spark/test_check.py::test_our_own_tables": "unit/table/test_check_golden.py has tables without findings",
     "spark/test_codecs.py::test_the_session_says": "sizes only; the codecs stay",
     "spark/test_compaction.py::test_files_have_the_names_that_hive_gives_them[hive-4.0.1": _OTHER_CASE,
     "spark/test_compaction.py::test_insert_only_tables[PARQUET]": _OTHER_CASE,

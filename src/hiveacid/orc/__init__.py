@@ -3,7 +3,7 @@
 Main flows:
 
 - Planning: ``tail`` parses postscript, footer and stripe statistics (on ``wire_format``); ``footer_summary`` and
-  ``column_statistics`` reduce them to the facts that a scan needs, which ``lru_cache`` keeps.
+  ``column_statistics`` reduce them to the facts that a scan needs, which a cache keeps.
 - Publishing: ``acid_footer`` turns a flat staged file into an ACID file by rewriting its footer; ``key_order`` proves its
   key order and gives the key index.
 - Streaming and compaction: ``writing`` makes stripes from Arrow batches, and joins the stripes of several files

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from hiveacid.core.format.record_keys import FORMAT_VERSION, KeyBox, Range
 from hiveacid.core.model import LAST_ID
 from hiveacid.core.schema.types import Struct
 from hiveacid.errors import BadFileError
 from hiveacid.orc.column_statistics import HIVE_8732, decode_statistics
-from hiveacid.orc.lru_cache import LruCache
 from hiveacid.orc.tail import (
     BUCKET,
     FIRST_READ,
@@ -272,3 +273,36 @@ def _integers(statistics: bytes) -> tuple[int | None, Range | None]:
     """Return the number of values and the range of an integer column from its statistics."""
     column = decode_statistics(statistics)
     return column.count, None if column.integers is None else Range(*column.integers)
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class LruCache(Generic[T]):
+    """Most recently used values: at most ``max_values``, with a total size of at most ``max_size``. Thread-safe."""
+
+    max_size: int
+    max_values: int
+    _used: int = 0
+    _values: OrderedDict[Hashable, tuple[T, int]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, key: Hashable) -> tuple[T] | None:
+        """Return a value in a tuple of one; None if the key is absent, so that a value may be None."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return (self._values[key][0],)
+
+    def put(self, key: Hashable, value: T, size: int) -> None:
+        """Add a value and evict the least recently used ones; a value larger than ``max_size`` is not added."""
+        with self._lock:
+            self._used -= self._values.pop(key, (None, 0))[1]
+            if size > self.max_size:
+                return
+            self._used += size
+            self._values[key] = value, size
+            while self._used > self.max_size or len(self._values) > self.max_values:
+                self._used -= self._values.popitem(last=False)[1][1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.orc.lru_cache import LruCache
+from hiveacid.orc.footer_summary import LruCache
 from hiveacid.storage.snapshot_locations import ListedLocations
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
-from hiveacid.orc.lru_cache import LruCache
+from hiveacid.orc.footer_summary import LruCache
 from hiveacid.spark.session.executor_time_zones import ExecutorTimeZones
 
 if TYPE_CHECKING:
