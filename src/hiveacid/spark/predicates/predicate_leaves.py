@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -54,14 +54,12 @@ class Interval:
 class PredicateLeaf:
     """Condition on one column, as ORC's ``PredicateLeaf``.
 
-    ``type``: a name of ``PredicateLeaf.Type``. Exactly one of three is set. ``points``: exact values. ``intervals``:
-    one of them must contain the value. ``null``: the condition is IS NULL (True) or IS NOT NULL (False).
-    ``or_null``: NULLs pass as well.
+    ``type``: a name of ``PredicateLeaf.Type``. One of two is set. ``intervals``: one of them must contain the value.
+    ``null``: the condition is IS NULL (True) or IS NOT NULL (False). ``or_null``: NULLs pass as well.
     """
 
     column: str
     type: str
-    points: tuple[Any, ...] = ()
     intervals: tuple[Interval, ...] = ()
     null: bool | None = None
     or_null: bool = False
@@ -74,14 +72,18 @@ def is_safe_column_name(column: str) -> bool:
 
 def predicate_leaf(comparison: Comparison, hive: str) -> PredicateLeaf | None:
     """Return the predicate leaf of a comparison with a column of a Hive type; None if ORC must not skip by it."""
-    kind = parse_type(hive)
-    entry = _LEAF_BUILDERS.get(kind.name) if isinstance(kind, Primitive) else None
-    if entry is None:
+    kind, operator = parse_type(hive), comparison.operator
+    rule = _RULES.get(kind.name) if isinstance(kind, Primitive) else None
+    if rule is None:
         return None
-    type_name, build = entry
-    if comparison.operator in {Operator.IS_NULL, Operator.IS_NOT_NULL}:
-        return PredicateLeaf(comparison.column, type_name, null=comparison.operator is Operator.IS_NULL)
-    return build(comparison, type_name)
+    if operator in {Operator.IS_NULL, Operator.IS_NOT_NULL}:
+        return PredicateLeaf(comparison.column, rule.type, null=operator is Operator.IS_NULL)
+    if operator in rule.refused or not all(map(rule.accepts, comparison.values)):
+        return None
+    intervals = tuple(map(rule.widen, _intervals_of(comparison)))
+    if not intervals or any(interval.low is None and interval.high is None for interval in intervals):
+        return None
+    return PredicateLeaf(comparison.column, rule.type, intervals, or_null=rule.type == "STRING")
 
 
 def _intervals_of(comparison: Comparison) -> list[Interval]:
@@ -100,101 +102,82 @@ def _intervals_of(comparison: Comparison) -> list[Interval]:
             return [Interval(value, value) for value in values]
 
 
-def _integer_leaf(comparison: Comparison, type_name: str) -> PredicateLeaf | None:
-    if not comparison.values or not all(type(v) is int and -_LONG <= v < _LONG for v in comparison.values):
-        return None
-    points = comparison.operator in {Operator.EQUAL, Operator.NULL_SAFE_EQUAL, Operator.IN}
-    if points and len(comparison.values) <= _MAX_VALUES:
-        return PredicateLeaf(comparison.column, type_name, points=comparison.values)
-    return PredicateLeaf(comparison.column, type_name, intervals=tuple(_intervals_of(comparison)))
+@dataclass(frozen=True)
+class _Rule:
+    """Use of comparisons with columns of a type: ``widen`` makes an interval wide enough for all writers."""
+
+    type: str
+    accepts: Callable[[Any], bool]
+    widen: Callable[[Interval], Interval] = lambda interval: interval
+    refused: Collection[Operator] = ()
 
 
-def _boolean_leaf(comparison: Comparison, type_name: str) -> PredicateLeaf | None:
-    if comparison.operator is not Operator.EQUAL or not isinstance(comparison.values[0], bool):
-        return None
-    return PredicateLeaf(comparison.column, type_name, points=comparison.values)
-
-
-def _string_leaf(comparison: Comparison, type_name: str) -> PredicateLeaf | None:
-    if not all(isinstance(v, str) for v in comparison.values):
-        return None
-    values: list[str] = [str(v) for v in comparison.values]
-    points = comparison.operator in {Operator.EQUAL, Operator.NULL_SAFE_EQUAL, Operator.IN}
-    if points and 0 < len(values) <= _MAX_VALUES and all(map(_is_short_ascii, values)):
-        return PredicateLeaf(comparison.column, type_name, points=tuple(values), or_null=True)
-    intervals = [
-        Interval(_ascii_lower_bound(b.low), _ascii_upper_bound(b.high)) for b in _intervals_of(comparison)
-    ]
-    return _interval_leaf(comparison, type_name, intervals, or_null=True)
-
-
-def _is_short_ascii(value: str) -> bool:
-    return len(value) <= _MAX_TEXT and value.isascii()
+def _wider_text(interval: Interval) -> Interval:
+    return Interval(_ascii_lower_bound(interval.low), _ascii_upper_bound(interval.high))
 
 
 def _ascii_lower_bound(value: str | None) -> str | None:
     """Return a short ASCII prefix of a value: no greater value sorts before it."""
-    return value and (re.match(r"[\x00-\x7f]*", value[:_MAX_TEXT])[0] or None)  # type: ignore[index]
+    return value if value is None or _is_short_ascii(value) else _ascii_prefix(value) or None
 
 
 def _ascii_upper_bound(value: str | None) -> str | None:
     """Return the value if it is short and ASCII, else a string greater than all with its ASCII prefix."""
     if value is None or _is_short_ascii(value):
         return value
-    start = (_ascii_lower_bound(value) or "").rstrip("\x7f")
+    start = _ascii_prefix(value).rstrip("\x7f")
     return start[:-1] + chr(ord(start[-1]) + 1) if start else None
 
 
-def _date_leaf(comparison: Comparison, type_name: str) -> PredicateLeaf | None:
-    if not all(type(v) is date and _FIRST_DAY <= v <= _LAST_DAY for v in comparison.values):
-        return None
-    return _interval_leaf(comparison, type_name, _widened_intervals(comparison, timedelta(days=1)))
+def _is_short_ascii(value: str) -> bool:
+    return len(value) <= _MAX_TEXT and value.isascii()
 
 
-def _timestamp_leaf(comparison: Comparison, type_name: str) -> PredicateLeaf | None:
-    if not all(isinstance(v, datetime) and _FIRST_TIME <= v <= _LAST_TIME for v in comparison.values):
-        return None
-    return _interval_leaf(comparison, type_name, _widened_intervals(comparison, timedelta(days=2)))
+def _ascii_prefix(value: str) -> str:
+    return re.match(r"[\x00-\x7f]*", value[:_MAX_TEXT])[0]  # type: ignore[index]
 
 
-def _widened_intervals(comparison: Comparison, by: timedelta) -> list[Interval]:
-    return [
-        Interval(None if b.low is None else b.low - by, None if b.high is None else b.high + by)
-        for b in _intervals_of(comparison)
-    ]
+def _wider_by(days: int) -> Callable[[Interval], Interval]:
+    def widen(interval: Interval) -> Interval:
+        low, high, by = interval.low, interval.high, timedelta(days)
+        return Interval(None if low is None else low - by, None if high is None else high + by)
+
+    return widen
 
 
-def _decimal_leaf(comparison: Comparison, type_name: str) -> PredicateLeaf | None:
-    if not all(type(v) in {int, Decimal} for v in comparison.values):
-        return None
-    return _interval_leaf(comparison, type_name, _intervals_of(comparison))
+def _wider_zero(interval: Interval) -> Interval:
+    low, high = (
+        zero if bound == 0 else bound for zero, bound in ((-0.0, interval.low), (0.0, interval.high))
+    )
+    return replace(interval, low=low, high=high)
 
 
-def _double_leaf(comparison: Comparison, type_name: str) -> PredicateLeaf | None:
-    numbers = all(isinstance(v, float) and math.isfinite(v) for v in comparison.values)
-    if not numbers or comparison.operator in {Operator.GREATER, Operator.GREATER_OR_EQUAL}:
-        return None
-    intervals = [
-        Interval(-0.0 if b.low == 0 else b.low, 0.0 if b.high == 0 else b.high, high_excluded=b.high_excluded)
-        for b in _intervals_of(comparison)
-    ]
-    return _interval_leaf(comparison, type_name, intervals)
-
-
-def _interval_leaf(
-    comparison: Comparison, type_name: str, intervals: Sequence[Interval], *, or_null: bool = False
-) -> PredicateLeaf | None:
-    if not intervals or any(i.low is None and i.high is None for i in intervals):
-        return None
-    return PredicateLeaf(comparison.column, type_name, intervals=tuple(intervals), or_null=or_null)
-
-
-_LEAF_BUILDERS: dict[str, tuple[str, Callable[[Comparison, str], PredicateLeaf | None]]] = {
-    **dict.fromkeys(INTEGER_TYPES, ("LONG", _integer_leaf)),
-    **dict.fromkeys(("string", "varchar"), ("STRING", _string_leaf)),
-    **dict.fromkeys(("float", "double"), ("FLOAT", _double_leaf)),
-    "boolean": ("BOOLEAN", _boolean_leaf),
-    "date": ("DATE", _date_leaf),
-    "timestamp": ("TIMESTAMP", _timestamp_leaf),
-    "decimal": ("DECIMAL", _decimal_leaf),
+_RULES = {
+    **dict.fromkeys(
+        INTEGER_TYPES, _Rule("LONG", lambda value: type(value) is int and -_LONG <= value < _LONG)
+    ),
+    **dict.fromkeys(
+        ("string", "varchar"), _Rule("STRING", lambda value: isinstance(value, str), _wider_text)
+    ),
+    **dict.fromkeys(
+        ("float", "double"),
+        _Rule(
+            "FLOAT",
+            lambda value: isinstance(value, float) and math.isfinite(value),
+            _wider_zero,
+            {Operator.GREATER, Operator.GREATER_OR_EQUAL},
+        ),
+    ),
+    "boolean": _Rule(
+        "BOOLEAN", lambda value: isinstance(value, bool), refused={*Operator} - {Operator.EQUAL}
+    ),
+    "date": _Rule(
+        "DATE", lambda value: type(value) is date and _FIRST_DAY <= value <= _LAST_DAY, _wider_by(1)
+    ),
+    "timestamp": _Rule(
+        "TIMESTAMP",
+        lambda value: isinstance(value, datetime) and _FIRST_TIME <= value <= _LAST_TIME,
+        _wider_by(2),
+    ),
+    "decimal": _Rule("DECIMAL", lambda value: type(value) in {int, Decimal}),
 }

@@ -28,6 +28,8 @@ from hiveacid.spark.session.capabilities import SparkFacts
 _SARG, _NAMES = "orc.kryo.sarg", "orc.sarg.column.names"
 # ORC must not filter single rows by the search argument: its bounds are wider than the condition.
 _NO_ROW_FILTER = {"orc.sarg.to.filter": "false"}
+# Bloom filters hold decimals and floating point numbers in other forms than equal ones here: these have intervals only.
+_EXACT_TYPES = frozenset({"LONG", "STRING", "BOOLEAN"})
 _SARG_PACKAGE = "org.apache.hadoop.hive.ql.io.sarg"
 
 
@@ -121,14 +123,15 @@ class SearchArgumentBuilder:
             self._builder.isNull(leaf.column, getattr(self._types, leaf.type))
         if leaf.null is False:
             self._builder.end()
-        for point in leaf.points:
-            self._compare("equals", leaf, point)
         for interval in leaf.intervals:
             self._add_interval(leaf, interval)
         self._builder.end()
 
     def _add_interval(self, leaf: PredicateLeaf, interval: Interval) -> None:
         low, high = interval.low, interval.high
+        if low is not None and low == high and leaf.type in _EXACT_TYPES:
+            self._compare("equals", leaf, low)
+            return
         if low is not None and high is not None and not interval.high_excluded:
             self._compare("between", leaf, low, high)
             return
