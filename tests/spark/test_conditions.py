@@ -14,6 +14,7 @@ from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.predicates import UNDECIDED, UNKNOWN, AllOf, AnyOf, Comparison, Not, Operator, Predicate
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import NoSuchColumnError, ParseError, SchemaMismatchError, StatementError
+from hiveacid.spark.predicates import literals
 from hiveacid.spark.predicates.column_conditions import (
     Conjunct,
     condition_rows,
@@ -261,3 +262,44 @@ def test_predicates_of_whole_conditions(facts: SparkFacts, where: str, expected:
     table = TableDefinition(TableName("db", "t"), tuple(columns), ORC, "/t")
     for condition in (where, F.expr(where)):
         assert predicate_of(table, plan_of(condition_rows(facts, table, condition))) == expected
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id IN (1, -2, NULL, 1 + 4, 0)",
+        "big IN (1, 3000000000, NULL, -9223372036854775808)",
+        "s IN ('', 'a', ' b ', 'ü]', '[', 'NULL')",
+        "s IN ('a,b', 'null', NULL, 'a')",
+        "d IN (DATE'2026-01-31', '0001-01-01', NULL, DATE'9999-12-31')",
+        "d IN (current_date(), DATE'2026-01-31')",
+        "ts IN (TIMESTAMP'2026-01-31 00:00:00.000001', TIMESTAMP'1969-12-31 23:59:59')",
+        "amount IN (1, -2.50, 3.25BD, NULL, 12345678.12)",
+        "x IN (1, 2.5, double('NaN'), double('-Infinity'), 1e300, 0.1D)",
+        "f IN (1.5F, 0.1F, float('NaN'))",
+        "flag IN (true, false, NULL)",
+        "id IN (id, 1)",
+        "id IN (1, CAST('x' AS INT))",
+    ],
+)
+def test_long_lists_are_read_at_once(facts: SparkFacts, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    table = TableDefinition(
+        TableName("db", "t"), tuple(Column(f.name, f.dataType.simpleString()) for f in SCHEMA[:-2]), ORC, "/t"
+    )
+    plan = plan_of(condition_rows(facts, table, where))
+    one_by_one = predicate_of(table, plan)
+    monkeypatch.setattr(literals, "_FEW", 0)
+    assert repr(predicate_of(table, plan)) == repr(one_by_one)
+
+
+def test_a_list_of_a_thousand_values_takes_few_round_trips(
+    facts: SparkFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conditions = {
+        f"id IN ({', '.join(map(str, range(1000)))})": _equal("id", *range(1000)),
+        f"s IN ({', '.join(map(repr, map(str, range(1000))))})": _equal("s", *map(str, range(1000))),
+    }
+    monkeypatch.setattr(literals, "constant_value", lambda tree: pytest.fail(f"{tree} is read alone"))
+    table = TableDefinition(TableName("db", "t"), (Column("id", "int"), Column("s", "string")), ORC, "/t")
+    for where, expected in conditions.items():
+        assert predicate_of(table, plan_of(condition_rows(facts, table, where))) == expected

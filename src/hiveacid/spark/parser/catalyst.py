@@ -58,6 +58,11 @@ def class_of_session(spark: SparkSession, name: str) -> Any:
     return _StaticMethods(name, gateway._gateway_client)  # noqa: SLF001
 
 
+def class_beside(java_object: Any, name: str) -> Any:
+    """Return a class, by its full name, of the JVM that has an object."""
+    return _StaticMethods(name, java_object._gateway_client)  # noqa: SLF001
+
+
 def java_value(facts: SparkFacts, value: object) -> Any:
     """Return a map or list as a Java object, in two round trips; Py4J takes one for each entry."""
     unpickler = java_class(facts, "net.razorvine.pickle.Unpickler")()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 from hiveacid.core.predicates import Value
+from hiveacid.spark.parser.catalyst import class_beside, scala_items
 
 
 class NoValue(Enum):
@@ -23,6 +24,7 @@ class NoValue(Enum):
     UNKNOWN = "not a constant, or one of a type that is not compared here"
 
 
+_FEW = 20  # values, of which each takes some round trips to the JVM
 NULL, UNKNOWN = NoValue.NULL, NoValue.UNKNOWN
 
 
@@ -68,6 +70,40 @@ def is_lossless_cast(have: T.DataType, want: T.DataType) -> bool:
     return isinstance(have, T.FloatType) and isinstance(want, T.DoubleType)
 
 
+def constant_values(trees: Any) -> list[Value | NoValue]:
+    """Return `constant_value` of each expression of a Scala Seq; all have one type."""
+    count = trees.size()
+    values = _values_at_once(trees, count) if count > _FEW else None
+    return [constant_value(tree) for tree in scala_items(trees)] if values is None else values
+
+
+def _values_at_once(trees: Any, count: int) -> list[Value | NoValue] | None:
+    """Return the values of many constants by few round trips; None if one of them is not told by a text of all."""
+    array = class_beside(trees, "org.apache.spark.sql.catalyst.expressions.CreateArray")(trees, False)  # noqa: FBT003
+    of_the_run = class_beside(trees, "org.apache.spark.sql.catalyst.trees.TreePattern").CURRENT_LIKE()
+    if not array.foldable() or not array.deterministic() or array.containsPattern(of_the_run):
+        return None
+    kind = comparable_type(array.dataType().elementType().catalogString())
+    if kind is None or isinstance(kind, T.FloatType):
+        return None
+    try:
+        texts = str(array.eval(None).toString())[1:-1].split(",")
+    except (Py4JError, PySparkException):
+        return None
+    if len(texts) != count or (isinstance(kind, T.StringType) and "null" in texts):
+        return None  # one has a comma, or may be NULL
+    parse = _PARSERS.get(type(kind), int)
+    return [NULL if text == "null" else _python_value(parse(text), kind) for text in texts]
+
+
+_PARSERS: Mapping[type[T.DataType], Callable[[str], object]] = {
+    T.StringType: str,
+    T.DecimalType: str,
+    T.DoubleType: float,
+    T.BooleanType: "true".__eq__,
+}
+
+
 def constant_value(tree: Any) -> Value | NoValue:
     """Return the value of an expression of literals alone: a value, NULL, or UNKNOWN for any other expression."""
     if not _is_constant(tree):
@@ -94,6 +130,10 @@ def _is_constant(tree: Any) -> bool:
     )
 
 
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else str(value.toString())
+
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -101,7 +141,7 @@ def _python_value(value: Any, kind: T.DataType) -> Value | NoValue:
     try:
         match kind:
             case T.StringType():
-                return str(value.toString())
+                return _text(value)
             case T.DateType():
                 return _EPOCH.date() + timedelta(days=value)
             case T.TimestampType():
@@ -109,7 +149,7 @@ def _python_value(value: Any, kind: T.DataType) -> Value | NoValue:
             case T.FloatType():  # arrives as its shortest text: 74.72 for 74.72000122
                 return float(struct.unpack("f", struct.pack("f", value))[0])
             case T.DecimalType():
-                number = Decimal(str(value.toString()))
+                number = Decimal(_text(value))
                 return int(number) if number == number.to_integral_value() else number
             case T.BooleanType():
                 return bool(value)

@@ -114,7 +114,7 @@ class PredicateReader:
         field = self._column(tree.value())
         if field is None:
             return UNDECIDED
-        values = [literals.constant_value(item) for item in scala_items(tree.list())]
+        values = literals.constant_values(tree.list())
         if literals.UNKNOWN in values:
             return UNDECIDED
         present = tuple(value for value in values if not isinstance(value, literals.NoValue))

@@ -67,10 +67,11 @@ def _changed_rows(
     with translate_errors():
         rows = condition_rows(facts, table, where, alias=change.alias)
         condition = Condition(facts) if where is None else Condition.of(facts, table, plan_of(rows))
-        passed = columns_to_pass(facts, table, rows, change, judged=not condition.exact)
+        alone = condition.exact and not change.assignments
+        passed = [] if alone else columns_to_pass(facts, table, rows, change, judged=not condition.exact)
     names = table.column_names if change.assignments else [column.name for column in passed]
     parts = select_rows(context, table, txn, condition, tuple(names))
-    if not parts or (condition.exact and not change.assignments):
+    if not parts or alone:
         return parts
     left = replace(change, where=None) if condition.exact else change
     return _changed_parts(context, table, parts, passed, left)
