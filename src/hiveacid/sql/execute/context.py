@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import TransactionStateError
+from hiveacid.spark.parser.catalyst import session_of
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.table_binder import Binder, binder
@@ -20,9 +22,6 @@ from hiveacid.sql.statements.values import TableRef
 from hiveacid.table.context import Context
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -84,21 +83,24 @@ def small_frame(facts: SparkFacts, columns: Sequence[tuple[str, str]], rows: Seq
     if len(columns) * len(rows) > _MAX_PARAMETERS:
         schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
         return facts.spark.createDataFrame([tuple(row) for row in rows], schema)
-    names = [f"c{index}" for index in range(len(columns))]
-    casts = [f"CAST({own} AS {kind}) AS `{name}`" for own, (name, kind) in zip(names, columns, strict=True)]
-    # A first row, filtered away again, gives NULLs and no rows at all their types.
-    marked: list[Row] = [[*[None] * len(columns), False], *[[*row, True] for row in rows]]
-    values = ", ".join(f"({', '.join(map(_literal_or_mark, row))})" for row in marked)
-    text = f"SELECT {', '.join(casts)} FROM VALUES {values} AS t({', '.join(names)}, kept) WHERE kept"
+    values = ", ".join(
+        f"({', '.join(_typed(cell, kind) for cell, (_, kind) in zip(row, columns, strict=True))})"
+        for row in rows or [[None] * len(columns)]
+    )
+    names = ", ".join(f"`{name}`" for name, _ in columns)
+    text = f"SELECT * FROM VALUES {values} AS t({names}){'' if rows else ' WHERE false'}"
     texts = [cell for row in rows for cell in row if isinstance(cell, str)]
-    return facts.spark.sql(text, args=texts) if texts else facts.spark.sql(text)
+    if texts:
+        return facts.spark.sql(text, args=texts)
+    return DataFrame(
+        session_of(facts).sql(text), facts.spark
+    )  # without PySpark's four round trips for arguments
 
 
-def _literal_or_mark(cell: Cell) -> str:
+def _typed(cell: Cell, kind: str) -> str:
     """Return a cell for a text: a string is a parameter, which takes three round trips; others have plain literals."""
-    if isinstance(cell, str):
-        return "?"
-    return "NULL" if cell is None else str(cell)
+    literal = "?" if isinstance(cell, str) else "NULL" if cell is None else str(cell)
+    return f"CAST({literal} AS {kind})"
 
 
 def string_rows(facts: SparkFacts, columns: Sequence[str], rows: Sequence[Row]) -> DataFrame:
