@@ -26,6 +26,7 @@ from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail
 from hiveacid.ports.file_system import FileSystem
 
+_MAX_CODES = 1 << 31  # of groups: the product with the values of another column fits 64 bits
 INSERT, DELETE = 0, 2
 """Values of the column ``operation``."""
 
@@ -176,6 +177,30 @@ def sort_by_key(rows: Any, key: Sequence[str]) -> Any:
     if not rows.num_rows or _is_ascending(columns):
         return rows
     return rows.sort_by([(name, "ascending") for name in key])
+
+
+def group_rows(rows: Any, keys: Sequence[Any]) -> Iterator[tuple[list[Any], Any]]:
+    """Group rows by arrays of keys, one value a row: yield each key and its rows, whose order stays."""
+    if not rows.num_rows:
+        return
+    codes, count = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows), 1
+    for key in keys:
+        encoded = pc.dictionary_encode(key, null_encoding="encode")
+        codes = pc.add(pc.multiply(codes, len(encoded.dictionary)), encoded.indices.cast(pa.int64()))
+        count *= len(encoded.dictionary)
+        if count > _MAX_CODES:
+            dense = pc.rank(codes, tiebreaker="dense")
+            codes, count = pc.subtract(dense.cast(pa.int64()), 1), pc.max(dense).as_py()
+    sizes = {entry["values"]: entry["counts"] for entry in pc.value_counts(codes).to_pylist()}
+    order, ordered = pa.array([0]), rows
+    if len(sizes) > 1:
+        order = pc.sort_indices(codes)  # stable
+        ordered = rows.take(order)
+    begin = 0
+    for code in sorted(sizes):
+        first = order[begin].as_py()
+        yield [key[first].as_py() for key in keys], ordered.slice(begin, sizes[code])
+        begin += sizes[code]
 
 
 def split_by_bucket(rows: Any, column: str) -> Iterator[tuple[int, Any]]:

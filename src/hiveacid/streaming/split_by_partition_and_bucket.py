@@ -13,6 +13,7 @@ from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.orc.key_order import group_rows
 from hiveacid.streaming.arrow_bucket_hash import bucket_numbers
 from hiveacid.table.partitions import PartitionValues
 
@@ -31,40 +32,13 @@ def split_by_bucket(table: TableDefinition, dynamic: Sequence[Column], batch: An
 
     Raises UnsupportedFeatureError for a partition value that Hive would format differently.
     """
-    # The code of a row is one number for its partition values (each by its index in a dictionary) and its bucket.
     rows = batch.select([column.name for column in table.columns])
-    codes = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
-    texts = []
-    for column in dynamic:
-        coded = pc.dictionary_encode(
-            partition_texts(batch.column(column.name), column), null_encoding="encode"
-        )
-        texts.append(coded.dictionary.to_pylist())
-        codes = pc.add(pc.multiply(codes, len(texts[-1])), coded.indices.cast(pa.int64()))
-    count = table.bucketing.count if table.bucketing else 1
+    keys = [partition_texts(batch.column(column.name), column) for column in dynamic]
     if table.bucketing:
-        codes = pc.add(pc.multiply(codes, count), bucket_numbers(table, batch).cast(pa.int64()))
-    for code, part in _rows_by_code(codes, rows):
-        quotient, bucket = divmod(code, count)
-        values: list[str | None] = []
-        for dictionary in reversed(texts):
-            quotient, index = divmod(quotient, len(dictionary))
-            values.insert(0, dictionary[index])
+        keys.append(bucket_numbers(table, batch))
+    for values, part in group_rows(rows, keys):
+        bucket = values.pop() if table.bucketing else 0
         yield BucketRows(tuple(values), bucket, part)
-
-
-def _rows_by_code(codes: Any, rows: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of each code."""
-    counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(codes).to_pylist()}
-    if len(counts) == 1:
-        yield next(iter(counts)), rows
-        return
-    # stable, so that rows of one part keep their order
-    sorted_rows = rows.take(pc.sort_indices(codes))
-    start = 0
-    for code in sorted(counts):
-        yield code, sorted_rows.slice(start, counts[code])
-        start += counts[code]
 
 
 def partition_texts(values: Any, column: Column) -> Any:

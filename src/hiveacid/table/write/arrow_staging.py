@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,7 +17,7 @@ from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.format.record_keys import BucketProperty
 from hiveacid.core.model import TableDefinition, partition_value
 from hiveacid.core.schema.types import is_primitive
-from hiveacid.orc.key_order import sort_by_key, split_by_bucket
+from hiveacid.orc.key_order import group_rows, sort_by_key, split_by_bucket
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.writing import RecordKeys, StripeBlock, write_delete_events, write_rows
 from hiveacid.ports.file_system import FileSystem
@@ -141,10 +140,10 @@ def changed_row_events(changes: Any, target: StagingTarget) -> Iterator[EventRow
     for kind, actions in _actions_of_kinds(target).items():
         of_kind = ordered.filter(pc.is_in(ordered.column(ACTION), pa.array(map(int, actions), pa.int32())))
         if kind.is_delete:
-            for texts, rows in _groups(of_kind, partition_keys):
+            for texts, rows in _group_by(of_kind, partition_keys):
                 yield from _delete_events(kind, _partition(texts), rows.select(ROW_ID_PARTS))
             continue
-        for (*texts, bucket), rows in _groups(of_kind, [*partition_keys, BUCKET]):
+        for (*texts, bucket), rows in _group_by(of_kind, [*partition_keys, BUCKET]):
             new = rows.select([staged_column(index) for index in range(len(schema))])
             yield EventRows(kind, _partition(texts), bucket, new.rename_columns(schema.names).cast(schema))
 
@@ -174,17 +173,5 @@ def _delete_events(kind: StagedKind, partition: PartitionValues, keys: Any) -> I
         yield EventRows(kind, partition, bucket, rows)
 
 
-def _groups(rows: Any, keys: Sequence[str]) -> Iterator[tuple[list[Any], Any]]:
-    """Group rows by key columns, which hold no nulls: yield each key and its rows, whose order stays."""
-    if not rows.num_rows:
-        return
-    codes = np.zeros(rows.num_rows, np.int64)
-    for key in keys:
-        encoded = rows.column(key).combine_chunks().dictionary_encode()
-        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
-        codes = np.unique(codes, return_inverse=True)[1]  # small again, so that many keys don't overflow
-    order = np.argsort(codes, kind="stable")
-    begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    for begin, end in zip(begins, [*begins[1:], len(order)], strict=True):
-        group = rows.take(order[begin:end])
-        yield [group.column(key)[0].as_py() for key in keys], group
+def _group_by(rows: Any, names: Sequence[str]) -> Iterator[tuple[list[Any], Any]]:
+    return group_rows(rows, [rows.column(name).combine_chunks() for name in names])
