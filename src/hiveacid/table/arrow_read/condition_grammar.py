@@ -56,9 +56,8 @@ _NUMBERS = frozenset({*INTEGER_TYPES, "decimal", "float", "double"})
 _FLOATING = frozenset({"float", "double"})
 _TEXTS = frozenset({"string", "varchar", "char"})
 _WHOLE_NUMBER = re.compile(r"-?\d{1,38}", re.ASCII)
-_DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*", re.ASCII)
 _TIME = re.compile(
-    r"\s*(\d{4})-(\d{1,2})-(\d{1,2})[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*", re.ASCII
+    r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?)?\s*", re.ASCII
 )
 
 
@@ -254,7 +253,7 @@ class _Parser:
                 )
             except ValueError:
                 self.fail("hexadecimal digits were expected", after)
-        value = _parse_day(text) if word == "DATE" else _parse_moment(text)
+        value = _parsed(word.lower(), text)
         if value is None:
             self.fail(
                 f"this is not a {word.lower()} of the form 2026-01-31{'' if word == 'DATE' else ' 12:00:00'}",
@@ -357,35 +356,16 @@ def _moment(value: Any) -> Any:
 
 
 def _parsed(kind: str, text: str) -> Any:
-    """Return a text in quotes as a value of a column's kind; None if it could mean several values or none."""
+    """Return a text in quotes as a value of a kind; None if it could mean several values or none. A day is its midnight."""
     if kind in INTEGER_TYPES:
         return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
-    return {"date": _parse_day, "timestamp": _parse_moment}.get(kind, _no_value)(text)
-
-
-def _no_value(_: str) -> None:
-    return None
-
-
-def _parse_day(text: str) -> date | None:
-    """Return the day that a text such as ``2026-01-31`` names, None if it names none."""
-    match = _DATE.fullmatch(text)
-    try:
-        return None if match is None else date(*map(int, match.groups()))
-    except ValueError:
+    match = _TIME.fullmatch(text) if kind in {"date", "timestamp"} else None
+    if match is None or (kind == "date" and match[4]):
         return None
-
-
-def _parse_moment(text: str) -> datetime | None:
-    """Return the wall-clock time that a text names (a day is its midnight), None if it names none."""
-    day = _parse_day(text)
-    if day is not None:
-        return datetime(day.year, day.month, day.day)  # noqa: DTZ001 - a wall clock
-    match = _TIME.fullmatch(text)
-    if match is None:
-        return None
-    year, month, of_month, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
     try:
-        return datetime(year, month, of_month, hour, minute, second, int((match[7] or "").ljust(6, "0")))  # noqa: DTZ001
+        if kind == "date":
+            return date(year, month, day)
+        return datetime(year, month, day, hour, minute, second, int((match[7] or "").ljust(6, "0")))  # noqa: DTZ001 - a wall clock
     except ValueError:
         return None

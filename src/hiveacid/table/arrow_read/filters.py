@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import ROUND_FLOOR, Context, Decimal
-from functools import reduce
+from functools import partial, reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,23 +29,32 @@ from hiveacid.core.predicates import (
     Operator,
     Predicate,
     Unknown,
-    Value,
     columns_of,
     leaves,
 )
-from hiveacid.core.schema.types import INTEGER_BITS, INTEGER_TYPES, HiveType, Primitive, parse_type
+from hiveacid.core.schema.types import (
+    INTEGER_BITS,
+    INTEGER_TYPES,
+    NUMERIC_TYPES,
+    HiveType,
+    Primitive,
+    parse_type,
+)
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.orc.stored_values import arrow_type
 
 NEVER, ALWAYS = pc.scalar(False), pc.scalar(True)  # noqa: FBT003 - values
+_VALUES: dict[str, frozenset[type]] = {
+    **dict.fromkeys((*INTEGER_TYPES, "decimal"), frozenset({int, Decimal})),
+    **dict.fromkeys(("string", "varchar", "char"), frozenset({str})),
+    "boolean": frozenset({bool}),
+    "binary": frozenset({bytes}),
+    "date": frozenset({date}),
+    "timestamp": frozenset({datetime}),
+}
 # Spark compares decimals of at most 18 digits with each other and with whole numbers without rounding.
 _EXACT_DIGITS = 18
-_EXACT_VALUES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys((*INTEGER_TYPES, "decimal"), (int, Decimal)),
-    **dict.fromkeys(("string", "varchar"), (str,)),
-    "boolean": (bool,),
-    "date": (date,),
-}
+_EXACT_TYPES = frozenset({*INTEGER_TYPES, "decimal", "string", "varchar", "boolean", "date"})
 _NUMBERED_COLUMN = "FieldPath("  # how pyarrow prints a column that is given by its number
 _QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _WIDE = Context(prec=100)  # decimals have 38 digits, the default context has 28
@@ -121,10 +130,11 @@ def is_exact(tree: Predicate, table: TableDefinition) -> bool:
 
 
 def _is_exact(comparison: Comparison, hive: HiveType | None) -> bool:
-    if not isinstance(hive, Primitive) or (hive.name == "decimal" and hive.args[0] > _EXACT_DIGITS):
+    if not isinstance(hive, Primitive) or hive.name not in _EXACT_TYPES:
         return False
-    kinds = _EXACT_VALUES.get(hive.name, ())
-    return bool(kinds) and all(type(value) in kinds for value in comparison.values)
+    if hive.name == "decimal" and hive.args[0] > _EXACT_DIGITS:
+        return False
+    return {type(value) for value in comparison.values} <= _VALUES[hive.name]
 
 
 def _truth(tree: Predicate, types: Mapping[str, HiveType]) -> Truth:
@@ -156,43 +166,33 @@ def _joined(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
 
 
 def _comparison(comparison: Comparison, hive: HiveType) -> Truth:
-    field, values = ds.field(comparison.column), comparison.values
-    match comparison.operator:
-        case Operator.IS_NULL:
-            return Truth(field.is_null(), field.is_valid())
-        case Operator.IS_NOT_NULL:
-            return Truth(field.is_valid(), field.is_null())
+    field, operator, values = ds.field(comparison.column), comparison.operator, comparison.values
+    if operator is Operator.IS_NULL:
+        return Truth(field.is_null(), field.is_valid())
+    if operator is Operator.IS_NOT_NULL:
+        return Truth(field.is_valid(), field.is_null())
     column = _column(field, hive, values)
     if column is None:
         return _ANYTHING
-    match comparison.operator:
-        case Operator.IN:
-            return column.membership(values)
-        case Operator.BETWEEN:
-            low, high = values
-            return _all_of(
-                [column.truth(Operator.GREATER_OR_EQUAL, low), column.truth(Operator.LESS_OR_EQUAL, high)]
-            )
-        case Operator.NULL_SAFE_EQUAL:
-            equal = column.truth(Operator.EQUAL, values[0])
-            return Truth(equal.true, equal.false | field.is_null())
-    return column.truth(comparison.operator, values[0])
+    if operator is Operator.IN:
+        return column.membership(values)
+    if operator is Operator.BETWEEN:
+        return _all_of([column.truth(ge, values[0]), column.truth(le, values[1])])
+    if operator is not Operator.NULL_SAFE_EQUAL:
+        return column.truth(_TESTS[operator], values[0])
+    equal = column.truth(eq, values[0])
+    return Truth(equal.true, equal.false | field.is_null())
 
 
-_TESTS: dict[Operator, Callable[[Any, Any], Any]] = {
+_Test: TypeAlias = Callable[[Any, Any], Any]
+_TESTS: dict[Operator, _Test] = {
     Operator.EQUAL: eq,
     Operator.LESS: lt,
     Operator.LESS_OR_EQUAL: le,
     Operator.GREATER: gt,
     Operator.GREATER_OR_EQUAL: ge,
 }
-_NEGATED: dict[Callable[[Any, Any], Any], Callable[[Any, Any], Any]] = {
-    eq: ne,
-    lt: ge,
-    le: gt,
-    gt: le,
-    ge: lt,
-}
+_NEGATED: dict[_Test, _Test] = {eq: ne, lt: ge, le: gt, gt: le, ge: lt}
 
 
 @dataclass(frozen=True)
@@ -202,13 +202,12 @@ class _Column:
     field: Any
     data_type: Any
 
-    def truth(self, operator: Operator, value: Any) -> Truth:
-        """Return the truth of a comparison."""
-        return self._test(_TESTS[operator], value)
+    def truth(self, test: _Test, value: Any) -> Truth:
+        """Return the truth of a comparison by one of the operators of `_NEGATED`."""
+        return Truth(self._select(test, value), self._select(_NEGATED[test], value))
 
-    def _test(self, test: Callable[[Any, Any], Any], value: Any) -> Truth:
-        constant = pc.scalar(pa.scalar(value, self.data_type))
-        return Truth(test(self.field, constant), _NEGATED[test](self.field, constant))
+    def _select(self, test: _Test, value: Any) -> Any:
+        return test(self.field, pc.scalar(pa.scalar(value, self.data_type)))
 
     def membership(self, values: Sequence[Any]) -> Truth:
         """Return the truth of IN."""
@@ -222,38 +221,33 @@ class _Char(_Column):
 
     length: int
 
-    def _test(self, test: Callable[[Any, Any], Any], value: Any) -> Truth:
+    def _select(self, test: _Test, value: Any) -> Any:
         padded = value.ljust(self.length)
-        if len(padded) <= self.length:
-            return super()._test(test, padded)
-        field = pc.utf8_rpad(self.field, len(padded), " ")
-        return _Column(field, self.data_type)._test(test, padded)  # noqa: SLF001 - of the same class
+        field = self.field if len(padded) == self.length else pc.utf8_rpad(self.field, len(padded), " ")
+        return test(field, pc.scalar(padded))
 
     def membership(self, values: Sequence[Any]) -> Truth:
-        return _any_equal(self, values)
+        short = (value.rstrip(" ") for value in values)
+        return super().membership([value.ljust(self.length) for value in short if len(value) <= self.length])
 
 
 @dataclass(frozen=True)
 class _Double(_Column):
     """A column as a DOUBLE. In Spark NaN equals NaN and is above all other numbers; in Arrow only <> is true of NaN."""
 
-    def _test(self, test: Callable[[Any, Any], Any], value: Any) -> Truth:
-        number = _as_double(value)
-        return Truth(self._select(test, number), self._select(_NEGATED[test], number))
-
-    def _select(self, test: Callable[[Any, Any], Any], number: float) -> Any:
-        field, nan = self.field, pc.is_nan(self.field)
+    def _select(self, test: _Test, value: Any) -> Any:
+        number, nan = float(value), pc.is_nan(self.field)
         if not math.isnan(number):
-            plain = test(field, pc.scalar(number))
+            plain = test(self.field, pc.scalar(number))
             return plain | nan if test in (gt, ge) else plain
-        if test in (lt, ne):
-            return ~nan
         if test in (eq, ge):
             return nan
-        return field.is_valid() if test is le else NEVER
+        return ~nan if test in (lt, ne) else self.field.is_valid() if test is le else NEVER
 
     def membership(self, values: Sequence[Any]) -> Truth:
-        return _any_equal(self, values)
+        # Arrow's isin tells 0.0 and -0.0 apart.
+        equal = [self.truth(eq, value) for value in values] or [Truth(NEVER, self.field.is_valid())]
+        return ~_all_of([~part for part in equal])
 
 
 @dataclass(frozen=True)
@@ -267,77 +261,45 @@ class _Stepped(_Column):
     lowest: Any
     highest: Any
 
-    def _test(self, test: Callable[[Any, Any], Any], value: Any) -> Truth:
-        valid = self.field.is_valid()
-        if value < self.lowest:
-            return Truth(valid, NEVER) if test in (gt, ge) else Truth(NEVER, valid)
-        if value > self.highest:
-            return Truth(valid, NEVER) if test in (lt, le) else Truth(NEVER, valid)
+    def _select(self, test: _Test, value: Any) -> Any:
+        if value < self.lowest or value > self.highest:
+            always = (gt, ge, ne) if value < self.lowest else (lt, le, ne)
+            return self.field.is_valid() if test in always else NEVER
         floor = self.floor(value)
-        if floor != value:
-            if test is eq:
-                return Truth(NEVER, valid)
-            test = {lt: le, ge: gt}.get(test, test)
-        return super()._test(test, floor)
+        if floor == value:
+            return super()._select(test, floor)
+        if test in (eq, ne):
+            return NEVER if test is eq else self.field.is_valid()
+        return super()._select({lt: le, ge: gt}.get(test, test), floor)
 
     def membership(self, values: Sequence[Any]) -> Truth:
-        stored = [
-            floor
-            for value in values
-            if self.lowest <= value <= self.highest and (floor := self.floor(value)) == value
-        ]
-        return super().membership(stored)
+        possible = (value for value in values if self.lowest <= value <= self.highest)
+        return super().membership([floor for value in possible if (floor := self.floor(value)) == value])
 
 
-def _any_equal(column: _Column, values: Sequence[Any]) -> Truth:
-    parts = [column.truth(Operator.EQUAL, value) for value in values]
-    return ~_all_of([~part for part in parts]) if parts else Truth(NEVER, column.field.is_valid())
-
-
-def _column(field: Any, hive: HiveType, values: Sequence[Value]) -> _Column | None:
+def _column(field: Any, hive: HiveType, values: Sequence[Any]) -> _Column | None:
     """Return a column for comparisons with values; None if Arrow cannot compare them as Spark does."""
-    if not isinstance(hive, Primitive):
-        return None
+    if not isinstance(hive, Primitive) or any(isinstance(v, datetime) and v.tzinfo for v in values):
+        return None  # an instant of Spark: the wall clocks of a column depend on a session's time zone
     data_type, kinds = arrow_type(hive), {type(value) for value in values}
-    is_number = kinds <= {int, Decimal, float}
-    match hive.name:
-        case "float" | "double" if is_number:
-            return _Double(field if hive.name == "double" else field.cast(pa.float64()), data_type)
-        case "decimal" if float in kinds and is_number:
+    if kinds <= {int, Decimal, float} and hive.name in NUMERIC_TYPES:
+        if hive.name == "decimal" and float in kinds:
             # By a text to the nearest number, which Arrow's direct cast may miss.
             return _Double(field.cast(pa.string()).cast(pa.float64()), data_type)
-        case "tinyint" | "smallint" | "int" | "bigint" if float in kinds and is_number:
+        if float in kinds or hive.name in {"float", "double"}:
             return _Double(field.cast(pa.float64(), safe=False), data_type)  # rounds as Spark does
-        case "tinyint" | "smallint" | "int" | "bigint" if is_number:
+        if hive.name != "decimal":
             limit = 1 << INTEGER_BITS[hive.name] - 1
             return _Stepped(field, data_type, math.floor, -limit, limit - 1)
-        case "decimal" if is_number:
-            precision, scale = hive.args
-            step = Decimal(1).scaleb(-scale)
-            highest = _WIDE.subtract(Decimal(1).scaleb(precision - scale), step)
-            return _Stepped(field, data_type, lambda value: _floor_decimal(value, step), -highest, highest)
-        case "date" if kinds == {datetime} and not _has_zone(values):
-            return _Stepped(field, data_type, _midnight, *_TIMES)
-        case "char" if kinds <= {str}:
-            return _Char(field, data_type, hive.args[0])
-        case _ if kinds <= _OTHER_VALUES.get(hive.name, set()) and not _has_zone(values):
-            return _Column(field, data_type)
-    return None
-
-
-_OTHER_VALUES: dict[str, set[type]] = {
-    "string": {str},
-    "varchar": {str},
-    "boolean": {bool},
-    "binary": {bytes},
-    "date": {date},
-    "timestamp": {datetime},
-}
-
-
-def _has_zone(values: Sequence[Any]) -> bool:
-    """Tell whether a value is an instant of Spark: the wall clocks of a column depend on a session's time zone."""
-    return any(isinstance(value, datetime) and value.tzinfo is not None for value in values)
+        precision, scale = hive.args
+        step = Decimal(1).scaleb(-scale)
+        highest = _WIDE.subtract(Decimal(1).scaleb(precision - scale), step)
+        return _Stepped(field, data_type, partial(_floor_decimal, step), -highest, highest)
+    if hive.name == "date" and kinds == {datetime}:
+        return _Stepped(field, data_type, _midnight, *_TIMES)
+    if not kinds <= _VALUES.get(hive.name, frozenset()):
+        return None
+    return _Char(field, data_type, hive.args[0]) if hive.name == "char" else _Column(field, data_type)
 
 
 _TIMES = (datetime.min, datetime.max)  # noqa: DTZ901 - wall clocks
@@ -347,12 +309,5 @@ def _midnight(moment: datetime) -> datetime:
     return datetime.combine(moment.date(), time())
 
 
-def _floor_decimal(value: int | Decimal, step: Decimal) -> Decimal:
+def _floor_decimal(step: Decimal, value: int | Decimal) -> Decimal:
     return Decimal(value).quantize(step, ROUND_FLOOR, _WIDE)
-
-
-def _as_double(value: float | Decimal) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
