@@ -81,7 +81,6 @@ EXHAUSTIVE = {
     "spark/test_thread_connections.py::test_sessions_of_clients_leave_no_connection[300": _OTHER_CASE,
     "spark/test_thread_connections.py::test_threads_that_used_a_native_session_leave_no_connection[3000": _OTHER_CASE,
     "spark/test_stream_source.py::test_updates_are_paired": "unit/datasource pairs changes",
-    "spark/test_native_connect.py": "spark/test_native.py looks at the plans that a Connect server gets",
     "cluster/test_python_workers.py::test_a_worker": "unit/datasource/test_worker_pickling.py lacks a package without a cluster",
     "contract/test_history.py::test_a_planted_bug_is_caught_in_processes": "planted bugs in threads stay",
     "contract/test_secrets.py::test_the_command_line_takes_no_password[mariadb": _POSTGRES,

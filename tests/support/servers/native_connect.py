@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from support.servers.databases import free_port
 
@@ -83,24 +85,157 @@ def _work(spark: SparkSession, name: str) -> None:
         ("line 1, column 15", lambda: run("INSERT INTO t SELEKT")),
         ("each statement is a transaction", lambda: run("START TRANSACTION")),
         ("write the values into the text", lambda: spark.sql("DELETE FROM t WHERE id = ?", args=[1])),
-        ("use sql", lambda: spark.catalog.tableExists("t")),
-        ("use sql", lambda: spark.catalog.listColumns("t")),
-        ("use sql", lambda: news.write.insertInto("t")),
-        ("use sql", lambda: news.writeTo("t").append()),
-        ("TABLE_OR_VIEW_NOT_FOUND", lambda: spark.table("t").collect()),
     ):
-        try:
-            call()
-        except PySparkException as error:
-            first = str(error).strip().splitlines()[0]
-            assert what in first, first
-        else:
-            raise AssertionError(what)
+        _require_refused(what, call)
     assert len(run("SELECT * FROM t")) == 3
+
+
+def _require_refused(what: str, call: Callable[[], object]) -> None:
+    try:
+        call()
+    except PySparkException as error:
+        first = str(error).strip().splitlines()[0]
+        assert what in first, first
+    else:
+        raise AssertionError(what)
+
+
+def _rows(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def _read(spark: SparkSession, name: str) -> None:
+    """Read tables by their names; the database is the current one, and its table ``t`` has three rows."""
+    t = spark.table("t")
+    expected = [(1, "m"), (3, "n"), (13, "n")]
+    for written in (f"{name}.t", f"`{name.upper()}`.`T`", f"spark_catalog.{name}.t"):
+        assert _rows(spark.table(written)) == expected, written
+    assert _rows(spark.read.table("t")) == expected
+    assert _rows(t.select("t.id", f"{name}.t.v")) == expected
+    assert _rows(t.alias("a").join(t.alias("b"), "id")) == [(i, v, v) for i, v in expected]
+    spark.sql(f"CREATE TABLE own (id INT, w STRING) USING parquet LOCATION '{tempfile.mkdtemp()}'")
+    spark.sql("INSERT INTO own VALUES (3, 'w')")
+    local = spark.createDataFrame([(3, 0.5)], "id int, x double")
+    assert _rows(t.join(spark.table("own"), "id").join(local, "id")) == [(3, "n", "w", 0.5)]
+    spark.sql("CREATE VIEW seen AS SELECT id FROM t WHERE id > 1")
+    assert _rows(spark.table("seen")) == [(3,), (13,)]
+    assert spark.table("t.history").count() == spark.table(f"{name}.t.history").count() == 6
+    first = spark.sql("SELECT min(write_id) AS id FROM t.history WHERE operation = 'INSERT'").collect()[0][0]
+    assert _rows(spark.read.option("versionAsOf", first).table("t")) == [(1, "a"), (2, "b")]
+    assert _rows(spark.read.option("timestampAsOf", "2100-01-01").table("t")) == expected
+    _require_refused("write id", lambda: spark.read.option("versionAsOf", "x'").table("t").collect())
+    # each execution reads the newest commit, also after the columns were asked for
+    assert t.columns == ["id", "v"]
+    spark.sql("UPDATE t SET v = 'new' WHERE id = 13")
+    assert _rows(t.where(t.id > 3)) == [(13, "new")]
+    t.createOrReplaceTempView("kept")  # the snapshot of this moment
+    spark.sql("UPDATE t SET v = 'n' WHERE id = 13")
+    assert _rows(spark.table("kept").where("id > 3")) == [(13, "new")]
+    local.createTempView("t")
+    assert _rows(spark.table("t")) == [(3, 0.5)]
+    assert _rows(spark.table(f"{name}.t")) == expected
+    assert spark.catalog.dropTempView("t")
+    acid = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    again = spark.table("again")
+    spark.sql(f"CREATE TABLE again (a INT) {acid}")
+    assert _rows(again) == []
+    spark.sql("DROP TABLE again")
+    _require_refused("does not exist", again.collect)
+    _require_refused("TABLE_OR_VIEW_NOT_FOUND", spark.table("again").collect)
+    spark.sql(f"CREATE TABLE again (b STRING, c INT) {acid}")
+    spark.sql("INSERT INTO again VALUES ('x', 1)")
+    assert _rows(again) == [("x", 1)]
+    _require_refused("permanent view", lambda: spark.readStream.table("t").schema)
+    _require_refused("is not for users", lambda: spark.sql("SELECT * FROM hiveacid_rows('x')").collect())
+
+
+def _show(spark: SparkSession, name: str) -> None:
+    """Ask the catalog about tables."""
+    catalog = spark.catalog
+    spark.sql(
+        "CREATE TABLE shown (id INT COMMENT 'key', c CHAR(3)) COMMENT 'what' PARTITIONED BY (d DATE) STORED AS ORC "
+        "TBLPROPERTIES ('transactional'='true')"
+    )
+    assert catalog.tableExists("t")
+    assert catalog.tableExists(f"{name}.shown")
+    assert not catalog.tableExists("nothing")
+    table = catalog.getTable("shown")
+    assert table[:6] == ("shown", "spark_catalog", [name], "what", "MANAGED", False), table
+    assert catalog.getTable("seen").tableType == "VIEW"
+    columns = [(c.name, c.description, c.dataType, c.isPartition) for c in catalog.listColumns("shown")]
+    assert columns == [("id", "key", "int", False), ("c", None, "string", False), ("d", None, "date", True)]
+    assert [column.name for column in catalog.listColumns("seen")] == ["id"]
+    catalog.refreshTable("t")
+    assert not catalog.isCached("t")
+    _require_refused("not cached by name", lambda: catalog.cacheTable("t"))
+    # the name of a database or function may be that of a table
+    assert not catalog.databaseExists("t")
+    assert not catalog.functionExists("t")
+    _require_refused("SCHEMA_NOT_FOUND", lambda: catalog.listTables("t"))
+    _require_refused("use sql", lambda: catalog.createTable("t", schema=spark.table("t").schema).collect())
+
+
+def _write(spark: SparkSession, name: str) -> None:
+    """Write tables with Spark's writers."""
+    acid = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    spark.sql(f"CREATE TABLE w (id INT, v STRING) PARTITIONED BY (p INT) {acid}")
+
+    def frame(*rows: tuple[Any, ...]) -> Any:
+        return spark.createDataFrame(list(rows), "id int, v string, p int")
+
+    def table() -> list[tuple[Any, ...]]:
+        return _rows(spark.sql("SELECT * FROM w"))
+
+    frame((1, "a", 1)).select("p", "v", "id").write.mode("append").saveAsTable("w")  # by name
+    frame((2, "b", 2)).select("v", "p", "id").writeTo(f"{name}.w").append()
+    frame((3, "c", 2)).toDF("x", "y", "z").write.insertInto("w")  # by position
+    assert table() == [(1, "a", 1), (2, "b", 2), (3, "c", 2)]
+    spark.table("w").where("id = 3").write.insertInto("w", overwrite=True)
+    assert table() == [(1, "a", 1), (3, "c", 2)]
+    frame((4, "d", 4)).writeTo("w").overwrite(F.lit(True))
+    assert table() == [(4, "d", 4)]
+    frame((5, "e", 5)).write.mode("ignore").saveAsTable("w")
+    assert table() == [(4, "d", 4)]
+    history = [row[0] for row in spark.sql("SELECT operation FROM w.history ORDER BY write_id").collect()]
+    insert, overwrite = "INSERT", "INSERT OVERWRITE"
+    assert history == ["CREATE TABLE", insert, insert, insert, overwrite, overwrite], history
+    rows = frame((6, "f", 6))
+    for what, call in (
+        ("OVERWRITE", lambda: rows.write.mode("overwrite").saveAsTable("w")),
+        ("OVERWRITE", lambda: rows.write.mode("overwrite").format("parquet").saveAsTable("w")),
+        ("ALREADY_EXISTS", lambda: rows.write.saveAsTable("w")),
+        ("ALREADY_EXISTS", lambda: rows.writeTo("w").create()),
+        ("OVERWRITE", lambda: rows.writeTo("w").using("parquet").createOrReplace()),
+        ("OVERWRITE", lambda: rows.writeTo("w").replace()),
+        ("OVERWRITE", lambda: rows.writeTo("w").overwritePartitions()),
+        ("INSERT INTO", lambda: rows.writeTo("w").overwrite(F.col("id") == 4)),
+        ("missing v", lambda: rows.drop("v").writeTo("w").append()),
+        ("unknown or duplicate x", lambda: rows.withColumn("x", F.lit(1)).writeTo("w").append()),
+        ("rows have 2", lambda: rows.drop("v").write.insertInto("w")),
+        ("does not fit int", lambda: rows.select("v", "v", "p").write.insertInto("w")),
+        ("mergeSchema", lambda: rows.write.mode("append").option("mergeSchema", "true").saveAsTable("w")),
+        ("use sql", lambda: rows.mergeInto("w", F.expr("w.id = 1")).whenNotMatched().insertAll().merge()),
+        ("is a view", lambda: rows.select("id").write.mode("append").saveAsTable("seen")),
+        ("use sql", lambda: _stream(spark)),
+    ):
+        _require_refused(what, call)
+    assert table() == [(4, "d", 4)]
+    # Spark's own tables are written as ever
+    rows.write.mode("overwrite").option("path", tempfile.mkdtemp()).format("parquet").saveAsTable("theirs")
+    rows.write.insertInto("theirs")
+    assert _rows(spark.table("theirs")) == [(6, "f", 6)] * 2
+    spark.table("w").write.insertInto("theirs")
+    assert spark.table("theirs").count() == 3
+
+
+def _stream(spark: SparkSession) -> None:
+    rates = spark.readStream.format("rate").load().writeStream
+    rates.option("checkpointLocation", tempfile.mkdtemp()).trigger(availableNow=True).toTable("w")
 
 
 if __name__ == "__main__":
     client = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
-    _work(client, sys.argv[2])
+    for part in (_work, _read, _show, _write):
+        part(client, sys.argv[2])
     client.stop()
     sys.stdout.write("done\n")

@@ -17,20 +17,30 @@ from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.identifier_clauses import has_identifier_clause, with_written_names
+from hiveacid.sql.binding.metadata_tables import METADATA_TABLES, find_metadata_table
 from hiveacid.sql.binding.parameters import has_parameters
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
-from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, is_spark_table
+from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, find_hiveacid_relation
 from hiveacid.sql.native import shared_gateway
+from hiveacid.sql.native.connect_server import READ, ClientTables
 from hiveacid.sql.statements import administration, queries
 from hiveacid.sql.statements.values import Slice, table_ref
 
 _SUBQUERIES = frozenset({"SELECT", "TABLE", "FROM"})
-# Of Spark 3.5, Spark 4 and Spark Connect: what parses the names in functions.call_function and call_udf.
-_FUNCTION_CALLERS = (
+# Of Spark 3.5, Spark 4 and Spark Connect: what parses the names of functions and databases.
+_NOT_OF_TABLES = (
     ".call_function(",
     ".call_udf(",
     "ColumnNodeToExpressionConverter",
     ".transformCallFunction(",
+    ".transformUnresolvedFunction(",
+    ".Catalog.functionExists(",
+    ".Catalog.getFunction(",
+    ".Catalog.listFunctions(",
+    ".Catalog.listTables(",
+    ".Catalog.databaseExists(",
+    ".Catalog.getDatabase(",
+    ".Catalog.setCurrentDatabase(",
 )
 
 
@@ -55,6 +65,7 @@ class NativeParser:
         self._local = threading.local()
         self._returned = LastReturned()
         self._catalog_parser_is_set = False
+        self._client_tables = ClientTables(self._connection, self._with_java_errors)
         self.session_number = int(spark._jsparkSession.hashCode())  # noqa: SLF001
 
     @property
@@ -92,44 +103,61 @@ class NativeParser:
         return self._with_java_errors(parse)
 
     def parseMultipartIdentifier(self, text: str) -> Any:  # noqa: N802
-        """Return a name's parts; refuse the name of a hiveacid table, because Spark would look for its own."""
+        """Return a name's parts; refuse the name of a hiveacid table, because most callers would look for Spark's own."""
 
         def parse() -> Any:
             _refuse_too_large(text)
             parts = self.own_parser.parseMultipartIdentifier(text)
-            if not self._sql_gateway.is_resolved_by_spark(self.session_number, text):
-                self._refuse_hiveacid_table([str(part).lower() for part in scala_items(parts)])
-            return parts
+            return self._parts_for_caller(text, parts) or parts
 
         return self._with_java_errors(parse)
 
-    def _refuse_hiveacid_table(self, parts: list[str]) -> None:
-        ref = table_ref(parts)
-        if ref is None:
-            return
+    def parseTemporalTableIdentifier(self, text: str) -> Any:  # noqa: N802
+        """Return a name's parts, and the version that may stand behind them, as `parseMultipartIdentifier` (Spark 4.3)."""
+
+        def parse() -> Any:
+            _refuse_too_large(text)
+            name = self.own_parser.parseTemporalTableIdentifier(text)
+            parts = self._parts_for_caller(text, name.nameParts())
+            return name if parts is None else name.copy(parts, name.timestamp(), name.version())
+
+        return self._with_java_errors(parse)
+
+    def _parts_for_caller(self, text: str, written: Any) -> Any:
+        """Return the parts under which Spark finds a table of hiveacid's; None for the parts that are written."""
+        if self._sql_gateway.is_resolved_by_spark(self.session_number, text):
+            return None
+        parts = [str(part).lower() for part in scala_items(written)]
         self._connection().follow()
         context = self._connection().context
-        if ref.database is None and is_temporary_view(context.facts, ref.name):
-            return
-        name = ref.resolve(context.database)
-        table = context.catalog.get_table(name)
-        if table is not None and is_spark_table(context, table):
-            return
-        if table is not None or context.catalog.get_view(name) is not None:
-            if self._names_a_function():
-                return
+        ref = table_ref(parts)
+        if ref is not None and ref.database is None and is_temporary_view(context.facts, ref.name):
+            return None
+        name = None if ref is None else find_hiveacid_relation(context, ref)
+        if name is None and parts[-1] in METADATA_TABLES and READ in (callers := self._callers()):
+            source = find_metadata_table(context, parts)
+            named = source and [source.table.database, source.table.name, parts[-1]]
+            return named and self._client_tables.parts(named, callers)
+        if name is None:
+            if ref is not None and context.facts.hive_support:
+                refuse_transactional(context.facts, ref.resolve(context.database))
+            return None
+        callers = self._callers()
+        if any(caller in callers for caller in _NOT_OF_TABLES):
+            return None
+        found = self._client_tables.parts([name.database, name.name], callers)
+        if found is None:
             raise UnsupportedFeatureError(
                 f"{name} is a transactional table, or a view that reads one, and this call (of Spark Connect, foreachBatch or JVM "
                 "code) knows Spark's own tables only: use sql('SELECT ...'), sql('INSERT INTO ...'), sql('DESCRIBE ...')"
             )
-        if context.facts.hive_support:
-            refuse_transactional(context.facts, name)
+        return found
 
-    def _names_a_function(self) -> bool:
-        """Tell whether Spark asks for the name of a function, which only the caller of its parser knows."""
+    def _callers(self) -> str:
+        """Return the stack of the JVM's thread up to Python: only the caller of the parser knows what it asks a name for."""
         jvm: Any = self._spark._jvm  # noqa: SLF001
-        callers = jvm.java.lang.Thread.currentThread().getStackTrace()
-        return any(name in str(caller.toString()) for caller in callers for name in _FUNCTION_CALLERS)
+        stack = str(jvm.org.apache.spark.util.Utils.exceptionString(jvm.java.lang.Throwable()))
+        return stack.split("PythonProxyHandler.invoke(", 2)[1]
 
     def _plan_by_owner(self, text: str, parse: Callable[[str], Any]) -> Any:
         def plan() -> Any:

@@ -1,0 +1,342 @@
+"""Transactional tables in the calls of Spark Connect's clients: ``spark.table``, ``spark.catalog`` and Spark's writers.
+
+The server passes the name in such a call through the parser of the client's session, and then looks its parts up in a catalog.
+`ClientTables` puts a catalog before them that is written in Python: it gives Spark a view of the table's rows, the table's
+description, or a table that takes rows.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, partialmethod, wraps
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.parser.catalyst import java_class, java_sequence, java_value, scala_items, session_of
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
+from hiveacid.sql.binding.parameters import literal
+from hiveacid.sql.grammar.admin import CACHE_ADVICE
+from hiveacid.sql.native.shared_gateway import NativeConnection
+from hiveacid.sql.native.writer_targets import TableSpec, Target
+from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, TableRef
+from hiveacid.table.write.insert import InsertOptions
+
+READ = ".transformReadRel("
+"""What asks for the name of a table that is read, in a stack."""
+_ROWS, _SHOWN = "hiveacid_rows", "hiveacid_tables"
+_BY_NAME, _BY_POSITION = "hiveacid_by_name", "hiveacid_by_position"
+"""Catalogs of a client's session: rows of tables, their descriptions, and the two ways to write them."""
+_CATALOGS = {
+    READ: _ROWS,
+    ".Catalog.isCached(": _ROWS,
+    ".Catalog.refreshTable(": _ROWS,
+    ".Catalog.tableExists(": _SHOWN,
+    ".Catalog.getTable(": _SHOWN,
+    ".Catalog.listColumns(": _SHOWN,
+    ".DataFrameWriter.saveAsTable": _BY_NAME,
+    ".DataFrameWriterV2.": _BY_NAME,
+    ".DataFrameWriter.insertInto": _BY_POSITION,
+}
+_MOST_TABLES = 500
+"""Tables that one plan can read by their names."""
+_V1 = "org.apache.spark.sql.catalyst.catalog"
+_PARTITION_COLUMNS, _PROPERTIES, _VIEW_TEXT, _COMMENT = 5, 11, 13, 14  # of CatalogTable, since Spark 4.0
+_CONNECTOR = "org.apache.spark.sql.connector"
+_CAPABILITIES = (
+    *("V1_BATCH_WRITE", "BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"),
+    "ACCEPT_ANY_SCHEMA",
+)
+_INSERT = "a client of Spark Connect uses sql('INSERT INTO ... SELECT ... FROM {df}', df=df)"
+_OVERWRITE = _INSERT.replace("INTO", "OVERWRITE TABLE")
+
+
+def _for_java(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the errors of a method those of Java."""
+
+    @wraps(method)
+    def call(self: Any, *args: Any) -> Any:
+        return self.call(lambda: method(self, *args))
+
+    return call
+
+
+class ClientTables:
+    """The catalogs of one JVM session, which gets them with the first call that needs them.
+
+    To Java it is a table function with the plans of tables' rows, by tokens in the texts of their views. Spark calls it in
+    the thread that analyses a plan, soon after that has loaded the views.
+    """
+
+    def __init__(
+        self, connection: Callable[[], NativeConnection], call: Callable[[Callable[[], Any]], Any]
+    ) -> None:
+        """Use the connection of the calling thread. ``call``: runs a function, and makes its errors Java's."""
+        self.connection = connection
+        self.call = call
+        self._local = threading.local()
+        self._added = False
+
+    def parts(self, named: Sequence[str], callers: str) -> Any:
+        """Return the parts (Scala's) by which the callers of the parser find a table; None if they must not find it.
+
+        ``callers``: their stack. Raises UnsupportedFeatureError for a call that has another way.
+        """
+        if ".sql.connect." not in callers:
+            return None
+        if ".Catalog.cacheTable(" in callers:
+            raise UnsupportedFeatureError(f"{'.'.join(named)}: {CACHE_ADVICE}")
+        catalog = next((catalog for caller, catalog in _CATALOGS.items() if caller in callers), None)
+        if catalog is None:
+            return None
+        if not self._added:
+            self._add_to_session()
+        self._local.plans = {}  # those of the previous plan of this thread
+        return java_sequence(self.facts, [catalog, *named])
+
+    def _add_to_session(self) -> None:
+        state = session_of(self.facts).sessionState()
+        state.tableFunctionRegistry().createOrReplaceTempFunction(_ROWS, self, "python_udtf")
+        catalogs = state.catalogManager().getClass().getDeclaredField("catalogs")
+        catalogs.setAccessible(True)
+        for name in sorted(set(_CATALOGS.values())):
+            catalogs.get(state.catalogManager()).put(name, _TableCatalog(self, name))
+        self._added = True
+
+    def view_of_rows(self, parts: Sequence[str], as_of: str) -> Any:
+        """Return a view (of Java) with the rows of a table."""
+        facts, text = self.facts, f"SELECT * FROM {'.'.join(map(quote_name, parts))}{as_of}"
+        with self.connection().binder() as binder:
+            plan = binder.plan(facts.parser.parsePlan(binder.bind(Slice(text)).text))
+            rows, token = plan_of(frame_of_plan(facts, plan)), uuid.uuid4().hex
+        plans = self._local.__dict__.setdefault("plans", {})
+        plans[token] = rows
+        if len(plans) > _MOST_TABLES:  # the server plans a relation that it keeps without the parser
+            del plans[next(iter(plans))]
+        names = java_value(facts, {"view.referredTempFunctionsNames": f'["{_ROWS}"]'})
+        properties = java_class(facts, "org.apache.spark.api.python.PythonUtils").toScalaMap(names)
+        more = {_VIEW_TEXT: _option(facts, f"SELECT * FROM {_ROWS}('{token}')"), _PROPERTIES: properties}
+        return _v1_table(facts, parts, "VIEW", rows.schema(), more)
+
+    @_for_java
+    def apply(self, arguments: Any) -> Any:
+        """Return the plan of a table's rows."""
+        token = "".join(str(argument.toString()) for argument in scala_items(arguments))
+        if token not in self._local.__dict__.get("plans", {}):
+            raise UnsupportedFeatureError(f"{_ROWS} is not for users: use spark.table or SELECT")
+        return self._local.plans[token]
+
+    @property
+    def facts(self) -> SparkFacts:
+        """Return what is known about the session."""
+        return self.connection().context.facts
+
+    class Java:
+        """The Java interface that this class implements, as Py4J asks for it."""
+
+        implements = ("scala.Function1",)
+
+
+class _JavaObject:
+    """Base of the objects that Java compares and prints."""
+
+    def __init__(self, tables: ClientTables) -> None:
+        self._tables = tables
+        self.call = tables.call
+
+    def hashCode(self) -> int:  # noqa: N802 - Java's name
+        return id(self) % 2**31
+
+    def equals(self, other: object) -> bool:
+        return self is other
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        return type(self).__name__
+
+    def set_of(self, *items: Any) -> Any:
+        answer = java_class(self._tables.facts, "java.util.HashSet")()
+        for item in items:
+            answer.add(item)
+        return answer
+
+    @_for_java
+    def refuse(self, message: str, *_: Any) -> Any:
+        raise UnsupportedFeatureError(message)
+
+
+class _TableCatalog(_JavaObject):
+    def __init__(self, tables: ClientTables, name: str) -> None:
+        super().__init__(tables)
+        self._name = name
+        self._writes = name in {_BY_NAME, _BY_POSITION}
+
+    def name(self) -> str:
+        """Return the name of Spark's own catalog, except to writers: they would look for the files of a table in it."""
+        return self._name if self._writes else SPARK_CATALOG
+
+    capabilities = tableStateOptionKeys = _JavaObject.set_of  # noqa: N815 - of none
+
+    def tableExists(self, identifier: Any) -> bool:  # noqa: N802 - Spark's name
+        return self.loadTable(identifier) is not None
+
+    def invalidateTable(self, identifier: Any) -> None:  # noqa: N802 - Spark's name
+        """Do nothing: each call loads the table again."""
+
+    @_for_java
+    def loadTable(self, identifier: Any, *travel: Any) -> Any:  # noqa: N802 - Spark's name
+        parts = [str(part) for part in (*identifier.namespace(), identifier.name())]
+        if self._name == _ROWS:
+            return self._tables.view_of_rows(parts, _as_of(travel))
+        shown, options = (
+            _shown(self._tables, TableName(*parts)),
+            InsertOptions(by_name=self._name == _BY_NAME),
+        )
+        return _Written(self._tables, shown, TableName(*parts), options) if self._writes else shown
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse every other method of a catalog; writers that replace a table call them."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        meant = f"this writer would replace a transactional table: {_OVERWRITE}"
+        return partial(self.refuse, meant if self._writes else f"{name}: {self._name} is not for users")
+
+    class Java:
+        implements = (f"{_CONNECTOR}.catalog.TableCatalog",)
+
+
+class _Written(_JavaObject):
+    """A table that takes rows, and the writer of one statement. ``_shown``: its description, a table of Java's."""
+
+    def __init__(self, tables: ClientTables, shown: Any, table: TableName, options: InsertOptions) -> None:
+        super().__init__(tables)
+        self._shown = shown
+        self._table = table
+        self._options = options
+        self._spec = TableSpec()
+
+    def capabilities(self) -> Any:
+        """Return all kinds of writes: this class compares the columns, and refuses what it cannot do with a better error."""
+        kinds = java_class(self._tables.facts, f"{_CONNECTOR}.catalog.TableCapability")
+        return self.set_of(*(getattr(kinds, name) for name in _CAPABILITIES))
+
+    def newWriteBuilder(self, info: Any) -> _Written:  # noqa: N802 - Spark's name
+        builder = _Written(self._tables, self._shown, self._table, self._options)
+        builder._spec = TableSpec(options=dict(info.options().asCaseSensitiveMap()))
+        return builder
+
+    def truncate(self) -> _Written:
+        """Replace all rows, or with ``insertInto`` those of the partitions that get rows."""
+        self._options = replace(self._options, overwrite=True, whole=self._options.by_name)
+        return self
+
+    def canOverwrite(self, _: Any) -> bool:  # noqa: N802 - Spark's name
+        return True  # so that Spark calls the next method
+
+    overwrite = partialmethod(_JavaObject.refuse, f"overwrite by a condition: DELETE, then {_INSERT}")
+    overwriteDynamicPartitions = partialmethod(  # noqa: N815 - Spark's name
+        _JavaObject.refuse,
+        f"overwritePartitions: {_OVERWRITE}",
+    )
+
+    def build(self) -> _Written:
+        return self
+
+    toInsertableRelation = build  # noqa: N815 - Spark's name
+
+    def _no(self, metrics: str) -> Any:
+        gateway: Any = self._tables.facts.spark.sparkContext._gateway  # noqa: SLF001
+        return gateway.new_array(java_class(self._tables.facts, f"{_CONNECTOR}.metric.{metrics}"), 0)
+
+    supportedCustomMetrics = partialmethod(_no, "CustomMetric")  # noqa: N815 - Spark's name
+    reportDriverMetrics = partialmethod(_no, "CustomTaskMetric")  # noqa: N815 - Spark's name
+
+    @_for_java
+    def insert(self, rows: Any, _: Any) -> None:
+        connection, options = self._tables.connection(), self._options
+        method = "insertInto" if not options.by_name else "overwrite" if options.overwrite else "append"
+        target = Target(connection, TableRef(self._table.database, self._table.name), self._table)
+        self._spec.require_matches(method, target.require_table())
+        target.insert(method, DataFrame(rows, connection.context.facts.spark), options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._shown, name)
+
+    class Java:
+        implements = (
+            f"{_CONNECTOR}.catalog.SupportsWrite",
+            f"{_CONNECTOR}.write.SupportsOverwriteV2",
+            f"{_CONNECTOR}.write.SupportsDynamicOverwrite",
+            f"{_CONNECTOR}.write.V1Write",
+            "org.apache.spark.sql.sources.InsertableRelation",
+        )
+
+
+def _as_of(travel: tuple[Any, ...]) -> str:
+    """Return the AS OF clause for what ``loadTable`` gets: a version, microseconds, privileges, or (Spark 4.3) all in one."""
+    if len(travel) > 1:
+        meant = travel[0].timeTravel().orElse(None)
+        versioned = meant is not None and "Version" in str(meant.getClass().getName())
+        travel = () if meant is None else (meant.version() if versioned else meant.micros(),)
+    match travel:
+        case (str(version),):
+            return f" VERSION AS OF {version if version.isdecimal() else literal(version)}"
+        case (int(micros),):
+            return f" TIMESTAMP AS OF timestamp_micros({micros})"
+    return ""
+
+
+def _shown(tables: ClientTables, name: TableName) -> Any:
+    """Return the description of a table or view (Spark's ``V1Table``)."""
+    context, facts = tables.connection().context, tables.facts
+    relation = context.catalog.get_view(name) or context.require(name)
+    kind, columns = "VIEW", [*relation.columns]
+    more = {
+        _COMMENT: _option(facts, relation.comment),
+        _VIEW_TEXT: _option(facts, getattr(relation, "text", None)),
+    }
+    if isinstance(relation, TableDefinition):
+        kind = "EXTERNAL" if relation.external else "MANAGED"
+        columns += relation.partition_columns
+        more[_PARTITION_COLUMNS] = java_sequence(facts, relation.partition_column_names)
+    schema = T.StructType()
+    for column in columns:
+        schema.add(
+            column.name, column_type(column), metadata={"comment": column.comment} if column.comment else None
+        )
+    java_schema = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    return _v1_table(facts, (name.database, name.name), kind, java_schema, more)
+
+
+def _option(facts: SparkFacts, value: Any) -> Any:
+    return java_class(facts, "scala.Option").apply(value)
+
+
+def _v1_table(
+    facts: SparkFacts, parts: Sequence[str], kind: str, schema: Any, more: Mapping[int, Any]
+) -> Any:
+    """Return a table of Spark's own catalog that it does not have. ``more``: parameters of ``CatalogTable`` by position."""
+    database, catalog = _option(facts, parts[-2]), _option(facts, SPARK_CATALOG)
+    name = java_class(facts, "org.apache.spark.sql.catalyst.TableIdentifier")(parts[-1], database, catalog)
+    kinds = java_class(facts, f"{_V1}.CatalogTableType")
+    storage = java_class(facts, f"{_V1}.CatalogStorageFormat").empty()
+    given = {0: name, 1: getattr(kinds, kind)(), 2: storage, 3: schema, **more}
+    defaults = getattr(java_class(facts, f"{_V1}.CatalogTable$"), "MODULE$")
+    constructor = java_class(facts, "java.lang.Class").forName(f"{_V1}.CatalogTable").getConstructors()[0]
+    values = [
+        given[index] if index in given else getattr(defaults, f"apply$default${index + 1}")()
+        for index in range(constructor.getParameterCount())
+    ]
+    return java_class(facts, f"{_CONNECTOR}.catalog.V1Table")(
+        java_class(facts, f"{_V1}.CatalogTable")(*values)
+    )
