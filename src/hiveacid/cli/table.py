@@ -26,7 +26,6 @@ from hiveacid.sql.execute.show_rows import (
     lock_rows,
     transaction_rows,
 )
-from hiveacid.table.read.time_travel import format_millis
 
 _COLOURS = {"damage": "red", "warning": "yellow", "note": "blue"}
 
@@ -222,6 +221,8 @@ def txn() -> None:
 @connection_options
 def list_transactions(*, connection: ConnectionOptions, output: str) -> None:
     """List open and aborted transactions, with times in UTC."""
+    from hiveacid.table.read.time_travel import format_millis  # noqa: PLC0415 - keeps --help fast
+
     with connection.opened_store() as store:
         show_rows(TRANSACTION_COLUMNS, transaction_rows(store, format_millis), output)
 
@@ -240,6 +241,8 @@ def abort(*, connection: ConnectionOptions, ids: tuple[int, ...]) -> None:
 @connection_options
 def locks(*, connection: ConnectionOptions, output: str) -> None:
     """List locks, held and waiting, with times in UTC."""
+    from hiveacid.table.read.time_travel import format_millis  # noqa: PLC0415 - keeps --help fast
+
     with connection.opened_store() as store:
         store.abort_timed_out()
         show_rows(LOCK_COLUMNS, lock_rows(store.show_locks(), format_millis), output)
