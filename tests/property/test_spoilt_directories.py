@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiveacid.config.property_definitions import ADOPTED_TXN
-from hiveacid.config.settings import Settings
+from hiveacid.config.setting_definitions import Settings
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.orc.footer_summary import SummaryCache

@@ -19,6 +19,6 @@ The code uses every constant. ``tools/generated_pages.py`` generates ``docs/sett
 """
 
 from hiveacid.config import setting_definitions
-from hiveacid.config.settings import Settings
+from hiveacid.config.setting_definitions import Settings
 
 __all__ = ["Settings", "setting_definitions"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from hiveacid.config import setting_definitions
-from hiveacid.config.setting_definitions import REGISTRY
+from hiveacid.config.setting_definitions import REGISTRY, Settings
 from hiveacid.config.setting_types import (
     Section,
     choice,
@@ -22,7 +22,6 @@ from hiveacid.config.setting_types import (
     parse_fraction,
     parse_int,
 )
-from hiveacid.config.settings import Settings
 from hiveacid.core import model
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema import evolution, storage_formats
