@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from hiveacid import errors
-from hiveacid.config import Settings
+from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import LockId, Partition, TableDefinition, TableName, TxnId, WriteId
@@ -32,13 +32,14 @@ from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Begun, Client, LockAnswer, Remains, Start, TxnKind, Written
 from hiveacid.transactions.heartbeats import Heartbeats
-from hiveacid.transactions.lock_waits import wait_for_lock
 
 __all__ = ["Heartbeats", "Transaction", "Transactions", "this_client"]
 
 logger = logging.getLogger(__name__)
 
 _ASK_AGAIN = 1000  # ms
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 15.0  # seconds between two checks of a waiting request (DbLockManager)
+_WARNING_AFTER = 8  # checks: some seconds
 _MAX_STATEMENTS = 4096  # a bucket property has 12 bits for the statement id (``BucketCodec``)
 
 
@@ -116,11 +117,23 @@ class Transaction(Displayed):
         self.wait_for(answer, uncovered)
 
     def wait_for(self, answer: LockAnswer, components: Sequence[LockComponent]) -> None:
-        """Wait until a lock request is granted, as :meth:`lock` does."""
+        """Wait until a lock request is granted, as :meth:`lock` does.
+
+        It is checked ``hive.lock.numretries`` times. The pause between two checks doubles, up to
+        ``hive.lock.sleep.between.retries`` and 15 seconds. Deadlocks are not detected, as in Hive: each waiter gives up.
+        """
+        pause = _FIRST_WAIT
         try:
-            answer = wait_for_lock(
-                answer, self._check_lock, self.settings, self.clock, _format_resources(components)
-            )
+            for turn in range(self.settings.get(setting_definitions.LOCK_NUMRETRIES)):
+                if answer.state is LockState.ACQUIRED:
+                    break
+                if turn == _WARNING_AFTER:
+                    logger.warning(
+                        "waiting for a lock on %s: %s", _format_resources(components), answer.blocked_by
+                    )
+                self.clock.sleep(min(pause, self.settings.get(setting_definitions.LOCK_SLEEP)))
+                pause = min(pause * 2, _LONGEST_WAIT)
+                answer = self._check_lock(answer.lock_id)
         except BaseException:
             with suppress(
                 errors.HiveAcidError
