@@ -415,8 +415,8 @@ class Settings:
     def of(cls, values: Mapping[str, str] | Iterable[tuple[str, str]]) -> Settings:
         """Make settings from names and texts. Raises ConfigError as `with_value` does."""
         settings = cls()
-        for name, text in dict(values).items():
-            settings = settings.with_value(name, text)
+        for name, value in dict(values).items():
+            settings = settings.with_value(name, value)
         return settings
 
     @overload
