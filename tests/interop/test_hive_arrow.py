@@ -12,6 +12,7 @@ from hive_client import Hive, row_id
 from hive_server import HiveServers
 
 import hiveacid
+from hiveacid.datasource.data_source import HiveAcidDataSource
 from hiveacid.errors import HiveAcidError
 from hiveacid.stores.hms.store import MetastoreStore
 
@@ -93,6 +94,10 @@ def test_an_insert_only_and_a_plain_table(hive: HiveServers, session: Hive) -> N
         for name in ("noted", "outside"):
             rows = warehouse.table(name).to_arrow().to_pylist()
             assert sorted((row["a"], row["b"]) for row in rows) == [(1, "x"), (2, None)], name
+            source = HiveAcidDataSource({"table": name, "store": hive.url})
+            reader = source.reader(source.schema())
+            parts = [pa.Table.from_batches(reader.read(part)) for part in reader.partitions()]
+            assert pa.concat_tables(parts).to_pylist() == rows, name
         with pytest.raises(HiveAcidError, match="not stored as ORC"):
             warehouse.table("noted").append(pa.table({"a": [3], "b": ["y"]}))
         with pytest.raises(HiveAcidError, match="not transactional"):

@@ -93,6 +93,12 @@ class ArrowWarehouse:
         if not self.context.closed:
             self.context.close()
 
+    def close_without_ending_reads(self) -> None:
+        """Close the store's connections; the cleaner keeps the files of plans until their transactions time out."""
+        self.context.closed = True
+        self.context.transactions.heartbeats.close()
+        self.context.store.close()
+
     def __enter__(self) -> Self:
         """Return the warehouse."""
         return self

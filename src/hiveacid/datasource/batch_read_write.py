@@ -1,7 +1,7 @@
 """Batch reads and writes by ``format("hiveacid")``: Python workers read and stage files, without Spark's readers and writers.
 
 A write is one transaction of a streaming connection in the driver's process; it writes the Arrow files that the tasks
-staged. Files of failed, killed and duplicate tasks are ignored. A read assigns each file of one snapshot to a task.
+staged. Files of failed, killed and duplicate tasks are ignored. A read is planned as one without Spark (`ArrowTable.plan`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from hiveacid.arrow.warehouse import open_warehouse
 from hiveacid.core.model import TableDefinition
-from hiveacid.datasource.change_feed_task import read_file_changes
+from hiveacid.datasource.change_feed_task import require_readable
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
-from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.datasource.stream_sink import Sink, StagedRows, read_staged, require_fit
-from hiveacid.datasource.stream_source import FilePartition, spark_columns
+from hiveacid.datasource.stream_source import spark_columns
 from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import SchemaMismatchError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import WRITE_PREFIX
 from hiveacid.streaming import Connection
 from hiveacid.streaming.connection import retry_conflicts
+from hiveacid.table.arrow_read.read_tasks import ReadTask
 
 
 @dataclass
@@ -79,8 +80,15 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
     return BatchWriter(Sink(dict(options), "", home, "rows"), overwrite)
 
 
+@dataclass
+class TaskPartition(InputPartition):
+    """A part of the snapshot, for one task."""
+
+    task: ReadTask
+
+
 class BatchReader(SentToWorkers, DataSourceReader):
-    """Reads one snapshot: the current one, or the one after the write id ``as_of``.
+    """Reads one snapshot: the current one, or the one after the write id ``as_of``. Its tasks are those of `ArrowTable.plan`.
 
     It accepts no filters (``pushFilters``). Spark 4.1 to 4.3 keep one reader for all queries of a DataFrame or view, so
     that partitions left out by one query's filter would be missing in the others.
@@ -88,28 +96,32 @@ class BatchReader(SentToWorkers, DataSourceReader):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         """Check the options. ``schema``: the columns that Spark expects. Raises ConfigError."""
-        address = TableAddress.of(options)
+        self.address = TableAddress.of(options, remote=True)
         require_known(options, READ)
         require_warehouse(options)
         self.schema = schema
         self.as_of = count_of(options, "as_of")
-        self.change_options = ChangeOptions(address.table, address.warehouse, address.store)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the files of the snapshot. Raises SchemaMismatchError if Spark expects other columns."""
-        source = ChangeSource(self.change_options)
+        """Return the parts of the snapshot. Raises SchemaMismatchError if Spark expects other columns.
+
+        The read transaction stays open until its time-out, so that the cleaner keeps the files: Spark ends this process.
+        """
+        warehouse = open_warehouse(self.address.warehouse, self.address.store)
         try:
-            _require_columns(source.definition(), self.schema)
-            files = source.snapshot(self.as_of)
+            table = warehouse.table(self.address.table)
+            require_readable(table.definition)
+            _require_columns(table.definition, self.schema)
+            plan = table.plan(as_of=self.as_of)
         except BaseException:
-            source.close()
+            warehouse.close()
             raise
-        source.close_without_ending_read()
-        return [FilePartition(file) for file in files]
+        warehouse.close_without_ending_reads()
+        return [TaskPartition(task) for task in plan]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read one file, in a task."""
-        return read_file_changes(partition.file) if isinstance(partition, FilePartition) else iter(())
+        """Read one part, in a task."""
+        return iter(partition.task.to_batches()) if isinstance(partition, TaskPartition) else iter(())
 
 
 def _require_columns(table: TableDefinition, schema: StructType) -> None:

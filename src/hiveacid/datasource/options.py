@@ -35,8 +35,11 @@ class TableAddress:
     store: str | None
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> TableAddress:
-        """Read ``table``, ``warehouse``, ``store``. Raises ConfigError, UnsupportedFeatureError."""
+    def of(cls, options: Mapping[str, str], *, remote: bool = False) -> TableAddress:
+        """Read ``table``, ``warehouse``, ``store``. Raises ConfigError, UnsupportedFeatureError.
+
+        ``remote``: the warehouse may be on any file system of `hiveacid.open`.
+        """
         table = options.get("table", "").strip()
         warehouse, store = options.get("warehouse"), options.get("store")
         if not table:
@@ -46,8 +49,10 @@ class TableAddress:
                 'format("hiveacid") needs .option("warehouse", DIRECTORY), or .option("store", URL) as well'
             )
         if warehouse is not None and _URI.match(warehouse) and not warehouse.startswith("file:"):
+            if remote:
+                return cls(table, warehouse, store)
             raise UnsupportedFeatureError(
-                f'warehouse={warehouse}: format("hiveacid") reads and writes local directories only; acid.sql and '
+                f'warehouse={warehouse}: format("hiveacid") writes and streams in local directories only; acid.sql and '
                 "acid.table support all file systems of docs/object-stores.md"
             )
         if warehouse is not None and not warehouse.startswith(("/", "file:")):
@@ -68,7 +73,7 @@ def require_known(options: Mapping[str, str], allowed: frozenset[str]) -> None:
 
 def require_warehouse(options: Mapping[str, str]) -> None:
     """Raise ConfigError if the warehouse does not exist: opening it would create an empty one."""
-    address = TableAddress.of(options)
+    address = TableAddress.of(options, remote=True)
     if address.warehouse is None or address.store is not None:
         return
     root = absolute(address.warehouse)

@@ -222,26 +222,6 @@ class ChangeSource:
             self.release()
             raise
 
-    def snapshot(self, as_of: int | None = None) -> list[FileChanges]:
-        """Return the files of the current snapshot, or the one after ``as_of``, as `files` does.
-
-        Raises NotEnoughHistoryError.
-        """
-        table = self.definition()
-        until = (
-            self.current_write_ids(table)
-            if as_of is None
-            else self.current_write_ids(table).at(WriteId(as_of))
-        )
-        return self.files(_offset(table, None), _offset(table, until))
-
-    def close_without_ending_read(self) -> None:
-        """Close all but the read transaction of the last batch. The cleaner keeps its files until that times out."""
-        held, self._held = self._held, None
-        self.close()
-        if held is not None:
-            logger.debug("read transaction %s is left to its time-out", held.txn_id)
-
     def _files_of_span(
         self,
         table: TableDefinition,

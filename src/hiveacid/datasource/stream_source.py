@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from hiveacid.arrow.warehouse import open_warehouse
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
@@ -75,9 +76,8 @@ def pair_updates(changes: Any, key: Sequence[str]) -> Any:
 _STARTS = ("latest", "earliest", "snapshot")
 
 
-def parse_change_options(options: Mapping[str, str]) -> ChangeOptions:
+def parse_change_options(options: Mapping[str, str], address: source_options.TableAddress) -> ChangeOptions:
     """Read the options of a source (docs/stream.md). Raises ConfigError."""
-    address = source_options.TableAddress.of(options)
     change_options = ChangeOptions(
         address.table,
         address.warehouse,
@@ -106,15 +106,13 @@ def change_schema(options: Mapping[str, str]) -> T.StructType:
 
     Values of CHAR are padded. By the metadata, Spark pads literals that are compared with them.
     """
-    change_options = parse_change_options(options)
+    address = source_options.TableAddress.of(options, remote=True)
     # of both, because Spark does not say yet whether it is a batch read or a stream
     source_options.require_known(options, source_options.READ | source_options.READ_STREAM)
     source_options.require_warehouse(options)
-    source = ChangeSource(change_options)
-    try:
-        table = source.definition()
-    finally:
-        source.close()
+    change_options = parse_change_options(options, address)
+    with open_warehouse(address.warehouse, address.store) as warehouse:
+        table = warehouse.table(address.table).definition
     marks = [char_metadata(column.type) for column in table.all_columns]
     fields = [
         T.StructField(name, kind, metadata=mark)
@@ -171,7 +169,7 @@ class _ChangeReader(SentToWorkers, DataSourceStreamReader):
     """Reader of offsets and files; `read` runs in the tasks, everything else in the driver's process."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.change_options = parse_change_options(options)
+        self.change_options = parse_change_options(options, source_options.TableAddress.of(options))
         source_options.require_known(options, source_options.READ_STREAM)
         source_options.require_warehouse(options)
         self.source: ChangeSource | None = None

@@ -31,11 +31,11 @@ def create(home: Path, columns: str) -> None:
 
 
 def read(home: Path) -> list[dict[str, Any]]:
-    source = ChangeSource(ChangeOptions("t", str(home), None))
+    source = ChangeSource(ChangeOptions("t", str(home), None, starting="snapshot"))
     try:
         return [
             row
-            for file in source.snapshot()
+            for file in source.files(source.start_offset(), source.next_end_offset(None))
             for batch in read_file_changes(file)
             for row in batch.to_pylist()
         ]

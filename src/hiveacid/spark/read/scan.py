@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from hiveacid.core.format.names import FILE_NAME
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, without_column
 from hiveacid.spark.read import delete_bounds
@@ -80,10 +81,11 @@ def scan(
             lambda: _files_without_deletes(source, with_deletes, bounds, min_rows=min_rows),
         )
     roots = {location.root for location in without_deletes}
-    plain_files = filter_files(
-        data_files(source),
-        lambda location, file: location.root in roots or file.path in free_files,
-    )
+
+    def plain_files(location: Location) -> Sequence[ScanFile]:
+        files = data_files(source)(location)
+        return files if location.root in roots else [file for file in files if file.path in free_files]
+
     frames = None
     if counted:
         deleted = _count_deleted_rows(source, with_deletes, free_files)
@@ -178,13 +180,13 @@ def _live_rows(
 ) -> list[DataFrame]:
     """Return the rows, in locations with delete events, that no delete event matches."""
     originals, may_match = original_files(source), bounds.may_match
-    with_deletes = filter_files(originals, lambda _, file: may_match(file))
-    without_deletes = filter_files(originals, lambda _, file: not may_match(file))
+    with_deletes = filter_files(originals, may_match)
+    without_deletes = filter_files(originals, lambda file: not may_match(file))
     if not free_files and not any(map(without_deletes, locations)):
         bounds = bounds.with_single_box
     lookup = source.delete_bitmap(locations)
     key = row_key(locations, bounds) if lookup is None else _deleted_flag(source.facts, lookup)
-    files = filter_files(data_files(source), lambda _, file: file.path not in free_files)
+    files = filter_files(data_files(source), lambda file: file.path not in free_files)
     frames = [frame for frame, _ in acid_rows(source, locations, files, key)]
     frames += [frame for frame, _ in original_rows(source, locations, with_deletes, key)]
     live = [frame for frame, _ in original_rows(source, locations, without_deletes, None)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,8 +46,7 @@ class ScanSource:
     ``plans``: of its locations. ``arguments``: returns ORC search-argument options for files of
     a mapping. ``delete_bitmap``: returns the delete bitmap of locations, None where a delete join is needed.
     ``memo``: results that follow from the locations of the scan and ``plans`` alone. ``index_ahead``: returns Spark's file
-    index of a group if it was made ahead, else None. ``skipped``: paths of data files that need not be read; ``memo`` follows
-    from them, too. ``subqueries``: conditions on the rows may have correlated subqueries (`acid_rows`).
+    index of a group if it was made ahead, else None. ``subqueries``: conditions on the rows may have correlated subqueries (`acid_rows`).
     """
 
     facts: SparkFacts
@@ -59,43 +58,37 @@ class ScanSource:
     delete_bitmap: Callable[[Sequence[Location]], BitmapLookup | None] = lambda _: None
     memo: PlanMemo = field(default_factory=PlanMemo, compare=False, repr=False)
     index_ahead: Callable[[FileGroup], Any] = lambda _: None
-    skipped: Collection[str] = frozenset()
     subqueries: bool = False
 
 
-def filter_files(files_of: FilesOf, condition: Callable[[Location, ScanFile], bool]) -> FilesOf:
+def filter_files(files_of: FilesOf, condition: Callable[[ScanFile], bool]) -> FilesOf:
     """Return a function that returns those files of ``files_of`` for which the condition holds."""
-    return lambda location: [file for file in files_of(location) if condition(location, file)]
+    return lambda location: [file for file in files_of(location) if condition(file)]
 
 
 def row_files(source: ScanSource) -> FilesOf:
-    """Return a function that returns the files of a location that have rows and are not skipped."""
-    skipped = source.skipped
-    return lambda location: [
-        file for file in source.plans[location.partition].rows if file.rows and file.path not in skipped
-    ]
+    """Return a function that returns the files with rows of a location."""
+    return lambda location: source.plans[location.partition].rows
 
 
 def data_files(source: ScanSource) -> FilesOf:
     """Return a function that returns those `row_files` that have ACID columns."""
-    files_of = row_files(source)
-    return lambda location: [file for file in files_of(location) if file.acid]
+    return filter_files(row_files(source), lambda file: file.acid)
 
 
 def original_files(source: ScanSource) -> FilesOf:
     """Return a function that returns those `row_files` of a full ACID table that have no ACID columns."""
-    files_of = row_files(source)
-    return lambda location: [file for file in files_of(location) if not file.acid]
+    return filter_files(row_files(source), lambda file: not file.acid)
 
 
 def v1_event_files(source: ScanSource) -> FilesOf:
     """Return a function that returns the data files that may hold update and delete events as well (ACID v1)."""
-    return filter_files(data_files(source), lambda _, file: file.has_events)
+    return filter_files(row_files(source), lambda file: file.acid and file.has_events)
 
 
 def delete_event_files(source: ScanSource) -> FilesOf:
     """Return a function that returns the files in the delete deltas of a location."""
-    return lambda location: [file for file in source.plans[location.partition].events if file.rows]
+    return lambda location: source.plans[location.partition].events
 
 
 def scan_columns(source: ScanSource, *, current: bool) -> list[tuple[str, T.DataType]]:

@@ -83,10 +83,9 @@ def _files_without_sorting(location: Location, footers: Footers, large: int) -> 
         return {}
     files = []
     for file in footers.plans[location.partition].rows:
-        if file.rows and file.keys is None:
+        if file.keys is None:
             return {}
-        if file.rows and file.keys is not None:
-            files.append(KeyedFile(file.path, file.listed.size, file.keys.low, file.keys.high))
+        files.append(KeyedFile(file.path, file.listed.size, file.keys.low, file.keys.high))
     chosen = files_in_key_order(files, large)
     return {file.path: file.size for file in files if file.path in chosen}
 

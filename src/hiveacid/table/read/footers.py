@@ -102,7 +102,7 @@ def _with_facts(
     summaries: Mapping[str, FileSummary],
     copies: Mapping[str, str | None],
 ) -> Plans:
-    """Add the facts of the footers to the files of plans. Raises BadFileError for a file that is not what its name says."""
+    """Add the facts of the footers to the files of plans, and leave out those without rows. Raises BadFileError for a file that is not what its name says."""
     rule = matching(table, context.layout_level(table))
     mappings: dict[int, ColumnMapping] = {}  # by identity: equal schemas are one object (`SummaryCache`)
     has_row_ids = table.kind is TableKind.FULL_ACID
@@ -124,7 +124,9 @@ def _with_facts(
         return ScanFile._make((*file[:_OF_LISTING], *of_footer))
 
     return {
-        partition: LocationPlan(*(tuple(map(with_facts, part)) for part in files))
+        partition: LocationPlan(
+            *(tuple(file for file in map(with_facts, part) if file.rows) for part in files)
+        )
         for partition, files in plans.items()
     }
 

@@ -179,7 +179,13 @@ def scan_locations(
             source = replace(source, arguments=argument.reader_options)
             skipped = files_to_skip(context, table, locations, footers, argument.predicate)
             if skipped:
-                source = replace(source, skipped=skipped, memo=PlanMemo())
+                plans = {
+                    partition: plan._replace(
+                        rows=tuple(file for file in plan.rows if file.path not in skipped)
+                    )
+                    for partition, plan in footers.plans.items()
+                }
+                source = replace(source, plans=plans, memo=PlanMemo())
         return scan(source, locations, footers.bounds, current=current, counted=counted)
 
 

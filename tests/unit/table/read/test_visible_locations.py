@@ -146,14 +146,18 @@ def test_a_read_beside_drop_partition_fails_instead_of_missing_rows(
 def test_a_streaming_source_beside_drop_partition_fails_too(
     parted: Warehouse, monkeypatch: pytest.MonkeyPatch, after: int | None, error: type[Exception]
 ) -> None:
-    """So does ``format("hiveacid")``, which reads a snapshot by the same source (``after`` None)."""
-    source = ChangeSource(ChangeOptions("t", parted.context.warehouse, None, starting_write_id=after))
+    """So does one that begins with a snapshot (``after`` None)."""
+    warehouse = parted.context.warehouse
+    source = ChangeSource(ChangeOptions("t", warehouse, None, starting="snapshot", starting_write_id=after))
     start = source.start_offset()
     end = source.next_end_offset(start)
     before_listing(monkeypatch, lambda: drop_half_of_a(parted, monkeypatch))
     with pytest.raises(error, match="dropped"):
-        source.snapshot() if after is None else source.files(start, end)
-    assert len(source.snapshot()) == 2
+        source.files(start, end)
+    source.close()
+    source = ChangeSource(ChangeOptions("t", warehouse, None, starting="snapshot"))
+    start = source.start_offset()
+    assert len(source.files(start, source.next_end_offset(start))) == 2
     source.close()
 
 
