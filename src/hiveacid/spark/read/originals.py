@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -46,24 +45,14 @@ PARTITION_KEY = PartitionKeyColumns("__hiveacid_partition", "__hiveacid_partitio
 """Partition key of a row in the columns that `original_frames` adds."""
 
 
-@dataclass(frozen=True)
-class _OriginalFileFacts:
-    """Write id, bucket property, first row id and number of rows of each file of a group, in its order."""
+_FileFacts = tuple[int, int, int, int]
+"""Write id, bucket property, first row id and number of rows of an original file."""
 
-    write_ids: tuple[int, ...]
-    buckets: tuple[int, ...]
-    first_row_ids: tuple[int, ...]
-    row_counts: tuple[int, ...]
 
-    @classmethod
-    def of(cls, files: Sequence[ScanFile]) -> _OriginalFileFacts:
-        ids = [file.original for file in files if file.original is not None]
-        return cls(
-            tuple(int(rows.write_id) for rows in ids),
-            tuple(rows.bucket_property for rows in ids),
-            tuple(rows.first_row_id for rows in ids),
-            tuple(file.rows for file in files),
-        )
+def _facts_of(file: ScanFile) -> _FileFacts:
+    ids = file.original
+    assert ids is not None  # noqa: S101 - only original files are read here
+    return int(ids.write_id), ids.bucket_property, ids.first_row_id, file.rows
 
 
 def original_column(index: int) -> str:
@@ -88,7 +77,7 @@ def original_frames(
     files = {spark_path(file.path): file for location in locations for file in files_of(location)}
     per_file = source.facts.session_with_task_per_file(None)
     for group in groups:
-        file_facts = _OriginalFileFacts.of([files[path] for path in group.files])
+        file_facts = [_facts_of(files[path]) for path in group.files]
         looked_up = can_look_up(group)
         looked_up_facts = file_facts if looked_up else None
         rows = _read_group(source, per_file, group, looked_up_facts, with_partition_key=with_partition_key)
@@ -103,7 +92,7 @@ def _read_group(
     source: ScanSource,
     facts: SparkFacts,
     group: scan_groups.FileGroup,
-    file_facts: _OriginalFileFacts | None = None,
+    file_facts: Sequence[_FileFacts] | None = None,
     *,
     with_partition_key: bool,
 ) -> DataFrame:
@@ -147,7 +136,7 @@ def _read_group(
     return rows if file_facts is None else _add_file_facts(facts, rows, file_facts)
 
 
-def _add_file_facts(facts: SparkFacts, rows: DataFrame, file_facts: _OriginalFileFacts) -> DataFrame:
+def _add_file_facts(facts: SparkFacts, rows: DataFrame, file_facts: Sequence[_FileFacts]) -> DataFrame:
     """Add the facts of each row's file, by the index of that file."""
 
     def by_file(values: Sequence[int]) -> Column:
@@ -157,12 +146,13 @@ def _add_file_facts(facts: SparkFacts, rows: DataFrame, file_facts: _OriginalFil
             long_array(facts, struct.pack(f"<{len(values)}q", *values)), F.col("__hiveacid_file_index")
         )
 
+    write_id, bucket, first, count = (by_file(values) for values in zip(*file_facts, strict=True))
     return rows.select(
         "*",
-        by_file(file_facts.write_ids).alias("originalTransaction"),
-        by_file(file_facts.buckets).cast("int").alias("bucket"),
-        by_file(file_facts.first_row_ids).alias("__hiveacid_first"),
-        by_file(file_facts.row_counts).alias("__hiveacid_rows"),
+        write_id.alias("originalTransaction"),
+        bucket.cast("int").alias("bucket"),
+        first.alias("__hiveacid_first"),
+        count.alias("__hiveacid_rows"),
     )
 
 
@@ -184,21 +174,14 @@ def _numbered_by_task(rows: DataFrame) -> DataFrame:
 
 
 def _join_file_facts(
-    source: ScanSource, numbered: DataFrame, group: scan_groups.FileGroup, file_facts: _OriginalFileFacts
+    source: ScanSource, numbered: DataFrame, group: scan_groups.FileGroup, file_facts: Sequence[_FileFacts]
 ) -> DataFrame:
     """Return rows with their row ids; a join finds the facts of each row's file."""
     depth = path_depth(source.table, group)
     paths = ("/".join(file.split("/")[-depth:]) for file in group.files)
-    values = zip(
-        paths,
-        file_facts.write_ids,
-        file_facts.buckets,
-        file_facts.first_row_ids,
-        file_facts.row_counts,
-        strict=True,
-    )
+    values = [(path, *facts) for path, facts in zip(paths, file_facts, strict=True)]
     facts = source.facts.spark.createDataFrame(
-        list(values),
+        values,
         "__hiveacid_path string, originalTransaction bigint, bucket int, __hiveacid_first bigint, __hiveacid_rows bigint",
     )
     # Spark drops an unused join only if it knows that the keys are unique
