@@ -14,11 +14,11 @@ from hiveacid.spark.parser.relations import (
     Relation,
     find_relations,
     find_relations_in_expression,
+    parsed_query,
+    read_query,
     substitute_variables,
 )
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.sql.binding.source_positions import Edit, EditedText
-from hiveacid.sql.statements.values import Slice
 from support.exhaustive import examples
 
 if TYPE_CHECKING:
@@ -38,9 +38,11 @@ def named(facts: SparkFacts, text: str) -> list[str]:
 
 
 def rewrite(text: str, replacements: Mapping[Relation, str]) -> str:
-    """Return a text with other names in the places of tables, as a Binder gives it to Spark."""
-    edits = [Edit(one.start, one.whole_end, quote_name(name)) for one, name in replacements.items()]
-    return EditedText(Slice(text), tuple(edits)).text
+    """Return a text with other names in the places of tables."""
+    for one in sorted(replacements, key=lambda one: -one.start):
+        end = one.end if one.travel is None else one.travel.end
+        text = text[: one.start] + quote_name(replacements[one]) + text[end:]
+    return text
 
 
 @pytest.mark.parametrize(
@@ -121,9 +123,9 @@ def test_recursive_cte_sees_itself(facts: SparkFacts) -> None:
 def test_parts_and_aliases(facts: SparkFacts) -> None:
     query = "SELECT * FROM Db.`T x` AS a, u b (c, d), (v) w, X.y.z"
     found = find_relations(facts, query)
-    assert [(r.parts, r.name, r.has_alias) for r in found] == [
+    assert [(r.parts, r.name, r.alias is not None) for r in found] == [
         (("db", "t x"), "T x", True),
-        (("u",), "u", True),
+        (("u",), "u", False),  # the names of its columns stand between
         (("v",), "v", True),
         (("x", "y", "z"), "z", False),
     ]
@@ -152,6 +154,36 @@ def test_only_some_relations_may_be_replaced(facts: SparkFacts) -> None:
     relation = find_relations(facts, query)[1]
     assert rewrite(query, {relation: "view"}) == "SELECT * FROM a JOIN `view` JOIN c"
     assert rewrite(query, {}) == query
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("SELECT * FROM table_changes('t', 1)", ["table_changes"]),
+        (
+            "SELECT * FROM Table_Changes(table => 't', start => 1), hiveacid_changes('t', 1) h(a)",
+            ["Table_Changes", "hiveacid_changes"],
+        ),
+        ("WITH table_changes(a, b) AS (SELECT 1, 2) SELECT * FROM table_changes", []),
+        ("SELECT i FROM hiveacid_changes", []),
+        ("SELECT * FROM range(3) WHERE id IN (SELECT id FROM db.f(1))", ["range", "db.f"]),
+    ],
+)
+def test_calls_are_told_from_names(facts: SparkFacts, text: str, calls: list[str]) -> None:
+    found = read_query(facts, text, parsed_query(facts, text)).calls
+    assert [call.name for call in sorted(found, key=lambda call: call.start)] == calls
+    assert all(text[call.start :].startswith(call.name) for call in found)
+
+
+def test_arguments_have_their_names(facts: SparkFacts) -> None:
+    text = "SELECT * FROM f('t', key => 'a', KEY => array('b'), n => NULL)"
+    (call,) = read_query(facts, text, parsed_query(facts, text)).calls
+    assert [(name, argument.nodeName()) for name, argument in call.arguments] == [
+        ("", "Literal"),
+        ("key", "Literal"),
+        ("KEY", "UnresolvedFunction"),
+        ("n", "Literal"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -245,9 +277,11 @@ def test_random_queries(facts: SparkFacts, made: tuple[str, list[str]]) -> None:
     assert [text[r.start : r.end] for r in found] == tables
     changed = rewrite(text, dict.fromkeys(found, "view"))
     again = find_relations(facts, changed)
-    assert [(r.parts, r.has_alias) for r in again] == [(("view",), r.has_alias) for r in found]
+    assert [(r.parts, r.alias is not None) for r in again] == [
+        (("view",), r.alias is not None) for r in found
+    ]
 
 
 def test_relation_is_a_value() -> None:
-    assert Relation(("t",), 0, 1, False, "t") == Relation(("t",), 0, 1, False, "t")
-    assert len({Relation(("t",), 0, 1, False, "t"), Relation(("t",), 5, 6, False, "t")}) == 2
+    assert Relation(("t",), 0, 1, "t") == Relation(("t",), 0, 1, "t")
+    assert len({Relation(("t",), 0, 1, "t"), Relation(("t",), 5, 6, "t")}) == 2

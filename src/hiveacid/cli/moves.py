@@ -159,14 +159,15 @@ def _databases(migration: Migration, names: Sequence[str]) -> set[str]:
 
 def _find_obstacle(migration: Migration, view: TableName, reachable: Collection[TableName]) -> str:
     """Return the reason why a view cannot move to the target, an empty text if it can."""
-    from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls  # noqa: PLC0415
+    from hiveacid.spark.parser.lexer import mentions  # noqa: PLC0415
+    from hiveacid.sql.binding.change_feed_calls import CHANGE_FUNCTIONS  # noqa: PLC0415
     from hiveacid.sql.statements.values import Slice  # noqa: PLC0415
 
     definition = migration.source.store.get_view(view)
     if definition is None:
         return "it was dropped"
     query = Slice(definition.text)
-    if list(tables_of_change_calls(query)):
+    if mentions(query.tokens, CHANGE_FUNCTIONS):
         return "it calls a change-feed function"
     target = migration.target.store
     for read in _named_tables(query, definition.database, migration.source.store):

@@ -19,7 +19,7 @@ from hiveacid.spark.session.capabilities import SparkFacts
 
 def parser_of(facts: SparkFacts) -> Any:
     """Return the session's ``ParserInterface``, with the user's extensions but without hiveacid's parser."""
-    return facts.parser or session_of(facts).sessionState().sqlParser()
+    return facts.parser or facts.state.sqlParser()
 
 
 def session_of(facts: SparkFacts) -> Any:

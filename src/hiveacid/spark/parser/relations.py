@@ -1,38 +1,38 @@
 """Tables that a statement names, found in Spark's parsed plan by one walk.
 
-`find_relations` returns those that a query reads, with their places in the text, so that each can be bound to a snapshot.
+`read_query` returns those that a query reads, with their nodes in the plan, so that rows of a snapshot can take their place.
 `named_tables` returns all that a statement reads, writes, defines or drops, so that Spark never touches a transactional
 table by itself. Unlike the statement's text, the plan shows names inside ``IDENTIFIER(...)``, in double quotes
 (``spark.sql.ansi.doubleQuotedIdentifiers``), from ``${variables}`` and in scripts (``BEGIN ... END``).
 
-Names of common table expressions look like those of tables and are told apart here, by Spark's scoping rule
-(``CTESubstitution``).
+Names of common table expressions look like those of tables; Spark's own rule (``CTESubstitution``) tells them apart.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hiveacid.errors import HiveAcidError, ParseError, UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import parser_of, scala_items
+from hiveacid.spark.parser.catalyst import java_class, parser_of, scala_items
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import spark_catalog_tables
 from hiveacid.spark.session.error_translation import translate_errors
 
-_PREFIX = "SELECT ("
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_CTE_RULE = "org.apache.spark.sql.catalyst.analysis.CTESubstitution"
 _AT_VERSION = re.compile(r"\s*@\s*v?\d+", re.IGNORECASE)
 _OF = re.compile(r"^.*?\bOF\b\s*", re.IGNORECASE | re.DOTALL)
-_ALLOWS_RECURSION = 2  # the third field of UnresolvedWith, since Spark 4
 _HANDLERS = 3  # the fourth field of CompoundBody, since Spark 4.1
 # Fields of PlanWithUnresolvedIdentifier since Spark 4; before, its function holds the children.
 _WITH_CHILDREN = 3
 _NAMED = frozenset({"UnresolvedTable", "UnresolvedTableOrView", "UnresolvedView"})
 # Parts of scripts that are no query plans.
 _SCRIPTING = frozenset({"CompoundBody", "ExceptionHandler", "ErrorHandler"})
-_WITHOUT_SUBQUERIES = _SCRIPTING | {"UnresolvedWith"}  # of a WITH they are the tables visited already
+# Commands that hide a plan from the functions that visit plans, and their method that returns it.
+_HIDING = {"ExplainCommand": "logicalPlan", "DescribeQueryCommand": "plan"}
 _USES = frozenset({"SetCatalogAndNamespace", "SetCatalogCommand", "SetNamespaceCommand"})
 _COMPUTED = (
     "{} takes a text that is computed when the statement runs, so that hiveacid cannot tell whether it names a "
@@ -55,20 +55,69 @@ class Relation:
     """A table's name in a query.
 
     ``parts``: lower case, without quotes. ``start``, ``end`` (excluded): offsets of the name in code points.
-    ``has_alias``: the query gives it another name. ``name``: the last part as written.
+    ``name``: the last part as written. ``node``: the name, with AS OF, in the plan. ``alias``: the node of an alias directly above
+    it. ``condition``: the WHERE that all its rows go through first, unless it may refer to other tables. ``counted``: all
+    of the query is a count of its rows. ``derived``: the node of the derived table around it.
     """
 
     parts: tuple[str, ...]
     start: int
     end: int
-    has_alias: bool
     name: str
     travel: TimeTravel | None = None
+    node: Any = field(default=None, compare=False)
+    alias: Any = field(default=None, compare=False)
+    condition: Any = field(default=None, compare=False)
+    counted: bool = field(default=False, compare=False)
+    derived: Any = field(default=None, compare=False)
+
+    def text_around(self, text: str) -> str:
+        """Return the part of the whole text with the names that may mean columns of the table."""
+        origin = None if self.derived is None else self.derived.origin()
+        if origin is None or origin.startIndex().isEmpty():
+            return text
+        return text[int(origin.startIndex().get()) : int(origin.stopIndex().get()) + 1]
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    """A call of a table function in a query: its name as written, its offset in the text, and its node in the plan."""
+
+    name: str
+    start: int
+    node: Any = field(compare=False)
 
     @property
-    def whole_end(self) -> int:
-        """The offset behind the name and AS OF."""
-        return self.end if self.travel is None else self.travel.end
+    def arguments(self) -> list[tuple[str, Any]]:
+        """The arguments, expressions, each with its name (empty without one)."""
+        given = scala_items(self.node.functionArgs())
+        return [
+            (str(each.key()), each.value()) if each.nodeName() == "NamedArgumentExpression" else ("", each)
+            for each in given
+        ]
+
+
+@dataclass(frozen=True)
+class QueryReads:
+    """What a query reads, in the order of its text.
+
+    ``plan``: the parsed plan, without names of common table expressions. ``command``: EXPLAIN or DESCRIBE QUERY around it.
+    ``has_subqueries``: in expressions.
+    """
+
+    plan: Any
+    command: Any
+    has_subqueries: bool
+    relations: tuple[Relation, ...]
+    calls: tuple[FunctionCall, ...]
+
+    def whole(self, plan: Any) -> Any:
+        """Return the command around another plan."""
+        if self.command is None:
+            return plan
+        if self.command.nodeName() == "ExplainCommand":
+            return self.command.copy(plan, self.command.mode())
+        return self.command.copy(self.command.queryText(), plan)
 
 
 def find_relations(facts: SparkFacts, query_text: str) -> list[Relation]:
@@ -79,21 +128,37 @@ def find_relations(facts: SparkFacts, query_text: str) -> list[Relation]:
     names that are only known when the query runs (``IDENTIFIER('a' || 'b')``), and for a text with ``${variables}``, which
     `substitute_variables` must replace first.
     """
-    parser = _parser(facts, query_text)
     with translate_errors():
-        plan = parser.parsePlan(query_text)
-    return _QueryWalk(facts, query_text).relations(plan)
+        return list(read_query(facts, query_text, parsed_query(facts, query_text)).relations)
 
 
 def find_relations_in_expression(facts: SparkFacts, text: str) -> list[Relation]:
     """Return the tables that the subqueries of an expression name; as :func:`find_relations`."""
-    parser = _parser(facts, text)
     with translate_errors():
-        parser.parseExpression(text)
-        # The line break ends a trailing comment.
-        whole = f"{_PREFIX}{text}\n)"
-        plan = parser.parsePlan(whole)
-    return [shift_relation(relation, -len(_PREFIX)) for relation in _QueryWalk(facts, whole).relations(plan)]
+        return list(read_query(facts, text, parsed_expression(facts, text)).relations)
+
+
+def parsed_query(facts: SparkFacts, text: str) -> Any:
+    """Return Spark's parsed plan of a text. Raises Spark's error."""
+    return _parser(facts, text).parsePlan(text)
+
+
+def parsed_expression(facts: SparkFacts, text: str) -> Any:
+    """Return a parsed plan whose ``condition()`` is an expression. Raises Spark's error."""
+    no_table = java_class(facts, f"{_PLANS}.OneRowRelation")()
+    return java_class(facts, f"{_PLANS}.Filter")(_parser(facts, text).parseExpression(text), no_table)
+
+
+def read_query(facts: SparkFacts, text: str, plan: Any, start: int = 0) -> QueryReads:
+    """Return what the parsed plan of a text reads; ``start``: from where offsets count."""
+    hidden = _HIDING.get(str(plan.nodeName()))
+    walk = _QueryWalk(facts, text, start)
+    inner = walk.visit(plan if hidden is None else getattr(plan, hidden)())
+    has_subqueries = walk.todo[0].has_subqueries
+    walk.run()
+    found = sorted(walk.found, key=lambda relation: relation.start)
+    command = None if hidden is None else plan
+    return QueryReads(inner, command, has_subqueries, tuple(found), tuple(walk.calls))
 
 
 def named_tables(facts: SparkFacts, text: str) -> list[tuple[str, ...]]:
@@ -124,17 +189,6 @@ def substitute_variables(facts: SparkFacts, text: str) -> str:
     return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
 
 
-def shift_relation(relation: Relation, by: int) -> Relation:
-    """Return a relation with its offsets moved."""
-    travel = relation.travel
-    return replace(
-        relation,
-        start=relation.start + by,
-        end=relation.end + by,
-        travel=travel and replace(travel, start=travel.start + by, end=travel.end + by),
-    )
-
-
 def _parser(facts: SparkFacts, text: str) -> Any:
     if substitute_variables(facts, text) != text:
         raise UnsupportedFeatureError("variables (${...}) must be replaced before table names are looked for")
@@ -145,17 +199,17 @@ def _parser(facts: SparkFacts, text: str) -> Any:
 class _Visit:
     """A node to visit.
 
-    ``kind``: the name of the node's class, for which Spark is asked once. ``scope``: the names of common table expressions
-    that it sees. ``has_alias``: its parent gives it an alias. ``is_table``: False below a statement that defines or drops a
-    function or a variable. ``has_subqueries``: of its plan.
+    ``kind``: the name of the node's class, for which Spark is asked once. ``parent``: the visit of the node above it in the same
+    query. ``is_table``: False below a statement that defines or drops a function or a variable. ``has_subqueries``: of its
+    plan. ``nested``: it stands in an expression, and may refer to tables around it.
     """
 
     node: Any
     kind: str
-    scope: frozenset[str] = frozenset()
-    has_alias: bool = False
+    parent: _Visit | None = None
     is_table: bool = True
     has_subqueries: bool = True
+    nested: bool = False
 
 
 class _Walk:
@@ -163,51 +217,50 @@ class _Walk:
 
     def __init__(self, facts: SparkFacts) -> None:
         self.facts = facts
-        self._todo: list[_Visit] = []
+        self.todo: list[_Visit] = []
 
-    def visit(self, plan: Any, scope: frozenset[str] = frozenset()) -> None:
-        """Schedule a visit of a whole plan. Most have no subqueries in expressions, and need only half of the calls."""
+    def visit(self, plan: Any) -> Any:
+        """Schedule a visit of a whole plan; return it without names of common table expressions.
+
+        Most plans have no subqueries in expressions, and need only half of the calls.
+        """
         kind = str(plan.nodeName())
-        has_subqueries = kind in _SCRIPTING or plan.subqueriesAll().size() > 0
-        self._todo.append(_Visit(plan, kind, scope, has_subqueries=has_subqueries))
+        if kind in _SCRIPTING:
+            has_subqueries = True
+        else:
+            plan = java_class(self.facts, _CTE_RULE).apply(plan)
+            has_subqueries = plan.subqueriesAll().size() > 0
+            kind = str(plan.nodeName())
+        self.todo.append(_Visit(plan, kind, has_subqueries=has_subqueries))
+        return plan
 
     def run(self) -> None:
         """Visit all that is scheduled."""
-        while self._todo:
-            self.look(self._todo.pop())
+        while self.todo:
+            self.look(self.todo.pop())
 
     def look(self, visit: _Visit) -> None:
         """Take a node's name, or schedule the nodes below it."""
-        node = visit.node
         match visit.kind:
             case "UnresolvedRelation":
-                self._take(tuple(map(str, scala_items(node.multipartIdentifier()))), visit)
+                self.take(tuple(map(str, scala_items(visit.node.multipartIdentifier()))), visit)
             case "RelationTimeTravel":
                 self.travel(visit)
             case "PlanWithUnresolvedIdentifier":
                 self._identifier(visit)
-            case "UnresolvedWith":
-                self.below(replace(visit, scope=self._common_tables(visit)))
-            case "ExplainCommand":  # a walk over children does not get to these two plans
-                self.visit(node.logicalPlan(), visit.scope)
-            case "DescribeQueryCommand":
-                self.visit(node.plan(), visit.scope)
+            case kind if kind in _HIDING:
+                self.visit(getattr(visit.node, _HIDING[kind])())
             case _:
                 self.below(visit)
 
     def below(self, visit: _Visit) -> None:
         """Schedule the children and subqueries of a node."""
-        node, kind = visit.node, visit.kind
-        has_alias = kind == "SubqueryAlias" or (visit.has_alias and kind == "UnresolvedSubqueryColumnAliases")
+        node = visit.node
         for child in scala_items(node.children()):
-            self._todo.append(replace(visit, node=child, kind=str(child.nodeName()), has_alias=has_alias))
-        if visit.has_subqueries and kind not in _WITHOUT_SUBQUERIES:
+            self.todo.append(replace(visit, node=child, kind=str(child.nodeName()), parent=visit))
+        if visit.has_subqueries and visit.kind not in _SCRIPTING:
             for query in scala_items(node.subqueries()):
-                self._todo.append(_Visit(query, str(query.nodeName()), visit.scope))
-
-    def _take(self, names: tuple[str, ...], visit: _Visit) -> None:
-        if len(names) > 1 or names[0].lower() not in visit.scope:
-            self.take(names, visit)
+                self.todo.append(_Visit(query, str(query.nodeName()), nested=True))
 
     def take(self, names: tuple[str, ...], visit: _Visit) -> None:
         """Keep the name of a table, as it is written."""
@@ -217,19 +270,6 @@ class _Walk:
         """Visit the table before AS OF, which is not a child."""
         table = visit.node.relation()
         self.look(replace(visit, node=table, kind=str(table.nodeName())))
-
-    def _common_tables(self, visit: _Visit) -> frozenset[str]:
-        """Schedule each common table expression with the names that it sees: those before it, and its own if it may be recursive.
-
-        Return the names that the query sees.
-        """
-        node, scope = visit.node, visit.scope
-        recursive = node.productArity() > _ALLOWS_RECURSION and bool(node.productElement(_ALLOWS_RECURSION))
-        for relation in scala_items(node.cteRelations()):
-            name = str(relation._1()).lower()  # noqa: SLF001 - Scala's name of a tuple's element
-            self.visit(relation._2(), scope | {name} if recursive else scope)  # noqa: SLF001
-            scope |= {name}
-        return scope
 
     def _identifier(self, visit: _Visit) -> None:
         """Take the name in ``IDENTIFIER('db.t')``; Spark 4.1 and later resolve a literal themselves."""
@@ -243,7 +283,7 @@ class _Walk:
 
     def identified(self, parts: Any, visit: _Visit) -> None:
         """Take a name that is known now."""
-        self._take(tuple(map(str, scala_items(parts))), visit)
+        self.take(tuple(map(str, scala_items(parts))), visit)
         if visit.node.productArity() >= _WITH_CHILDREN:
             self.below(visit)
 
@@ -251,40 +291,64 @@ class _Walk:
 class _QueryWalk(_Walk):
     """Walk that finds the tables that a query reads, and their places."""
 
-    def __init__(self, facts: SparkFacts, text: str) -> None:
+    def __init__(self, facts: SparkFacts, text: str, start: int) -> None:
         super().__init__(facts)
-        self._text = text
-        self._found: list[Relation] = []
-        self._travel: TimeTravel | None = None
+        self._text = text[start:]
+        self._start = start
+        self._travel: tuple[TimeTravel, Any] | None = None  # AS OF around the next table, and its node
+        self.found: list[Relation] = []
+        self.calls: list[FunctionCall] = []
 
-    def relations(self, plan: Any) -> list[Relation]:
-        """Return the tables in the order of the text."""
-        self.visit(plan)
-        self.run()
-        return sorted(self._found, key=lambda relation: relation.start)
+    def look(self, visit: _Visit) -> None:
+        if visit.kind == "UnresolvedTableValuedFunction":
+            name = list(map(str, scala_items(visit.node.name())))
+            self.calls.append(FunctionCall(".".join(name), self._place(visit.node)[0], visit.node))
+        super().look(visit)
 
     def take(self, names: tuple[str, ...], visit: _Visit) -> None:
         node = visit.node
         if "stream" in self._text.lower() and visit.kind == "UnresolvedRelation" and node.isStreaming():
             return
+        start, end = self._place(node)
+        above, alias, condition = visit.parent, None, None
+        if above is not None and above.kind == "SubqueryAlias":
+            alias, above = above.node, above.parent
+        if above is not None and above.kind == "Filter" and not visit.nested:
+            condition = above.node.condition()
+        is_whole = above is not None and above.parent is None and not visit.nested
+        counted = is_whole and _is_count(above)
+        below = visit
+        while above is not None and (above.kind != "SubqueryAlias" or below.kind == "Join"):
+            below, above = above, above.parent
+        travel, node = self._travel or (None, node)
         parts = tuple(name.lower() for name in names)
-        start, end = _place(node)
-        self._found.append(Relation(parts, start, end, visit.has_alias, names[-1], self._travel))
+        self.found.append(
+            Relation(
+                parts, start, end, names[-1], travel, node, alias, condition, counted, above and above.node
+            )
+        )
 
     def travel(self, visit: _Visit) -> None:
-        self._travel = self._clause(visit.node)
+        self._travel = self._clause(visit.node), visit.node
         super().travel(visit)
         self._travel = None
 
     def _clause(self, node: Any) -> TimeTravel:
-        start, end = _place(node)
+        start, end = self._place(node)
         text, version = self._text[start:end], node.version()
         kind = "VERSION" if version.isDefined() else "TIMESTAMP"
-        name_end = _place(node.relation())[1]
+        name_end = self._place(node.relation())[1]
         if (suffix := _AT_VERSION.match(self._text, name_end)) is not None:  # t@v1, since Spark 4.3
             value = version.get() if version.isDefined() else node.timestamp().get().sql()
             return TimeTravel(kind, str(value), name_end, suffix.end())
         return TimeTravel(kind, _OF.sub("", text), start, end)
+
+    def _place(self, node: Any) -> tuple[int, int]:
+        origin = node.origin()
+        if origin.startIndex().isEmpty():
+            raise ParseError("Spark's parser does not give the position of a table's name")
+        start, stop = int(origin.startIndex().get()), int(origin.stopIndex().get())
+        return start - self._start, stop + 1 - self._start
 
 
 class _StatementWalk(_Walk):
@@ -329,7 +393,7 @@ class _StatementWalk(_Walk):
     def identified(self, parts: Any, visit: _Visit) -> None:
         # Up to Spark 3.5 the function holds the rest of the statement.
         if visit.node.productArity() < _WITH_CHILDREN:
-            self.visit(visit.node.planBuilder().apply(parts), visit.scope)
+            self.visit(visit.node.planBuilder().apply(parts))
         else:
             super().identified(parts, visit)
 
@@ -396,8 +460,13 @@ def _parts(names: Any) -> tuple[str, ...]:
     return tuple(str(part).lower() for part in scala_items(names))
 
 
-def _place(node: Any) -> tuple[int, int]:
-    origin = node.origin()
-    if origin.startIndex().isEmpty():
-        raise ParseError("Spark's parser does not give the position of a table's name")
-    return int(origin.startIndex().get()), int(origin.stopIndex().get()) + 1
+def _is_count(project: _Visit | None) -> bool:
+    """Tell whether a projection is ``count(*)`` and nothing more."""
+    if project is None or project.kind != "Project" or project.node.projectList().size() != 1:
+        return False
+    (column,) = scala_items(project.node.projectList())
+    if column.nodeName() not in {"Alias", "UnresolvedAlias"}:
+        return False
+    function = column.child()
+    is_call = function.nodeName() == "UnresolvedFunction" and function.filter().isEmpty()
+    return is_call and str(function.toString()).lower() == "'count(1)"

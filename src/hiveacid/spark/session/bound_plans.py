@@ -11,7 +11,7 @@ metadata output, so the projection stands above the alias.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.model import TableName
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.parser.catalyst import active_session, java_class, java_sequence, parser_of, scala_items
+from hiveacid.spark.parser.catalyst import java_class, java_sequence, scala_items
+from hiveacid.spark.parser.relations import FunctionCall, Relation
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.java_methods import scala_sequence
@@ -66,60 +67,32 @@ def last_part(name: str | TableName | None) -> str:
     return name.name if isinstance(name, TableName) else name or ""
 
 
-def bound_column(facts: SparkFacts, text: str, tables: Mapping[str, BoundTable]) -> Column:
-    """Return an expression as a Column, in whose subqueries tables stand for names as in `with_tables`."""
-    with active_session(facts):
-        expression = parser_of(facts).parseExpression(text)
-        no_table = java_class(facts, f"{_PLANS}.OneRowRelation")()
-        plan = java_class(facts, f"{_PLANS}.Filter")(expression, no_table)
-        expression = with_tables(facts, plan, tables).condition()
+def column_of(facts: SparkFacts, expression: Any) -> Column:
+    """Return an expression of Catalyst as a Column."""
     if facts.version < (4, 0):
         return Column(java_class(facts, "org.apache.spark.sql.Column")(expression))
     return Column(java_class(facts, "org.apache.spark.sql.classic.ExpressionUtils").column(expression))
 
 
-def with_tables(facts: SparkFacts, plan: Any, tables: Mapping[str, BoundTable]) -> Any:
-    """Return a parsed plan in which tables stand for the names of one part that are keys of ``tables``.
+def with_tables(
+    facts: SparkFacts, plan: Any, tables: Sequence[tuple[Relation | FunctionCall, BoundTable]]
+) -> Any:
+    """Return a plan in which tables stand for the names, or calls, that `read_query` found in it.
 
-    Each key occurs once in the plan: two projections with the same hidden columns could not be told apart.
+    A table with hidden columns stands for one name: two projections with the same ones could not be told apart.
     """
     if not tables:
         return plan
-    # These two hide their plan from the functions that visit plans.
-    if plan.nodeName() == "ExplainCommand":
-        return plan.copy(with_tables(facts, plan.logicalPlan(), tables), plan.mode())
-    if plan.nodeName() == "DescribeQueryCommand":
-        return plan.copy(plan.queryText(), with_tables(facts, plan.plan(), tables))
-    plan = java_class(facts, "org.apache.spark.sql.catalyst.analysis.CTESubstitution").apply(plan)
-    replacements = java_class(facts, "java.util.HashMap")()
-    todo = [plan]
-    while todo:
-        node = todo.pop()
-        replacement = _replacement(facts, node, tables)
-        if replacement is not None:
-            replacements.put(node, replacement)
+    # nodes of one name are equal: only their identity tells them apart
+    replacements = java_class(facts, "java.util.IdentityHashMap")()
+    for place, table in tables:
+        if isinstance(place, Relation) and place.alias is not None:
+            replacements.put(place.alias, _aliased(facts, table, place.alias.identifier()))
         else:
-            todo += scala_items(node.children())
-            todo += scala_items(node.subqueries())
+            replacements.put(place.node, _aliased(facts, table, _own_name(facts, table)))
     # a Scala map is a partial function
-    utils = java_class(facts, "org.apache.spark.api.python.PythonUtils")
-    return plan.transformDownWithSubqueries(utils.toScalaMap(replacements))
-
-
-def _replacement(facts: SparkFacts, node: Any, tables: Mapping[str, BoundTable]) -> Any:
-    """Return the plan that takes the place of a table's name, or of its alias; None for other nodes."""
-    kind = node.nodeName()
-    if kind == "UnresolvedRelation":
-        table = tables.get(_name(node))
-        return None if table is None else _aliased(facts, table, _own_name(facts, table))
-    if kind == "SubqueryAlias" and node.child().nodeName() == "UnresolvedRelation":
-        table = tables.get(_name(node.child()))
-        return None if table is None else _aliased(facts, table, node.identifier())
-    return None
-
-
-def _name(relation: Any) -> str:
-    return ".".join(map(str, scala_items(relation.multipartIdentifier())))
+    converters = java_class(facts, "scala.collection.JavaConverters")
+    return plan.transformDownWithSubqueries(converters.mapAsScalaMap(replacements))
 
 
 def _own_name(facts: SparkFacts, table: BoundTable) -> Any:

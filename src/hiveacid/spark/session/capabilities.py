@@ -123,6 +123,21 @@ class SparkFacts:
         return int(major), int(minor)
 
     @cached_property
+    def state(self) -> Any:
+        """The session's state in the JVM (``SessionState``), which stays the same."""
+        return self.spark._jsparkSession.sessionState()  # noqa: SLF001
+
+    @cached_property
+    def session_catalog(self) -> Any:
+        """Spark's own catalog in the session's state (``SessionCatalog``)."""
+        return self.state.catalog()
+
+    @cached_property
+    def catalog_manager(self) -> Any:
+        """What knows the session's current catalog."""
+        return self.state.catalogManager()
+
+    @cached_property
     def jvm_time_zone(self) -> str:
         """Time zone of the driver's JVM."""
         return str(self.spark._jvm.java.util.TimeZone.getDefault().getID())  # type: ignore[union-attr] # noqa: SLF001

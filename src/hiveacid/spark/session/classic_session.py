@@ -71,20 +71,19 @@ def current_database(facts: SparkFacts) -> str:
 
     Also with a SQL PATH (Spark 4.3), because Spark then looks for names in several databases.
     """
-    state = session_of(facts).sessionState()
-    if state.catalogManager().currentCatalog().name() != "spark_catalog" or _has_sql_path(facts, state):
+    if facts.catalog_manager.currentCatalog().name() != "spark_catalog" or _has_sql_path(facts):
         return ANOTHER_CATALOG
-    return str(state.catalog().getCurrentDatabase()).lower()
+    return str(facts.session_catalog.getCurrentDatabase()).lower()
 
 
-def _has_sql_path(facts: SparkFacts, state: Any) -> bool:
+def _has_sql_path(facts: SparkFacts) -> bool:
     """Tell whether the session has a SQL PATH (``SET PATH``, ``spark.sql.defaultPath``)."""
     if facts.version < _FIRST_PATH_VERSION:
         return False
-    conf = state.conf()
+    conf = facts.state.conf()
     if str(conf.getConfString("spark.sql.path.enabled", "false")).lower() != "true":
         return False
-    set_by_statement = bool(state.catalogManager().sessionPathEntries().isDefined())
+    set_by_statement = bool(facts.catalog_manager.sessionPathEntries().isDefined())
     return set_by_statement or bool(conf.getConfString("spark.sql.defaultPath", ""))
 
 
@@ -95,12 +94,12 @@ def set_current_database(facts: SparkFacts, name: str) -> None:
 
 def has_database(facts: SparkFacts, name: str) -> bool:
     """Tell whether Spark's own catalog has a database."""
-    return bool(session_of(facts).sessionState().catalog().databaseExists(name))
+    return bool(facts.session_catalog.databaseExists(name))
 
 
 def external_catalog(facts: SparkFacts) -> Any:
     """Return the JVM's object behind Spark's own catalog, which changes it without resolving names."""
-    return session_of(facts).sessionState().catalog().externalCatalog()
+    return facts.session_catalog.externalCatalog()
 
 
 def spark_catalog_tables(facts: SparkFacts, database: str) -> list[str]:

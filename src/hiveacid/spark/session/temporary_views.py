@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
@@ -21,7 +20,7 @@ def drop_view(facts: SparkFacts, name: str) -> None:
     ``spark.catalog.dropTempView`` would also uncache data that the user has cached with an equal plan. The view is
     therefore dropped through the session catalog.
     """
-    _session_catalog(facts).dropTempView(name)
+    facts.session_catalog.dropTempView(name)
 
 
 @contextmanager
@@ -56,7 +55,7 @@ def batch_hint(facts: SparkFacts) -> str:
 
 def is_temporary_view(facts: SparkFacts, name: str) -> bool:
     """Tell whether the user has created a temporary view of this name."""
-    return bool(_session_catalog(facts).getTempView(name).isDefined())
+    return bool(facts.session_catalog.getTempView(name).isDefined())
 
 
 def exists_in_spark(facts: SparkFacts, parts: Sequence[str]) -> bool:
@@ -70,7 +69,3 @@ def exists_in_spark(facts: SparkFacts, parts: Sequence[str]) -> bool:
         if is_unsupported_metastore(error):
             return False
         raise
-
-
-def _session_catalog(facts: SparkFacts) -> Any:
-    return facts.spark._jsparkSession.sessionState().catalog()  # noqa: SLF001

@@ -7,14 +7,13 @@ unlike with Spark's views: a TIMESTAMP of Hive has no zone, so its rows are read
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.core.model import ViewDefinition
-from hiveacid.spark.parser.catalyst import active_session, java_class, java_value, parser_of, session_of
+from hiveacid.spark.parser.catalyst import active_session, java_class, java_value, session_of
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import (
     dataset_class,
@@ -61,24 +60,23 @@ def read_as_creator(reader: SparkFacts, apart: SparkFacts, view: ViewDefinition)
     others = {key: value for key, value in _all_settings(reader).items() if not _changes_meaning(key)}
     properties = java_class(reader, "java.util.Properties")()
     properties.putAll(java_value(reader, others | own))
-    state = session_of(apart).sessionState()
+    state = apart.state
     state.conf().clear()
     state.conf().setConf(properties)
     if has_database(reader, view.database):
-        state.catalog().setCurrentDatabase(view.database)
+        apart.session_catalog.setCurrentDatabase(view.database)
 
 
-def analyse_apart(facts: SparkFacts, apart: SparkFacts, text: str, bind: Callable[[Any], Any]) -> DataFrame:
-    """Return the rows of a view's query; ``bind``: puts rows for tables into its parsed plan."""
+def analysed_apart(facts: SparkFacts, apart: SparkFacts, plan: Any) -> DataFrame:
+    """Return the rows of a view's query, of which ``plan`` is the parsed plan."""
     session = session_of(apart)
     with active_session(apart):
-        plan = bind(parser_of(apart).parsePlan(text))
         analysed = dataset_class(facts).ofRows(session, plan).queryExecution().analyzed()
     return frame_of_plan(facts, analysed)
 
 
 def _all_settings(facts: SparkFacts) -> dict[str, str]:
-    settings = session_of(facts).sessionState().conf().getAllConfs()
+    settings = facts.state.conf().getAllConfs()
     if settings.isEmpty():
         return {}
     entries = str(settings.mkString(_SEPARATOR)).split(_SEPARATOR)

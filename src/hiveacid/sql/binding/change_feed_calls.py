@@ -1,116 +1,67 @@
-"""Calls of ``hiveacid_changes(...)`` and ``table_changes(...)`` in a query, with their offsets and arguments."""
+"""Calls of ``hiveacid_changes(...)`` and ``table_changes(...)`` in a query, with their arguments by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from hiveacid.errors import StatementError
-from hiveacid.spark.parser.lexer import Token, TokenKind, string_value
+from hiveacid.spark.parser.relations import FunctionCall
 from hiveacid.sql.statements.values import Slice
 
-HIVEACID_CHANGES, TABLE_CHANGES = "HIVEACID_CHANGES", "TABLE_CHANGES"
+HIVEACID_CHANGES, TABLE_CHANGES = "hiveacid_changes", "table_changes"
 """Changes after one point and not after another; or of a first to a last point, as Delta Lake counts them."""
-_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+CHANGE_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     HIVEACID_CHANGES: ("table", "after", "until", "key", "net", "row_ids"),
     TABLE_CHANGES: ("table", "start", "end", "key", "net", "row_ids"),
 }
-
-
-@dataclass(frozen=True)
-class Argument:
-    """The text of an argument, its tokens, and the offset where it begins."""
-
-    text: str
-    start: int
-    tokens: Sequence[Token] = ()
+"""Their parameters."""
 
 
 @dataclass(frozen=True)
 class ChangeCall:
-    """One call: its offsets in the text (``end`` excluded) and its arguments by name; ``key``: names of columns."""
+    """One call: its function, where it begins (line and column), its arguments by name; ``key``: names of columns."""
 
     function: str
-    start: int
-    end: int
-    arguments: Mapping[str, Argument] = field(compare=False)
-    key: tuple[Argument, ...] = ()
+    line: int
+    column: int
+    arguments: Mapping[str, Any]
+    key: tuple[Any, ...] = ()
 
 
-def find_change_calls(piece: Slice) -> list[ChangeCall]:
-    """Return the calls in a text. Raises StatementError for arguments that the functions do not have."""
-    lower = piece.text.lower()
-    if HIVEACID_CHANGES.lower() not in lower and TABLE_CHANGES.lower() not in lower:
-        return []
-    tokens = piece.tokens
-    calls = []
-    for index, token in enumerate(tokens[:-2]):
-        is_call = token.keyword in _PARAMETERS and tokens[index + 1].keyword == "("
-        if is_call and (index == 0 or tokens[index - 1].keyword != ".") and _names_table(tokens, index + 2):
-            calls.append(_call(piece.text, tokens, index))
-    return calls
+def is_change_call(call: FunctionCall) -> bool:
+    """Tell whether a call is one of a change function."""
+    return call.name.lower() in CHANGE_FUNCTIONS
 
 
-def _names_table(tokens: Sequence[Token], index: int) -> bool:
-    """Tell a call from a common table expression of that name with a list of columns."""
-    first = tokens[index]
-    if first.kind is TokenKind.STRING or first.keyword in {":", "?"}:
-        return True
-    return first.kind is not TokenKind.END and tokens[index + 1].keyword == "=>"
-
-
-def _call(text: str, tokens: Sequence[Token], index: int) -> ChangeCall:
-    name = tokens[index]
-    pieces, end = _pieces(tokens, index + 2)
-    named_arguments: dict[str, Argument] = {}
-    key: list[Argument] = []
-    parameters = _PARAMETERS[name.keyword]
-    for number, piece in enumerate(pieces):
-        first = piece[0]
-        if len(piece) > 2 and piece[1].keyword == "=>":  # noqa: PLR2004 - name => value
-            parameter, piece = first.name.lower(), piece[2:]  # noqa: PLW2901 - what is left of it
-        else:
-            parameter = parameters[min(number, 3)]
-        argument = Argument(text[piece[0].start : piece[-1].end], piece[0].start, piece)
+def change_call(piece: Slice, call: FunctionCall) -> ChangeCall:
+    """Return a call of a change function in a text. Raises StatementError for arguments that it does not have."""
+    function, (line, column) = call.name.lower(), piece.position(call.start)
+    parameters = CHANGE_FUNCTIONS[function]
+    arguments: dict[str, Any] = {}
+    key: list[Any] = []
+    for number, (name, argument) in enumerate(call.arguments):
+        parameter = name.lower() or parameters[min(number, 3)]
         if parameter == "key":
             key.append(argument)
-        elif parameter in parameters and parameter not in named_arguments:
-            named_arguments[parameter] = argument
+        elif parameter in parameters and parameter not in arguments:
+            arguments[parameter] = argument
         else:
             raise StatementError(
-                f"{name.text} has no parameter {parameter}, or it is given twice; there are {', '.join(parameters)}",
-                line=first.line,
-                column=first.column,
+                f"{call.name} has no parameter {parameter}, or it is given twice; there are {', '.join(parameters)}",
+                line=line,
+                column=column,
             )
-    if "table" not in named_arguments or parameters[1] not in named_arguments:
+    if "table" not in arguments or parameters[1] not in arguments:
         raise StatementError(
-            f"{name.text} needs a table and {parameters[1]}: {name.text}('db.t', 1)",
-            line=name.line,
-            column=name.column,
+            f"{call.name} needs a table and {parameters[1]}: {call.name}('db.t', 1)", line=line, column=column
         )
-    return ChangeCall(name.keyword, name.start, end, named_arguments, tuple(key))
+    return ChangeCall(function, line, column, arguments, tuple(key))
 
 
-def _pieces(tokens: Sequence[Token], index: int) -> tuple[list[list[Token]], int]:
-    """Return the tokens of each argument, and where the call ends."""
-    pieces: list[list[Token]] = [[]]
-    depth = 1
-    for token in tokens[index:]:
-        depth += (token.keyword in {"(", "["}) - (token.keyword in {")", "]"})
-        if depth == 0:
-            return [piece for piece in pieces if piece], token.end
-        if token.kind is TokenKind.END:
-            break
-        if token.keyword == "," and depth == 1:
-            pieces.append([])
-        else:
-            pieces[-1].append(token)
-    raise StatementError("the parenthesis has no end", line=tokens[index].line, column=tokens[index].column)
-
-
-def tables_of_change_calls(piece: Slice) -> Iterator[str | None]:
-    """Yield the table that each call names; None if a parameter names it, or if only hiveacid has the function."""
-    for call in find_change_calls(piece):
-        token = call.arguments["table"].tokens[0]
-        is_literal = token.kind is TokenKind.STRING and call.function != HIVEACID_CHANGES
-        yield string_value(token.text) if is_literal else None
+def table_of_change_call(piece: Slice, call: FunctionCall) -> str | None:
+    """Return the table that a call names; None if a parameter names it, or if only hiveacid has the function."""
+    table = change_call(piece, call).arguments["table"]
+    is_literal = table.nodeName() == "Literal" and call.name.lower() != HIVEACID_CHANGES
+    return str(table.value().toString()) if is_literal else None

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from types import MappingProxyType
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from hiveacid.errors import ConfigError, NoSuchTableError, StatementError
-from hiveacid.spark.parser.lexer import TokenKind, string_value
 from hiveacid.spark.predicates import constant_expressions
-from hiveacid.sql.binding.change_feed_calls import HIVEACID_CHANGES, Argument, ChangeCall
-from hiveacid.sql.binding.source_positions import EditedText, errors_at, spark_errors_at_source
+from hiveacid.sql.binding.change_feed_calls import HIVEACID_CHANGES, ChangeCall
+from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.statements.values import Slice
 from hiveacid.table.context import Context
 from hiveacid.table.read.change_feed import Changes, FeedPoint
 from hiveacid.table.read.time_travel import Instant
 from hiveacid.transactions.transaction import Transaction
-
-_KEYWORD_VALUES = MappingProxyType({"NULL": None, "TRUE": True, "FALSE": False})
 
 
 def change_frame(context: Context, source: Slice, call: ChangeCall, txn: Transaction | None) -> DataFrame:
@@ -27,8 +24,8 @@ def change_frame(context: Context, source: Slice, call: ChangeCall, txn: Transac
 
     Raises NoSuchTableError, StatementError, ConfigError and NotEnoughHistoryError.
     """
+    line, column = call.line, call.column
     arguments = {name: _value(context, source, argument) for name, argument in call.arguments.items()}
-    line, column = source.position(call.start)
     if not isinstance(arguments["table"], str):
         raise StatementError("the table's name is not a string", line=line, column=column)
     name = context.resolve(arguments["table"])
@@ -73,16 +70,16 @@ def _columns(value: constant_expressions.ConstantValue) -> list[str]:
     raise ConfigError("key takes the names of columns, as texts")
 
 
-def _value(context: Context, source: Slice, argument: Argument) -> constant_expressions.ConstantValue:
+def _value(context: Context, source: Slice, expression: Any) -> constant_expressions.ConstantValue:
     """Return the value of an argument, a constant expression; literals need no Spark."""
-    first, *others = argument.tokens
-    if not others:
-        if first.kind is TokenKind.STRING:
-            return string_value(first.text)
-        if first.kind is TokenKind.NUMBER and first.text.isdecimal():
-            return int(first.text)
-        if first.keyword in _KEYWORD_VALUES:
-            return _KEYWORD_VALUES[first.keyword]
-    expression = source.part(argument.start, argument.start + len(argument.text))
-    with spark_errors_at_source(EditedText(expression), before="SELECT ("):
-        return constant_expressions.evaluate_constant(context.facts, expression.text)
+    if expression.nodeName() == "Literal":
+        kind = str(expression.dataType().simpleString())
+        if kind == "string":
+            return str(expression.value().toString())
+        if kind in {"int", "bigint", "boolean", "void"}:
+            value: int | None = expression.value()
+            return value
+    start = expression.origin().startIndex()
+    text = source.part(int(start.get()) if start.isDefined() else 0)
+    with spark_errors_at_source(Slice(str(expression.sql()), 0, text.line, text.column), before="SELECT ("):
+        return constant_expressions.evaluate_constant(context.facts, str(expression.sql()))

@@ -12,7 +12,6 @@ from hiveacid.spark.parser.lexer import Token, mentions, tokenize
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import frame_of_plan
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.sql.binding.source_positions import Edit, EditedText
 from hiveacid.sql.statements.values import Slice
 
 
@@ -38,13 +37,14 @@ def with_written_names(facts: SparkFacts, piece: Slice) -> Slice:
         clauses = list(_clauses(piece.tokens))
     except HiveAcidError:  # the parser reports it, with the line
         return piece
-    edits = []
+    parts, end = [], 0
     for name, opening, closing in clauses:
         argument = piece.text[opening.end : closing.start]
         written = None if mentions(tokenize(argument), ("SELECT", "FROM")) else _name(facts, argument)
         if written is not None:
-            edits.append(Edit(name.start, closing.end, written))
-    return Slice(EditedText(piece, tuple(edits)).text) if edits else piece
+            parts += [piece.text[end : name.start], written]
+            end = closing.end
+    return Slice("".join([*parts, piece.text[end:]])) if parts else piece
 
 
 def _clauses(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token, Token]]:

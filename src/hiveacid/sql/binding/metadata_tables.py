@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableName
 from hiveacid.spark.session.temporary_views import exists_in_spark
-from hiveacid.sql.binding.predicates import Predicate
 from hiveacid.sql.statements.values import SPARK_CATALOG
 from hiveacid.table.context import Context
 from hiveacid.table.inspect import Inspect
@@ -19,6 +18,18 @@ from hiveacid.transactions.transaction import Transaction
 METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})
 """The metadata tables that each table has."""
 _MAX_PARTS = 3  # database, table, metadata table
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition for push-down, as text, and the name that may qualify its columns.
+
+    ``view``: the view in whose text it stands, with the functions and settings of its creator.
+    """
+
+    condition: str
+    alias: str
+    view: TableName | None = None
 
 
 @dataclass(frozen=True)

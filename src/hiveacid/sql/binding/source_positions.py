@@ -1,11 +1,10 @@
-"""Source positions: pieces of the user's text with edits for Spark, and Spark's positions mapped back to it."""
+"""Source positions: positions in Spark's errors about a piece of the user's text, mapped to the whole text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from hiveacid.errors import CatalogError, ConfigError, HiveAcidError, StatementError
@@ -15,50 +14,7 @@ from hiveacid.sql.statements.values import Slice
 
 # Spark counts lines from 1 and columns from 0; columns of errors at run time from 1.
 _PLACE = re.compile(r"line (?P<line>\d+),? pos(?P<late>ition)? (?P<column>\d+)")
-_VIEW = re.compile(r"`?\bhiveacid_[0-9a-f]{32}\b`?\.?")
-_KNOWS_PLACE = re.compile(r"\(line \d+, column \d+\)$")
-
-
-@dataclass(frozen=True, order=True)
-class Edit:
-    """A replacement in a text: from one offset to another (excluded)."""
-
-    start: int
-    end: int
-    text: str
-
-
-@dataclass(frozen=True)
-class EditedText:
-    """A piece of the user's text with the edits that Spark's version needs."""
-
-    origin: Slice
-    edits: tuple[Edit, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The edited text, for Spark."""
-        parts, offset = [], 0
-        for edit in sorted(set(self.edits)):
-            parts += [self.origin.text[offset : edit.start], edit.text]
-            offset = edit.end
-        return "".join([*parts, self.origin.text[offset:]])
-
-    def original(self, offset: int) -> int:
-        """Map an offset in the edited text to the offset in the user's piece."""
-        shift = 0
-        for edit in sorted(set(self.edits)):
-            begins = edit.start + shift
-            if offset < begins:
-                break
-            if offset < begins + len(edit.text):
-                return edit.start
-            shift += len(edit.text) - (edit.end - edit.start)
-        return offset - shift
-
-    def place(self, offset: int) -> tuple[int, int]:
-        """Map an offset in the edited text to line and column in the user's whole text."""
-        return self.origin.position(self.original(offset))
+_KNOWS_PLACE = re.compile(r" \(line \d+, column \d+\)$")
 
 
 @contextmanager
@@ -73,7 +29,7 @@ def errors_at(line: int, column: int) -> Iterator[None]:
 
 
 @contextmanager
-def spark_errors_at_source(*pieces: EditedText, before: str = "") -> Iterator[None]:
+def spark_errors_at_source(*pieces: Slice, before: str = "") -> Iterator[None]:
     """Raise Spark's errors about the pieces as hiveacid's errors with positions in the user's text.
 
     ``before``: the prefix that Spark got in front of each piece.
@@ -89,9 +45,9 @@ def spark_errors_at_source(*pieces: EditedText, before: str = "") -> Iterator[No
 
 
 def _with_position(
-    error: HiveAcidError, cause: BaseException, pieces: Sequence[EditedText], before: int
+    error: HiveAcidError, cause: BaseException, pieces: Sequence[Slice], before: int
 ) -> HiveAcidError:
-    message = _VIEW.sub("", re.sub(r" \(line \d+, column \d+\)$", "", str(error)))
+    message = _KNOWS_PLACE.sub("", str(error))
     position = _position_of(cause, pieces, before)
     if isinstance(error, StatementError):
         line, column = position or (None, None)
@@ -100,7 +56,7 @@ def _with_position(
     return type(error)(message + where)
 
 
-def _position_of(cause: BaseException, pieces: Sequence[EditedText], before: int) -> tuple[int, int] | None:
+def _position_of(cause: BaseException, pieces: Sequence[Slice], before: int) -> tuple[int, int] | None:
     mark = _PLACE.search(str(cause))
     if mark is None:
         return None
@@ -108,7 +64,7 @@ def _position_of(cause: BaseException, pieces: Sequence[EditedText], before: int
     for piece in pieces:
         offset = _offset(piece.text, line, column - (before if line == 1 else 0))
         if offset is not None and (len(pieces) == 1 or _is_about(cause, piece.text, offset)):
-            return piece.place(offset)
+            return piece.position(offset)
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum, auto
 from itertools import islice, pairwise, takewhile
@@ -15,14 +15,14 @@ from hiveacid.core.model import TableName
 from hiveacid.core.schema.location_overlap import Place
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, TokenKind, is_script, string_value
-from hiveacid.spark.parser.relations import named_tables
+from hiveacid.spark.parser.relations import FunctionCall, named_tables
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
-from hiveacid.sql.binding.change_feed_calls import tables_of_change_calls
+from hiveacid.sql.binding.change_feed_calls import is_change_call, table_of_change_call
 from hiveacid.sql.binding.identifier_clauses import has_identifier_clause
 from hiveacid.sql.binding.metadata_tables import find_metadata_table
-from hiveacid.sql.binding.table_binder import QUERY, find_hiveacid_relation, relations_of
+from hiveacid.sql.binding.table_binder import find_hiveacid_relation, reads_of
 from hiveacid.sql.grammar.admin import CACHE_ADVICE
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import administration, definitions, dml, queries, values
@@ -30,12 +30,11 @@ from hiveacid.sql.statements.values import Slice, table_ref
 from hiveacid.storage.paths import absolute
 from hiveacid.table.context import Context
 
-# Words before the name of a statement's target table, and before the name of any table.
-_BEFORE_TARGETS = frozenset(
-    {"TABLE", "INTO", "UPDATE", "OVERWRITE", "EXISTS"}
+# Words before the name of a table.
+_BEFORE_TABLES = frozenset(
+    {"TABLE", "INTO", "UPDATE", "OVERWRITE", "EXISTS", "FROM", "JOIN", "USING", "ON", "IN", "COLUMNS", ","}
     | {"DESCRIBE", "DESC", "EXTENDED", "FORMATTED", "TBLPROPERTIES", "PARTITIONS"}
 )
-_BEFORE_TABLES = _BEFORE_TARGETS | {"FROM", "JOIN", "USING", "ON", "IN", "COLUMNS", ","}
 # Statements that hiveacid carries out although they name no table, or need none.
 _ALWAYS_HIVEACID = (
     queries.ShowTransactions,
@@ -310,24 +309,24 @@ def _targets(statement: values.Statement) -> Iterator[values.TableRef]:
 def _reads_hiveacid_table(context: Context, piece: Slice) -> bool:
     """Tell whether a text that Spark's parser accepts reads a table of the hiveacid catalog."""
     tokens = piece.tokens
-    if any(_calls_read_hiveacid(context, piece)):
-        return True
     if not any(token.keyword in {"FROM", "JOIN", "TABLE", "USING", "IDENTIFIER"} for token in tokens):
         return False
     try:
-        relations = relations_of(context.facts, piece, QUERY)
+        reads = reads_of(context.facts, piece)
     except HiveAcidError:
         # Not Spark's grammar, or a name that only Spark resolves. Spark reports that, unless a table of ours may be named.
-        return any(
-            _find_named_table(context, parts) is not None for parts in _names_behind(tokens, _BEFORE_TABLES)
-        )
-    return any(_find_named_table(context, relation.parts) is not None for relation in relations)
+        return any(_find_named_table(context, parts) is not None for parts in _names_behind(tokens))
+    return any(_find_named_table(context, relation.parts) is not None for relation in reads.relations) or any(
+        _reads_changes(context, piece, call) for call in reads.calls
+    )
 
 
-def _calls_read_hiveacid(context: Context, piece: Slice) -> Iterator[bool]:
-    """Yield, for each call of a change function, whether it may read a table of the hiveacid catalog."""
-    for name in tables_of_change_calls(piece):
-        yield name is None or context.catalog.get_table(context.resolve(name)) is not None
+def _reads_changes(context: Context, piece: Slice, call: FunctionCall) -> bool:
+    """Tell whether a call of a table function reads changes of a table of the hiveacid catalog, as far as can be told."""
+    if not is_change_call(call):
+        return False
+    name = table_of_change_call(piece, call)
+    return name is None or context.catalog.get_table(context.resolve(name)) is not None
 
 
 def _find_named_table(context: Context, parts: Sequence[str]) -> TableName | None:
@@ -359,22 +358,18 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
     raise error
 
 
-def _names(facts: SparkFacts, source: Slice) -> Iterator[Sequence[str]]:
-    """Yield the table names in a statement, each as its parts: tables that it reads, by Spark's parser, and its target.
+def _names(facts: SparkFacts, source: Slice) -> Iterable[Sequence[str]]:
+    """Return the table names in a statement, each as its parts; of one that Spark's parser refuses, those where one may stand.
 
-    If Spark's parser refuses the statement, yield every name in a position where a table may be named.
+    The latter only decide whose error the user sees. EXECUTE IMMEDIATE names none: its statement has an owner of its own.
     """
-    words, tokens = _BEFORE_TABLES, source.tokens
+    if source.tokens[0].keyword == "EXECUTE":
+        return ()
     try:
-        relations = relations_of(facts, source, QUERY)
-    except HiveAcidError:
-        pass
-    else:
-        yield from (relation.parts for relation in relations)
-        # Spark's parser keeps the body of a function as text, and does not look into a script
-        if tokens[0].keyword != "SHOW" and not _makes_function(tokens) and not is_script(tokens):
-            words = _BEFORE_TARGETS
-    yield from _names_behind(tokens, words)
+        names = named_tables(facts, source.text)
+    except HiveAcidError:  # computed when the statement runs
+        names = []
+    return names or _names_behind(source.tokens)
 
 
 def _makes_transactional(context: Context, tokens: Sequence[Token]) -> bool:
@@ -404,10 +399,10 @@ def _makes_view(tokens: Sequence[Token]) -> bool:
     return tokens[0].keyword == "CREATE" and "VIEW" in (token.keyword for token in tokens[:6])
 
 
-def _names_behind(tokens: Sequence[Token], words: frozenset[str]) -> Iterator[Sequence[str]]:
-    """Yield the parts of each name that follows one of the words."""
+def _names_behind(tokens: Sequence[Token]) -> Iterator[Sequence[str]]:
+    """Yield the parts of each name that follows a word before names of tables."""
     for index, token in enumerate(tokens[:-1]):
-        if token.keyword not in words or not tokens[index + 1].is_name:
+        if token.keyword not in _BEFORE_TABLES or not tokens[index + 1].is_name:
             continue
         parts = [tokens[index + 1].name.lower()]
         for dot, name in zip(tokens[index + 2 :: 2], tokens[index + 3 :: 2], strict=False):

@@ -1,53 +1,69 @@
-"""Binder of one statement: puts the rows of one snapshot in the place of table names in its texts."""
+"""Binder of one statement: puts the rows of one snapshot in the place of table names in its parsed texts."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from hiveacid.config.property_definitions import SPARK_PROVIDER
 from hiveacid.core.display import did_you_mean
-from hiveacid.core.format.names import ROW_ID
+from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.core.model import TableDefinition, TableKind, TableName, ViewDefinition
 from hiveacid.errors import CatalogError, NoSuchTableError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import active_session, parser_of
 from hiveacid.spark.parser.relations import (
+    FunctionCall,
+    QueryReads,
     Relation,
-    find_relations,
-    find_relations_in_expression,
-    shift_relation,
+    parsed_expression,
+    parsed_query,
+    read_query,
 )
 from hiveacid.spark.session import temporary_views
-from hiveacid.spark.session.bound_plans import SPARK_CATALOG, BoundTable, with_own_ids, with_tables
+from hiveacid.spark.session.bound_plans import (
+    SPARK_CATALOG,
+    BoundTable,
+    column_of,
+    with_own_ids,
+    with_tables,
+)
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import frame_of_plan
-from hiveacid.spark.session.view_analysis import analyse_apart, read_as_creator, session_of_views
-from hiveacid.sql.binding.change_feed_calls import ChangeCall, find_change_calls
+from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
+from hiveacid.spark.session.view_analysis import analysed_apart, read_as_creator, session_of_views
+from hiveacid.sql.binding.change_feed_calls import change_call, is_change_call
 from hiveacid.sql.binding.change_feed_rows import change_frame
-from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table, metadata_frame
-from hiveacid.sql.binding.predicates import is_count_of_rows, where_predicate
-from hiveacid.sql.binding.source_positions import Edit, EditedText
+from hiveacid.sql.binding.metadata_tables import Predicate, TableSource, find_metadata_table, metadata_frame
 from hiveacid.sql.binding.time_travel import resolve_as_of
 from hiveacid.sql.binding.view_text import errors_of_view, find_hiveacid_view, with_view_columns
-from hiveacid.sql.binding.virtual_columns_in_queries import (
-    VIRTUAL_COLUMNS,
-    VirtualColumns,
-    has_nested_query,
-)
 from hiveacid.sql.statements.values import Slice, TableRef, table_ref
 from hiveacid.table.acid_table import Scan
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
 
-# Prefixes that make a query of a piece of text.
-EXPRESSION, SOURCE, QUERY = "SELECT ", "SELECT * FROM ", ""
+QUERY, EXPRESSION, SOURCE = "", "expression", "SELECT * FROM "
+"""Kinds of pieces of text; Spark gets a source with that prefix."""
+VIRTUAL_COLUMNS = (ROW_ID, FILE_NAME)
+"""Columns that a query may name, but that ``*`` does not show: hidden columns (`hiveacid.spark.session.bound_plans`)."""
+Parse = Callable[[str], Any]
 _READING = frozenset({"FROM", "JOIN", "TABLE"})
 _FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"})
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A piece of text for Spark, and its parsed plan with the tables' rows in the place of their names.
+
+    ``plan``: of an expression, one with that ``condition()``; None if the text names no table. ``has_tables``: some are hiveacid's.
+    """
+
+    text: str
+    plan: Any = None
+    has_tables: bool = False
 
 
 @dataclass
@@ -62,50 +78,77 @@ class Binder:
     joined: Transaction | None
     reader: Transaction | None
     rows: dict[TableSource, DataFrame] = field(default_factory=dict)
-    tables: dict[str, BoundTable] = field(default_factory=dict)  # by the names that stand in bound texts
-    subqueries: bool = False  # some text has a query in parentheses
+    subqueries: bool = False  # some text has a query in an expression
     apart: SparkFacts | None = None  # the session for the texts of views
     view: ViewDefinition | None = None  # whose text is being bound, for that session
     within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
 
-    def bind(self, piece: Slice, before: str = QUERY) -> EditedText:
-        """Return a piece of text in which names of this binder replace the tables of the hiveacid catalog.
+    def bind(self, piece: Slice, kind: str = QUERY, parse: Parse | None = None) -> Bound:
+        """Return a piece of text with the rows of the hiveacid catalog's tables in the place of their names.
 
-        `run`, `plan` and `bound_column` put the tables' rows in their place.
-
-        ``before``: the prefix that makes a query of the piece. Raises NoSuchTableError, ParseError,
-        UnsupportedFeatureError.
+        ``kind``: QUERY, EXPRESSION or SOURCE. ``parse``: makes the plan of the text (default: Spark's parser).
+        Raises NoSuchTableError, ParseError, UnsupportedFeatureError.
         """
-        calls = find_change_calls(piece)
-        if before != SOURCE and not any(token.keyword in _READING for token in piece.tokens):
-            return EditedText(piece)
-        virtual_columns = VirtualColumns(piece)
-        facts = self._reading_session()
-        with nullcontext() if self.view is None else active_session(facts):
-            relations = relations_of(facts, piece, before)
-        predicate = where_predicate(piece, relations) if before == QUERY else None
-        if predicate is not None and self.view is not None:
-            predicate = replace(predicate, view=self.view.name)
-        counted = before == QUERY and is_count_of_rows(piece, relations)
-        self.subqueries = self.subqueries or has_nested_query(piece.tokens)
-        edits = [Edit(call.start, call.end, self._changes(piece, call)) for call in calls]
-        by_place = {relation.start: relation for relation in relations}  # several INSERTs may share a FROM
-        for relation in by_place.values():
-            relation_source = self._ours(piece, relation)
-            if relation_source is None:
+        text = SOURCE + piece.text if kind == SOURCE else piece.text
+        always = kind == SOURCE or parse is not None or self.view is not None
+        if not always and not any(token.keyword in _READING for token in piece.tokens):
+            return Bound(text)
+        with self._reading() as facts:
+            reads = reads_of(facts, piece, kind, parse)
+        return self._bound(piece, text, reads)
+
+    def column(self, text: str) -> Column:
+        """Return an expression as a Column, as `bind` does. Raises Spark's errors."""
+        with self._reading() as facts:
+            reads = read_query(facts, text, parsed_expression(facts, text))
+        return column_of(facts, self._bound(Slice(text), text, reads).plan.condition())
+
+    def _bound(self, piece: Slice, text: str, reads: QueryReads) -> Bound:
+        self.subqueries = self.subqueries or reads.has_subqueries
+        tables: list[tuple[Relation | FunctionCall, BoundTable]] = [
+            (call, BoundTable(self._changes(piece, call), call.name))
+            for call in reads.calls
+            if is_change_call(call)
+        ]
+        for relation in reads.relations:
+            ours = self._ours(piece, relation)
+            if ours is None:
                 continue
-            if isinstance(relation_source, ViewDefinition):
-                source = self._view(piece, relation, relation_source)
-            elif relation_source.metadata is not None:
-                source = self._metadata_table(piece, relation, relation_source)
+            if isinstance(ours, ViewDefinition):
+                source = self._view(piece, relation, ours)
+            elif ours.metadata is not None:
+                source = self._metadata_table(piece, relation, ours)
             else:
-                needs_them = virtual_columns.needed_at(relation.start)
-                as_of = resolve_as_of(self.context, piece, relation)
+                named_once = sum(relation.parts[-1] == other.parts[-1] for other in reads.relations) == 1
                 source = TableSource(
-                    relation_source.table, None, needs_them, as_of, predicate, counted, self.subqueries
+                    ours.table,
+                    None,
+                    _mentions_virtual_columns(text, relation),
+                    resolve_as_of(self.context, piece, relation),
+                    self._predicate(relation) if named_once and relation.travel is None else None,
+                    relation.counted and relation.travel is None,
+                    self.subqueries,
                 )
-            edits.append(Edit(relation.start, relation.whole_end, self._bound_table(source, relation.name)))
-        return EditedText(piece, tuple(edits))
+            tables.append((relation, self._bound_table(source, relation.name)))
+        plan = with_tables(self.context.facts, reads.plan, tables)
+        return Bound(text, reads.whole(plan), bool(tables))
+
+    def _predicate(self, relation: Relation) -> Predicate | None:
+        """Return the condition of the WHERE directly above a table, for push-down; None if its text would not be the same."""
+        condition = relation.condition
+        if condition is None:
+            return None
+        try:
+            text = str(condition.sql())
+            with self._reading() as facts:
+                is_same = parser_of(facts).parseExpression(text).equals(condition)
+        except Exception as error:  # a subquery has no text
+            if not is_spark_error(error):
+                raise
+            return None
+        alias = relation.name if relation.alias is None else str(relation.alias.alias())
+        view = None if self.view is None else self.view.name
+        return Predicate(text, alias, view) if is_same else None
 
     def _metadata_table(self, piece: Slice, relation: Relation, source: TableSource) -> TableSource:
         """Return the source of the metadata; refuse AS OF."""
@@ -140,10 +183,8 @@ class Binder:
                 self.context.database, self.context.in_view = before
         return source
 
-    def _changes(self, piece: Slice, call: ChangeCall) -> str:
-        """Return the name that stands for the rows of a change function; each call has its own."""
-        frame = change_frame(self.context, piece, call, self.joined or self.reader)
-        return self._bind(BoundTable(frame, call.function))
+    def _changes(self, piece: Slice, call: FunctionCall) -> DataFrame:
+        return change_frame(self.context, piece, change_call(piece, call), self.joined or self.reader)
 
     def _ours(self, piece: Slice, relation: Relation) -> TableSource | ViewDefinition | None:
         """Return the table or view of the hiveacid catalog that a name refers to, None if it is Spark's."""
@@ -172,28 +213,20 @@ class Binder:
             return did_you_mean(database, catalog.list_databases())
         return did_you_mean(ref.name, catalog.list_tables(database))
 
-    def _bound_table(self, source: TableSource, name: str) -> str:
-        """Return the name that stands for a table in a bound text; each place has its own."""
+    def _bound_table(self, source: TableSource, name: str) -> BoundTable:
         frame, hidden = self._rows(source), len(self._virtual_columns(source))
         if hidden:
             frame = with_own_ids(frame)
         owner = (source.table.name,) if source.metadata else ()
-        return self._bind(BoundTable(frame, name, (SPARK_CATALOG, source.table.database, *owner), hidden))
+        return BoundTable(frame, name, (SPARK_CATALOG, source.table.database, *owner), hidden)
 
-    def _bind(self, table: BoundTable) -> str:
-        name = f"hiveacid_{uuid.uuid4().hex}"
-        self.tables[name] = table
-        return name
-
-    def run(self, text: str) -> DataFrame:
+    def run(self, bound: Bound) -> DataFrame:
         """Return the rows of a bound query."""
         facts = self.context.facts
-        if not self.tables:
+        if not bound.has_tables:
             # not by the JVM's session: a native session would resolve the text as a user's
-            return facts.spark.sql(text)
-        with active_session(facts):
-            plan = self.plan(parser_of(facts).parsePlan(text))
-            return frame_of_plan(facts, plan)
+            return facts.spark.sql(bound.text)
+        return frame_of_plan(facts, bound.plan)
 
     def run_view(self, view: ViewDefinition) -> DataFrame:
         """Return the rows of a view's query, apart from the session's own functions, variables and settings."""
@@ -203,19 +236,23 @@ class Binder:
         self.view = view
         try:
             read_as_creator(facts, self.apart, view)
-            return analyse_apart(facts, self.apart, self.bind(Slice(view.text)).text, self.plan)
+            return analysed_apart(facts, self.apart, self.bind(Slice(view.text)).plan)
         finally:
             self.view = outer
             if outer is not None:  # the view whose text names this one is still being bound
                 read_as_creator(facts, self.apart, outer)
 
-    def _reading_session(self) -> SparkFacts:
-        """Return the session in which the texts that are being bound have their meaning."""
-        return self.context.facts if self.view is None or self.apart is None else self.apart
+    @contextmanager
+    def _reading(self) -> Iterator[SparkFacts]:
+        """Yield the session in which the texts that are being bound have their meaning, as the active one.
 
-    def plan(self, plan: Any) -> Any:
-        """Return the parsed plan of a bound text, in which the tables' rows stand for their names."""
-        return with_tables(self.context.facts, plan, self.tables)
+        A statement's own session is active already (`hiveacid.sql.session.AcidSession.statement`).
+        """
+        if self.view is None or self.apart is None:
+            yield self.context.facts
+        else:
+            with active_session(self.apart):
+                yield self.apart
 
     def _rows(self, source: TableSource) -> DataFrame:
         if source not in self.rows:
@@ -244,9 +281,16 @@ class Binder:
             subqueries=source.subqueries,
         )
         if source.predicate is not None:
-            predicate, facts = source.predicate, self._reading_session()
-            scan = replace(scan, hint=predicate.condition, hint_alias=predicate.alias, hint_session=facts)
+            predicate = source.predicate
+            session = None if predicate.view is None else self.apart
+            scan = replace(scan, hint=predicate.condition, hint_alias=predicate.alias, hint_session=session)
         return scan.to_df(self.reader)
+
+
+def _mentions_virtual_columns(text: str, relation: Relation) -> bool:
+    """Tell whether the query of a table may name them; a query around a derived table would see them, too."""
+    around = relation.text_around(text).lower()
+    return any(name.lower() in around for name in VIRTUAL_COLUMNS)
 
 
 @contextmanager
@@ -309,17 +353,27 @@ def find_hiveacid_relation(context: Context, ref: TableRef | None) -> TableName 
     return None if view is None else view.name
 
 
-def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]:
-    """Return the tables that a piece of text names, with offsets from the beginning of the piece."""
+def reads_of(facts: SparkFacts, piece: Slice, kind: str = QUERY, parse: Parse | None = None) -> QueryReads:
+    """Return what a piece of text reads, with offsets from its beginning; arguments as those of `Binder.bind`.
+
+    Raises ParseError with the position in the statement.
+    """
+    if parse is None and kind in piece.reads:
+        known: QueryReads = piece.reads[kind]
+        return known
+    before = SOURCE if kind == SOURCE else ""
+    text = before + piece.text
     try:
-        if before == EXPRESSION:
-            return find_relations_in_expression(facts, piece.text)
-        relations = find_relations(facts, before + piece.text)
+        with translate_errors():
+            if parse is not None:
+                return read_query(facts, text, parse(text), len(before))
+            plan = (parsed_expression if kind == EXPRESSION else parsed_query)(facts, text)
+            reads = piece.reads[kind] = read_query(facts, text, plan, len(before))
+            return reads
     except ParseError as error:
         if error.line is None or error.column is None:
             raise
-        column = error.column - (len(before) if error.line == 1 and before != EXPRESSION else 0)
+        column = error.column - (len(before) if error.line == 1 else 0)
         message = str(error).removesuffix(f" (line {error.line}, column {error.column})")
         line, column = piece.statement_position(error.line, column)
         raise ParseError(message, line=line, column=column) from error
-    return [shift_relation(relation, -len(before)) for relation in relations]

@@ -6,7 +6,7 @@ from hiveacid.core.model import WriteId
 from hiveacid.errors import StatementError
 from hiveacid.spark.parser.relations import Relation
 from hiveacid.spark.predicates import constant_expressions
-from hiveacid.sql.binding.source_positions import EditedText, spark_errors_at_source
+from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.statements.values import Slice
 from hiveacid.table.context import Context
 from hiveacid.table.read.time_travel import Instant, PointInTime
@@ -32,7 +32,7 @@ def resolve_as_of(context: Context, source: Slice, relation: Relation) -> PointI
 
 
 def _millis(context: Context, expression: Slice) -> int:
-    with spark_errors_at_source(EditedText(expression), before="SELECT unix_millis(CAST(("):
+    with spark_errors_at_source(expression, before="SELECT unix_millis(CAST(("):
         millis = constant_expressions.evaluate_millis(context.facts, expression.text)
     if millis is None:
         raise StatementError(

@@ -14,7 +14,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.types import hive_type_name
 from hiveacid.spark.parser.relations import Relation
 from hiveacid.spark.session.temporary_views import is_temporary_view
-from hiveacid.sql.binding.source_positions import Edit, EditedText, spark_errors_at_source
+from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.statements.values import Slice, TableRef, table_ref
 from hiveacid.table.context import Context
 
@@ -78,12 +78,12 @@ def qualify_names(context: Context, piece: Slice, relations: Sequence[Relation],
 
     Raises UnsupportedFeatureError with the position of a temporary view, which later sessions do not know.
     """
-    edits = []
+    parts, end = [], 0
     for relation in relations:
         ref = table_ref(relation.parts)
         temporary = len(relation.parts) == 1 and is_temporary_view(context.facts, relation.parts[0])
         if temporary or relation.parts[0] == _GLOBAL:
-            line, column = EditedText(piece).place(relation.start)
+            line, column = piece.position(relation.start)
             raise errors.UnsupportedFeatureError(
                 f"a view of the catalog cannot read {'.'.join(relation.parts)}, a temporary view: use CREATE TEMPORARY VIEW "
                 f"(line {line}, column {column})"
@@ -93,10 +93,9 @@ def qualify_names(context: Context, piece: Slice, relations: Sequence[Relation],
         name = ref.resolve(context.database)
         exists = context.catalog.get_table(name) is not None or context.catalog.get_view(name) is not None
         database = name.database if exists else spark_database
-        edits.append(
-            Edit(relation.start, relation.end, f"{quote_name(database)}.{quote_name(relation.name)}")
-        )
-    return EditedText(piece, tuple(edits)).text
+        parts += [piece.text[end : relation.start], f"{quote_name(database)}.{quote_name(relation.name)}"]
+        end = relation.end
+    return "".join([*parts, piece.text[end:]])
 
 
 def with_view_columns(view: ViewDefinition, frame: DataFrame) -> DataFrame:

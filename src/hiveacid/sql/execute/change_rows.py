@@ -19,9 +19,8 @@ from hiveacid.spark.formats.expressions import (
     parenthesised,
 )
 from hiveacid.spark.parser.lexer import mentions
-from hiveacid.spark.session.bound_plans import bound_column
 from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expression
-from hiveacid.sql.binding.source_positions import Edit, EditedText, errors_at, spark_errors_at_source
+from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder
 from hiveacid.sql.execute.context import ExecutionContext, write_result
 from hiveacid.sql.execute.queries_and_views import bound_frame
@@ -61,7 +60,7 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     rows = partial(_rows, execution, text)
     # The source of an overwrite is read under the lock, because it may be the target.
     source = rows if statement.overwrite else rows(joined)
-    with errors_at(statement.table.line, statement.table.column), spark_errors_at_source(EditedText(text)):
+    with errors_at(statement.table.line, statement.table.column), spark_errors_at_source(text):
         report = insert(execution.context, name, source, options, joined)
     return write_result(execution.context.facts, report)
 
@@ -98,7 +97,7 @@ def _options(statement: Insert, text: Slice, partition: Mapping[str, object] | N
         by_name=statement.by_name,
         small=_is_values(text),
         if_not_exists=statement.if_not_exists,
-        defaults=bool(_defaults(text)),
+        defaults=_without_defaults(text) is not text,
     )
 
 
@@ -108,7 +107,8 @@ def _rows(execution: ExecutionContext, text: Slice, txn: Transaction | None) -> 
 
 
 def _bound_rows(binder: Binder, text: Slice) -> DataFrame:
-    return _values(binder, text) if _is_values(text) else bound_frame(binder, text)
+    # DEFAULT is NULL (columns with another default: `InsertOptions.defaults`)
+    return bound_frame(binder, _without_defaults(text))
 
 
 def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFrame:
@@ -136,7 +136,7 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
         # An overwrite goes first: after an INSERT INTO with the same dynamic partition it would hide the rows of that one.
         legs.sort(key=lambda entry: not entry[1].overwrite)
         for name, leg, text, partition, frame in legs:
-            with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(EditedText(text)):
+            with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(text):
                 reports.append(insert(context, name, frame, _options(leg, text, partition), txn))
     return write_result(context.facts, *reports)
 
@@ -217,7 +217,7 @@ def partition_values(execution: ExecutionContext, spec: PartitionSpec) -> Mappin
 
 
 def _computed(execution: ExecutionContext, expression: Slice) -> object:
-    with spark_errors_at_source(EditedText(expression), before=f"SELECT {BEFORE_EXPRESSION}"):
+    with spark_errors_at_source(expression, before=f"SELECT {BEFORE_EXPRESSION}"):
         frame = execution.context.facts.spark.sql(f"SELECT {parenthesised(expression.text)} AS value")
         if frame.dtypes[0][1] in ("date", "timestamp"):
             frame = frame.select(frame.value.cast("string"))  # Python has no year beyond 9999
@@ -229,24 +229,22 @@ def _is_values(text: Slice) -> bool:
     return text.tokens[0].keyword == "VALUES"
 
 
-def _values(binder: Binder, text: Slice) -> DataFrame:
-    """Return the rows of VALUES; DEFAULT is NULL (columns with another default: `InsertOptions.defaults`)."""
-    bound = binder.bind(text)
-    bound = replace(bound, edits=(*bound.edits, *_defaults(text)))
-    with spark_errors_at_source(bound):
-        return binder.run(bound.text)
-
-
-def _defaults(text: Slice) -> list[Edit]:
-    """Return the edits that replace each word DEFAULT of VALUES by NULL."""
+def _without_defaults(text: Slice) -> Slice:
+    """Return VALUES with NULL for each word DEFAULT, of the same length; other texts as they are."""
     if not _is_values(text):
-        return []
+        return text
     tokens = text.tokens
-    return [
-        Edit(token.start, token.end, "NULL   ")
+    defaults = [
+        token
         for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False)
         if token.keyword == "DEFAULT" and before.keyword in {"(", ","} and after.keyword in {")", ","}
     ]
+    if not defaults:
+        return text
+    letters = [*text.text]
+    for token in defaults:
+        letters[token.start : token.end] = "NULL   "
+    return replace(text, text="".join(letters))
 
 
 Run = Callable[[Binder, "Transaction | None"], "WriteReport"]
@@ -310,7 +308,7 @@ class BoundExpressions:
     """Translator of a statement's expressions for Spark; it keeps them, so that errors get their positions."""
 
     def __init__(self, binder: Binder) -> None:
-        self.pieces: list[EditedText] = []
+        self.pieces: list[Slice] = []
         self._binder = binder
 
     def expression(self, piece: Slice | None) -> Expression | None:
@@ -319,12 +317,10 @@ class BoundExpressions:
             return None
         if piece.text.upper() == "DEFAULT":
             return DEFAULT
-        bound = self._binder.bind(piece, EXPRESSION)
-        self.pieces.append(bound)
-        if not bound.edits:
-            return bound.text
-        facts, tables = self._binder.context.facts, self._binder.tables
-        return BoundExpression(bound.text, lambda text: bound_column(facts, text, tables))
+        self.pieces.append(piece)
+        if not self._binder.bind(piece, EXPRESSION).has_tables:
+            return piece.text
+        return BoundExpression(piece.text, self._binder.column)
 
     def required(self, piece: Slice) -> Expression:
         """Return an expression that the grammar requires, as `expression` does."""
@@ -379,8 +375,8 @@ def _source_name(binder: Binder, statement: Merge) -> str | TableName:
 
 def _source(binder: Binder, statement: Merge) -> DataFrame:
     bound = binder.bind(statement.source, SOURCE)
-    with spark_errors_at_source(bound, before=SOURCE):
-        frame = binder.run(SOURCE + bound.text)
+    with spark_errors_at_source(statement.source, before=SOURCE):
+        frame = binder.run(bound)
     if not statement.source_columns:
         return frame
     if len(statement.source_columns) != len(frame.columns):

@@ -11,10 +11,10 @@ from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
-from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.execute.catalog_statements import lock_of_new
 from hiveacid.sql.execute.change_rows import partition_values
 from hiveacid.sql.execute.context import ExecutionContext, string_rows
+from hiveacid.sql.execute.queries_and_views import bound_frame
 from hiveacid.sql.statements import definitions, dml, queries
 from hiveacid.sql.statements.values import Slice, Statement, TableRef
 from hiveacid.table.partitions import partitions_of, static_values
@@ -59,10 +59,8 @@ def _plan(execution: ExecutionContext, text: Slice, mode: str) -> list[str]:
     Raises the errors of the query, which Spark's own EXPLAIN would print as rows.
     """
     with execution.binder() as binder:
-        bound = binder.bind(text)
-        with spark_errors_at_source(bound):
-            binder.run(bound.text)  # raises the errors of the query
-            row = binder.run(f"EXPLAIN {mode} {bound.text}").first()
+        bound_frame(binder, text)  # raises the errors of the query
+        row = bound_frame(binder, Slice(f"EXPLAIN {mode} {text}")).first()
     return [] if row is None else str(row[0]).rstrip("\n").split("\n")
 
 

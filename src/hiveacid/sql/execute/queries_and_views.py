@@ -20,11 +20,12 @@ from hiveacid.errors import (
     StatementError,
     UnsupportedFeatureError,
 )
+from hiveacid.spark.parser.catalyst import active_session
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.temporary_views import exists_in_spark, is_temporary_view
 from hiveacid.spark.session.view_analysis import settings_of_meaning
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
-from hiveacid.sql.binding.table_binder import QUERY, Binder, relations_of
+from hiveacid.sql.binding.table_binder import Binder, reads_of
 from hiveacid.sql.binding.view_text import hive_columns_of, output_names, qualify_names
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.context import ExecutionContext, string_rows
@@ -50,8 +51,8 @@ def query(execution: ExecutionContext, statement: Query) -> DataFrame:
 def bound_frame(binder: Binder, text: Slice) -> DataFrame:
     """Return a query's rows."""
     bound = binder.bind(text)
-    with spark_errors_at_source(bound):
-        return binder.run(bound.text)
+    with spark_errors_at_source(text):
+        return binder.run(bound)
 
 
 def _split_describe(text: Slice) -> tuple[Slice, bool]:
@@ -131,7 +132,7 @@ class AcidView(AcidTable):
                 f"{self.name} is a view, which has no past of its own: as_of belongs to the tables in its query"
             )
         name = f"{quote_name(self.name.database)}.{quote_name(self.name.name)}"
-        with self.binder() as binder:
+        with self.binder() as binder, active_session(self.context.facts):
             return bound_frame(binder, Slice(f"SELECT * FROM {name}"))
 
 
@@ -232,7 +233,7 @@ def _view(
 ) -> ViewDefinition:
     """Return the definition of a view on a query; ``named``: its columns, by default those of the query."""
     context = execution.context
-    relations = relations_of(context.facts, query, QUERY)
+    relations = reads_of(context.facts, query).relations
     text = qualify_names(
         context, query, relations, str(context.facts.spark.catalog.currentDatabase()).lower()
     )

@@ -96,9 +96,8 @@ class NativeParser:
             parsed = self.own_parser.parseExpression(text)
             if self._sql_gateway.is_resolved_by_spark(self.session_number, text) or not _has_subquery(text):
                 return parsed
-            plan = self._bound(Slice(f"{EXPRESSION}{text}"), self.own_parser.parsePlan)
-            expression = plan.projectList().head()
-            return expression.child() if expression.nodeName() == "UnresolvedAlias" else expression
+            bound = self._bound(Slice(text), EXPRESSION)
+            return parsed if bound is None else bound.condition()
 
         return self._with_java_errors(parse)
 
@@ -177,7 +176,7 @@ class NativeParser:
                     "here (Spark Connect, foreachBatch, JVM code) each statement is a transaction of its own"
                 )
             if ownership.owner is Owner.SPARK_READING_HIVEACID:
-                return self._bound(source, parse)
+                return self._bound(source, QUERY, parse)
             if ownership.owner is Owner.HIVEACID and has_parameters(source):
                 return self._bound_query(ownership, source, parse)
             if ownership.owner is Owner.HIVEACID:
@@ -204,12 +203,12 @@ class NativeParser:
                 "parameters of this statement need the Python session that getOrCreate() returned, or acid.sql: here (Spark "
                 "Connect, foreachBatch, JVM code) write the values into the text, or select them from a temporary view"
             )
-        return self._bound(source, parse)
+        return self._bound(source, QUERY, parse)
 
-    def _bound(self, source: Slice, parse: Callable[[str], Any]) -> Any:
+    def _bound(self, source: Slice, kind: str, parse: Callable[[str], Any] | None = None) -> Any:
         """Return the plan of a text in which the rows of a snapshot stand for the tables' names."""
         with self._connection().binder() as binder:
-            return binder.plan(parse(binder.bind(source, QUERY).text))
+            return binder.bind(source, kind, parse).plan
 
     def _connection(self) -> shared_gateway.NativeConnection:
         # EXECUTE IMMEDIATE of a client: its transactions have the client's name, and end when the statement is cancelled

@@ -122,7 +122,7 @@ class NativeSession(SparkSession):
             return self.acid.run(text, bound)
         if ownership.owner is Owner.SPARK_READING_HIVEACID:
             with self.acid.binder() as binder:
-                return binder.run(binder.bind(Slice(self.acid.with_arguments(source, args))).text)
+                return binder.run(binder.bind(Slice(self.acid.with_arguments(source, args))))
         if self.acid.joined is not None and _has_inner_statements(source.tokens):
             raise UnsupportedFeatureError(
                 "EXECUTE IMMEDIATE and scripts run outside the transaction, and ROLLBACK would not undo what they change: "

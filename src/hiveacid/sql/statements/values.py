@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from hiveacid.core.model import TableName
 from hiveacid.core.schema.types import position
@@ -30,6 +30,7 @@ class Slice:
     """A piece of the statement's text, exactly as written; offset from 0, line and column from 1.
 
     A piece is tokenised once: the grammar hands on the tokens of the statement, other pieces keep their own.
+    Spark's parser reads it once, too: ``reads`` keeps the result (`hiveacid.sql.binding.table_binder.reads_of`).
     """
 
     text: str
@@ -37,6 +38,7 @@ class Slice:
     line: int = field(default=1, compare=False)
     column: int = field(default=1, compare=False)
     _source: Sequence[Token] = field(default=(), init=False, compare=False, repr=False)
+    reads: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
     def of_tokens(cls, text: str, tokens: Sequence[Token]) -> Slice:
