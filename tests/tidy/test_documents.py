@@ -38,6 +38,19 @@ def test_the_flows_name_files_that_exist() -> None:
     assert [path for path in named if not any((place / path).exists() for place in places)] == []
 
 
+def test_each_question_has_one_module_and_each_second_one_a_test() -> None:
+    section = (
+        (ROOT / "ARCHITECTURE.md")
+        .read_text(encoding="utf-8")
+        .partition("## One module answers each question")[2]
+    )
+    rows = [line.split("|")[1:4] for line in section.partition("\n## ")[0].splitlines() if "?" in line]
+    assert len(rows) > 10
+    for question, module, second in rows:
+        assert len(SHORT_PATH.findall(module)) == 1, question
+        assert second.strip() == "none" or CODE_PATH.findall(second), question
+
+
 def test_generated_pages_are_up_to_date() -> None:
     command = [sys.executable, "tools/generated_pages.py", "--check"]
     result = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
