@@ -1,8 +1,8 @@
 """Streaming into transactional tables without Spark jobs (Hive's Streaming Ingest API, version 2).
 
 A `Connection` opens a batch of transactions (`transaction_batch`). Its records become Arrow batches of the table's
-columns (`records`), which are split by partition and bucket (`split_by_partition_and_bucket`, `arrow_bucket_hash`).
-Each transaction stages one file for each bucket (`stream_file`), on any file system. `StreamingQueryWriter` adds
+columns (`records`), which are split by partition and bucket (`split_by_partition_and_bucket`).
+Each transaction stages one file for each bucket (`table.write.stripe_file`), on any file system. `StreamingQueryWriter` adds
 exactly-once batches of a streaming query, and `line_feeder` feeds a connection lines of files and pipes (`text_lines`).
 
 A commit moves the files into directories of its own before the store commits. Files that grow, with a flushed length in a

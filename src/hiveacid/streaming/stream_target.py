@@ -16,8 +16,7 @@ from hiveacid.core.schema.types import parse_type
 from hiveacid.orc.footer_summary import read_summary
 from hiveacid.orc.stored_values import arrow_schema, arrow_type
 from hiveacid.storage.snapshot_locations import list_locations
-from hiveacid.streaming.arrow_bucket_hash import check_bucketing
-from hiveacid.streaming.split_by_partition_and_bucket import partition_texts
+from hiveacid.streaming.split_by_partition_and_bucket import check_bucketing, partition_texts
 from hiveacid.table.cast_python_values import array_of_python_values
 from hiveacid.table.cast_to_table_columns import cast
 from hiveacid.table.codec_and_writer_options import orc_codec

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from hiveacid.config import Settings
-from hiveacid.core.model import Constraint, WriteId, not_null_columns, null_violation, require_no_check
+from hiveacid.core.format.record_keys import BucketProperty
+from hiveacid.core.model import (
+    Constraint,
+    TableDefinition,
+    TableKind,
+    WriteId,
+    not_null_columns,
+    null_violation,
+    require_no_check,
+)
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
-from hiveacid.errors import ConstraintViolationError, StoreError
+from hiveacid.errors import ConstraintViolationError, StorageError, StoreError
 from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.orc.writing import RecordKeys, StripeBlock, write_rows
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Begun, Operation, Remains
-from hiveacid.spark.write.staged_files import StagedKind, TaskReport
+from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.streaming.split_by_partition_and_bucket import split_by_bucket
-from hiveacid.streaming.stream_file import StreamFile
 from hiveacid.streaming.stream_target import StreamTarget
+from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.conflict_checks import is_overwritten
 from hiveacid.table.write.insert_lock_type import insert_lock_type
@@ -32,6 +43,60 @@ from hiveacid.transactions.transaction import Transaction, Transactions
 logger = logging.getLogger(__name__)
 
 _MAX_BUFFERED_BYTES = 128 << 20  # rows in memory
+_ROWS = 1_000_000  # per batch that is encoded, in one stripe or more
+
+
+@dataclass
+class StreamFile:
+    """Rows of one transaction for one bucket of one partition. ``buffered``: bytes of rows in memory."""
+
+    table: TableDefinition
+    codec: str
+    write_id: WriteId
+    values: PartitionValues
+    bucket: int
+    stripes: StripeFile
+    buffered: int = 0
+    _batches: list[Any] = field(default_factory=list)  # rows in memory
+    _rows: int = 0  # number of all rows
+
+    def add(self, rows: Any) -> None:
+        """Add rows, which stay in memory until `spill`."""
+        self._batches.append(rows)
+        self.buffered += rows.nbytes
+        self._rows += rows.num_rows
+
+    def spill(self) -> None:
+        """Stage the rows in memory as stripes."""
+        self.stripes.append(self._encode())
+        self._batches, self.buffered = [], 0
+
+    def staged(self) -> StagedFile:
+        """Stage all rows; return the file. Raises StorageError if its stripes hold another number of rows than was added."""
+        self.spill()
+        if self.stripes.rows != self._rows:
+            raise StorageError(
+                f"{self._rows} rows were written to {self.stripes.path}, but its stripes hold {self.stripes.rows}; nothing "
+                "was committed"
+            )
+        return self.stripes.staged(StagedKind.INSERTED, self.values, self.bucket)
+
+    def _encode(self) -> Iterator[StripeBlock]:
+        row = self.stripes.rows
+        for batch in _join_batches(self._batches):
+            keys = None
+            if self.table.kind is TableKind.FULL_ACID:
+                keys = RecordKeys(int(self.write_id), BucketProperty(1, self.bucket).encode(), row)
+            row += batch.num_rows
+            yield write_rows(batch, self.table.columns, keys, self.codec)
+
+
+def _join_batches(batches: list[Any]) -> list[Any]:
+    """Join small batches, because each batch becomes at least one stripe."""
+    if len(batches) < 2:  # noqa: PLR2004 - nothing to join
+        return batches
+    table = pa.Table.from_batches(batches)
+    return [single_batch(table.slice(offset, _ROWS)) for offset in range(0, table.num_rows, _ROWS)]
 
 
 @dataclass(frozen=True)
@@ -160,8 +225,8 @@ class TransactionBatch:
     def write(self, rows: Any) -> None:
         """Add rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
         self._require_not_null(rows)
-        for part in split_by_bucket(self.target.table, self.target.dynamic, rows):
-            self._file((*self.target.static, *part.values), part.bucket).add(part.rows)
+        for values, bucket, part in split_by_bucket(self.target.table, self.target.dynamic, rows):
+            self._file((*self.target.static, *values), bucket).add(part)
         if sum(file.buffered for file in self._files.values()) > _MAX_BUFFERED_BYTES:
             for file in self._files.values():
                 file.spill()

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.orc.writing import StripeBlock
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.streaming.stream_file import StreamFile
+from hiveacid.streaming.transaction_batch import StreamFile
 from support.simulation.rows import Event, Row, RowId, from_bytes, to_bytes
 
 

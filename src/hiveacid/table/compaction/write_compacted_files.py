@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
 from hiveacid.core.compaction.queue_records import CompactionRequest, sort_columns
-from hiveacid.core.format.names import METADATA_FILE, PAIR_FILE, LayoutLevel, format_original_file
+from hiveacid.core.format.names import METADATA_FILE, PAIR_FILE, LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.directory_listing import DataFile
@@ -349,27 +350,17 @@ def _publish(
 ) -> publish.PublishedFiles:
     """Move staged files into the result. Without rows, a file without rows becomes the result."""
     fs, table, check = job.context.fs, job.table, job.txn.open_check()
-    if table.kind is TableKind.INSERT_ONLY:
+    insert_only, staging = table.kind is TableKind.INSERT_ONLY, job.staging(output)
+    if insert_only:
         check()
         fs.make_directory(output)
-        return publish.publish_without_acid_columns(
-            fs,
-            table,
-            files,
-            lambda *_: output,
-            lambda number, _: format_original_file(number),
-            reported,
-            check,
-        )
-    staging = job.staging(output)
-    published = publish.publish_acid(fs, table, files, lambda *_: output, reported, staging, check)
-    if published.directories:
+    publish_staged = partial(publish.publish_transactional, fs, table)
+    published = publish_staged(files, lambda *_: output, reported, staging, check)
+    if published.directories or insert_only:
         return published
     if kind is StagedKind.DELETE:
         check()
         mark_directory(fs, output, staging)
         return published
     files, reported = stage_empty(fs, job.target, f"{staging}-none")
-    return publish.publish_acid(
-        fs, table, files, lambda *_: output, reported, staging, check, keep_empty=True
-    )
+    return publish_staged(files, lambda *_: output, reported, staging, check, keep_empty=True)

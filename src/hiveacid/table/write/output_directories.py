@@ -22,12 +22,7 @@ from hiveacid.table.cleaning.delete_files import remove_aborted
 from hiveacid.table.context import WriterContext
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
 from hiveacid.table.write.conflict_checks import require_no_leftovers, require_not_overtaken
-from hiveacid.table.write.publish import (
-    PublishedFiles,
-    publish_acid,
-    publish_without_acid_columns,
-    reads_footers,
-)
+from hiveacid.table.write.publish import PublishedFiles, publish_transactional, reads_footers
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
@@ -94,11 +89,8 @@ class OutputDirectories:
         def directory(kind: StagedKind, values: PartitionValues) -> str:
             return self.directory(kind, values or fixed)
 
-        fs, table = self.context.fs, self.table
-        if table.kind is TableKind.FULL_ACID:
-            return publish_acid(fs, table, files, directory, reported, staging, check, keep_empty=keep_empty)
-        return publish_without_acid_columns(
-            fs, table, files, directory, lambda number, _: format_original_file(number), reported, check
+        return publish_transactional(
+            self.context.fs, self.table, files, directory, reported, staging, check, keep_empty=keep_empty
         )
 
     def begin_publishing(self, staging: str) -> Callable[[], None]:

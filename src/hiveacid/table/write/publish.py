@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from hiveacid.core.format.names import format_bucket_file
+from hiveacid.core.format.names import format_bucket_file, format_original_file
 from hiveacid.core.format.record_keys import decode_bucket_property
-from hiveacid.core.model import TableDefinition
+from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.tail import OrcTail, read_tail
@@ -41,6 +41,25 @@ class PublishedFiles:
     def total(self, kind: StagedKind) -> int:
         """Return the number of rows of a kind over all partitions."""
         return sum(count for (of, _), count in self.rows.items() if of is kind)
+
+
+def publish_transactional(
+    fs: FileSystem,
+    table: TableDefinition,
+    files: Sequence[StagedFile],
+    directory_of: Callable[[StagedKind, tuple[str | None, ...]], str],
+    reported: TaskReport,
+    staging: str,
+    check: Callable[[], None],
+    *,
+    keep_empty: bool = False,
+) -> PublishedFiles:
+    """Publish the files of a full ACID table by `publish_acid`, of an insert-only one by `publish_without_acid_columns`."""
+    if table.kind is TableKind.FULL_ACID:
+        return publish_acid(fs, table, files, directory_of, reported, staging, check, keep_empty=keep_empty)
+    return publish_without_acid_columns(
+        fs, table, files, directory_of, lambda number, _: format_original_file(number), reported, check
+    )
 
 
 def publish_acid(
