@@ -62,6 +62,37 @@ def test_threads_that_used_a_native_session_leave_no_connection(native: NativeSe
     assert settles(native, before), (before, held(native))
 
 
+@pytest.mark.parametrize("count", [60, 600])
+def test_threads_of_the_jvm_that_called_the_parser_leave_no_connection(
+    native: NativeSession, count: int
+) -> None:
+    """Spark Connect has such a thread for each execution."""
+    parser: Any = native._jsparkSession.sessionState().sqlParser()
+    jvm: Any = native._jvm
+    parsed: list[str] = []
+
+    class Work:
+        def run(self) -> None:
+            parsed.append(parser.parseExpression("1").toString())
+
+        class Java:
+            implements = ("java.lang.Runnable",)
+
+    def run(times: int) -> None:
+        for _ in range(times):
+            thread = jvm.java.lang.Thread(Work())
+            thread.start()
+            thread.join()
+
+    run(30)
+    native._sql_gateway.sweep()  # as the heartbeat does
+    before = held(native)
+    run(count)
+    native._sql_gateway.sweep()
+    assert settles(native, before), (before, held(native))
+    assert parsed == ["1"] * (30 + count)
+
+
 @pytest.mark.parametrize("count", [25, 300])
 def test_sessions_of_clients_leave_no_connection(native: NativeSession, count: int) -> None:
     options = ServerOptions.of("127.0.0.1", 0, Authentication(Anyone()))

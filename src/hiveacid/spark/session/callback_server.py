@@ -8,13 +8,22 @@ token for callbacks is lost in ``PythonClient.copyWith`` when PySpark sets the p
 from __future__ import annotations
 
 import secrets
+import socket
 import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError
+
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _ID_BYTES = 16
+_FEW = 20
+"""Threads of the JVM that have called Python, of which `CallingThreads` does not ask whether they have ended."""
 
 
 def use_secret_ids(spark: SparkSession) -> None:
@@ -52,6 +61,66 @@ def keep_connections_once(spark: SparkSession) -> None:
             give_back(client, connection)
 
     client._give_back_connection = give_back_once  # noqa: SLF001
+
+
+@dataclass(frozen=True, eq=False)
+class _Caller:
+    """A thread of the JVM, both ends of its connection to Python, and what holds the JVM's end."""
+
+    thread: Any
+    java_end: Any
+    python_end: socket.socket
+    holder: Any
+
+
+@dataclass
+class CallingThreads:
+    """Threads of the JVM that have called Python.
+
+    Py4J holds the connection of each, and with it a thread of Python and all that the thread refers to (the snapshot of the
+    plan that it returned last), even after the JVM's thread has ended. Spark Connect has a thread for each execution.
+    """
+
+    _local: threading.local = field(default_factory=threading.local)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _callers: list[_Caller] = field(default_factory=list)
+    _many: int = _FEW
+
+    def note(self, context: SparkContext) -> None:
+        """Note the caller of a callback; now and then close the connections of those that have ended."""
+        if hasattr(self._local, "noted"):
+            return
+        self._local.noted = True
+        client: Any = context._gateway._gateway_client  # type: ignore[union-attr] # noqa: SLF001
+        connection = client.get_thread_connection()
+        if connection is None or connection.initiated_from_client:  # a thread of Python's, which closes it
+            return
+        holder = JavaObject("GATEWAY_SERVER", client).getCallbackClient()
+        thread: Any = context._jvm.java.lang.Thread.currentThread()  # type: ignore[union-attr] # noqa: SLF001
+        caller = _Caller(thread, holder.getPerThreadConnection(), connection.socket, holder)
+        with self._lock:
+            self._callers.append(caller)
+            if len(self._callers) <= self._many:
+                return
+        self.close_ended()
+
+    def close_ended(self) -> None:
+        """Close the connections of threads that have ended."""
+        with self._lock:
+            callers, self._callers = self._callers, []
+        with suppress(Py4JError):  # the JVM has ended
+            alive = [caller for caller in callers if caller.thread.isAlive()]
+            with self._lock:
+                self._callers += alive
+                self._many = 2 * len(alive) + _FEW
+            for caller in callers:
+                if caller not in alive:
+                    with suppress(OSError):
+                        caller.python_end.shutdown(
+                            socket.SHUT_RDWR
+                        )  # first: its thread then ends without an error
+                    caller.java_end.shutdown()
+                    caller.holder.connectionStopped(caller.java_end)
 
 
 class LastReturned(threading.local):

@@ -227,6 +227,7 @@ class NativeParser:
 
     def _with_java_errors(self, parse: Callable[[], Any]) -> Any:
         """Convert Python errors to Java exceptions of Spark's own classes."""
+        self._sql_gateway.calling_threads.note(self._spark_context)
         if not self._catalog_parser_is_set:
             # views and functions of Spark's catalog refer to Spark's tables, whatever the current database is
             self._catalog_parser_is_set = True

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hiveacid.core.model import TableName
 from hiveacid.errors import CatalogError
 from hiveacid.spark.parser.catalyst import parser_of
+from hiveacid.spark.session.callback_server import CallingThreads
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import (
     ANOTHER_CATALOG,
@@ -118,6 +119,7 @@ class Gateway:
 
     root: AcidSession
     open: bool = True
+    calling_threads: CallingThreads = field(default_factory=CallingThreads)
     _parsers: weakref.WeakValueDictionary[int, SessionParser] = field(
         default_factory=weakref.WeakValueDictionary
     )
@@ -143,7 +145,9 @@ class Gateway:
         return connection
 
     def sweep(self) -> None:
-        """Abort open transactions of threads that have ended."""
+        """Abort open transactions of threads that have ended; close their connections."""
+        if self.open:
+            self.calling_threads.close_ended()
         while self._abandoned:
             self._abandoned.popleft().abort("its thread ended without COMMIT or ROLLBACK")
 
