@@ -23,7 +23,7 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.parser.catalyst import java_class, java_sequence, java_value, scala_items, session_of
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
+from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.sql.binding.parameters import literal
 from hiveacid.sql.grammar.admin import CACHE_ADVICE
 from hiveacid.sql.native.shared_gateway import NativeConnection
@@ -116,8 +116,7 @@ class ClientTables:
         """Return a view (of Java) with the rows of a table."""
         facts, text = self.facts, f"SELECT * FROM {'.'.join(map(quote_name, parts))}{as_of}"
         with self.connection().binder() as binder:
-            plan = binder.plan(facts.parser.parsePlan(binder.bind(Slice(text)).text))
-            rows, token = plan_of(frame_of_plan(facts, plan)), uuid.uuid4().hex
+            rows, token = plan_of(binder.run(binder.bind(Slice(text)))), uuid.uuid4().hex
         plans = self._local.__dict__.setdefault("plans", {})
         plans[token] = rows
         if len(plans) > _MOST_TABLES:  # the server plans a relation that it keeps without the parser
