@@ -3,6 +3,7 @@
 Settings, by environment variables:
 
     HIVEACID_TEST_TABLES   how many random tables get statements, and how many sets of tables get queries (1)
+    HIVEACID_TEST_CHANGES  how many conditions of UPDATE and DELETE a set of tables gets (8)
     HIVEACID_TEST_SEED     where to begin (on CI 1, elsewhere another one each time)
 
 A failure prints the shortest history that was found to fail, as statements.
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 REPEATS = int(os.environ.get("HIVEACID_TEST_TABLES", "1"))
 STEPS = 8
 QUERIES = 24
+CHANGES = int(os.environ.get("HIVEACID_TEST_CHANGES", "8"))
 ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Pacific/Apia")
 SHRINKING = 120.0  # seconds at most to look for a shorter history that fails
 
@@ -95,6 +97,10 @@ def test_random_queries_give_what_spark_gives(doors: Doors, repeat: int) -> None
         doors.native.sql(f"CREATE TABLE s_{name} USING parquet AS SELECT * FROM {name}")
     asker = Asker(random, names)
     differences = [found for _ in range(QUERIES) if (found := difference(doors, asker))]
+    names = [name for name in names if not TABLES[name].insert_only]
+    for name in names:
+        wheres = [asker.condition(name, functions=number % 2 == 0) for number in range(CHANGES // len(names))]
+        differences += [found for where in wheres if (found := change_difference(doors, random, name, where))]
     assert not differences, f"seed {start}, time zone {zone}, tables {names}\n" + "\n\n".join(differences)
 
 
@@ -143,6 +149,40 @@ def condition_difference(doors: Doors, name: str, wheres: list[str]) -> str:
         if sorted(repr((place, n)) for n in names) != of_place:
             return f"{name} WHERE {wheres[place]}\n  {reader}: {names}\n  Spark {of_place}"
     return ""
+
+
+def change_difference(doors: Doors, random: Random, name: str, where: str) -> str:
+    """Change the rows that a condition selects, by the driver and by a job; return how they differ from plain Spark's."""
+    if random.random() < 0.6:
+        statement, columns = f"DELETE FROM {name} WHERE {where}", "n, CAST(ROW__ID AS STRING)"
+        theirs = f"SELECT n FROM s_{name} WHERE NOT coalesce({where}, false)"
+    else:
+        value = random.choice(
+            ["'new'", "concat(coalesce(s, ''), n)", "substring(s, 1, 1)", "CAST(n % 7 AS STRING)"]
+        )
+        statement, columns = f"UPDATE {name} SET s = {value} WHERE {where}", "n, s"
+        theirs = f"SELECT n, if({where}, {value}, s) FROM s_{name}"
+    found = {
+        door: changed_by(doors, door, statement, f"SELECT {columns} FROM {name}")
+        for door in ("driver", "jobs")
+    }
+    if differ(found["driver"], found["jobs"]):
+        return f"{statement}\n  driver {found['driver']}\n  jobs {found['jobs']}"
+    wanted, rows = answer(doors.native.sql, theirs), found["driver"]
+    if statement.startswith("DELETE") and not isinstance(rows, str):
+        rows = sorted(f"({row.split(',')[0][1:]},)" for row in rows)
+    return f"{statement}\n  hiveacid {rows}\n  Spark {wanted}" if differ(rows, wanted) else ""
+
+
+def changed_by(doors: Doors, door: str, statement: str, query: str) -> list[str] | str:
+    """Return the rows of a query after a statement, or its error, and take the statement back."""
+    sql = doors.texts[door]
+    sql("START TRANSACTION")
+    try:
+        changed = answer(sql, statement)
+        return changed if isinstance(changed, str) else answer(sql, query)
+    finally:
+        sql("ROLLBACK")
 
 
 def shown(rows: list[str] | str, others: list[str] | str) -> str:
