@@ -25,7 +25,7 @@ from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.merge_in_driver import (
-    can_write_in_driver,
+    Sides,
     matching_rows,
     stage_in_driver,
     target_read,
@@ -38,19 +38,6 @@ LARGE = 32 << 20
 """Size in bytes from which the target is filtered by the source before the join, which takes two more Spark jobs."""
 _SMALL = 10_000  # rows of target and source that one task joins and writes faster than several with a shuffle
 Values = Mapping[str, Expression]
-
-
-@dataclass(frozen=True)
-class _Sides:
-    """Target and source of the join.
-
-    ``rows``: their number if the driver has read them, else None. ``in_driver``: the driver also writes the changed rows.
-    """
-
-    target: DataFrame
-    source: DataFrame
-    rows: int | None = None
-    in_driver: bool = False
 
 
 def is_exclusive(context: Context, *, inserts: bool) -> bool:
@@ -135,7 +122,7 @@ class Merge(Displayed):
             self.context, table, txn, stage, "MERGE", updates_and_inserts=updates_and_inserts
         )
 
-    def _sides(self, table: TableDefinition, txn: Transaction, plan: MergePlan) -> _Sides:
+    def _sides(self, table: TableDefinition, txn: Transaction, plan: MergePlan) -> Sides:
         """Return target and source for the join; a large target is reduced to rows that the source may match."""
         context, source = self.context, self.source
         read = target_read(context, table, plan, source)
@@ -143,19 +130,18 @@ class Merge(Displayed):
             source = computed_once(source)
             matching = matching_rows(context, table, txn, read, source)
             if matching is not None:
-                in_driver = matching.source_keys_unique and can_write_in_driver(context, table, source)
-                return _Sides(matching.target, source, matching.input_rows, in_driver)
+                return matching
         snapshot = list_snapshot(context, table, txn)
         rows = snapshot.scan(changing=True)
         if snapshot.size < LARGE or not can_narrow(plan):
-            return _Sides(rows, source)
+            return Sides(rows, source)
         source = computed_once(source) if source is self.source else source
         narrowed = narrow_source(plan, rows, source)
         if narrowed.where is not None:
             rows = list_snapshot(context, table, txn, where=narrowed.where).scan(changing=True)
         if narrowed.rows <= context.settings.get(setting_definitions.BROADCAST_DELETE_EVENTS):
             rows = plan.matching(rows, source)
-        return _Sides(rows, source)
+        return Sides(rows, source)
 
     def _columns(self, table: TableDefinition) -> dict[str, list[str]]:
         """Return the columns of target and source by alias."""

@@ -63,16 +63,16 @@ _Keys: TypeAlias = Sequence[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
-class MatchingRows:
-    """Target rows that the source may match, with the needed columns.
+class Sides:
+    """Target and source of the join.
 
-    ``input_rows``: number of these rows plus number of the source's rows. ``source_keys_unique``: no two rows of the source
-    have the same key, so that a target row matches at most one.
+    ``rows``: their number if the driver has read them, else None. ``in_driver``: the driver also writes the changed rows.
     """
 
     target: DataFrame
-    input_rows: int
-    source_keys_unique: bool
+    source: DataFrame
+    rows: int | None = None
+    in_driver: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,10 @@ def target_read(
         with translate_errors():
             joined = plan.joined(empty_rows(facts, table), source)
             join = plan_of(joined)
+            if join.nodeName() != "Join":  # a function of SQL makes further plans
+                return None
             values = plan_of(selected(joined, [together(plan.expressions())]))
-            names = columns_used(facts, values, join.left(), join.nodeName())
+            names = columns_used(facts, values, join.left(), "Join")
         kept = {column.name for column in table.all_columns if plan.keeps(column)}
         columns = passed_columns(table, names | kept)
     except FALLBACK_ERRORS:
@@ -112,10 +114,11 @@ def target_read(
 
 def matching_rows(
     context: Context, table: TableDefinition, txn: Transaction, read: TargetRead, source: DataFrame
-) -> MatchingRows | None:
-    """Return the target rows with a key of the source; None if a job has to scan the target.
+) -> Sides | None:
+    """Return the source and the target rows that have one of its keys; None if a job has to scan the target.
 
-    ``source``: a frame of `computed_once`; reading its keys computes it.
+    ``source``: a frame of `computed_once`; reading its keys computes it. Changed rows are written in the driver if each target
+    row matches at most one row of the source, and the JVM can pass them.
     """
     pairs, types = read.pairs, {column.name: column.type for column in read.columns}
     frame = source.select(*[quote_name(pair.source) for pair in pairs]).limit(_MAX_ROWS + 1)
@@ -137,7 +140,9 @@ def matching_rows(
         [output_schema(table, names, row_ids=True).empty_table(), *(part.rows for part in parts)]
     )
     target = broadcast_rows(context.facts, read.columns, rows)
-    return MatchingRows(target, rows.num_rows + values.num_rows, _are_unique(values))
+    small = computed_bytes(context.facts, source) <= max_bytes_in_driver(context.facts)
+    in_driver = _are_unique(values) and can_write(table) and small
+    return Sides(target, source, rows.num_rows + values.num_rows, in_driver)
 
 
 def _read_matching(
@@ -185,11 +190,6 @@ def _are_unique(keys: Any) -> bool:
     names = [str(index) for index in range(keys.num_columns)]
     rows = keys.rename_columns(names).drop_null()
     return bool(rows.group_by(names).aggregate([]).num_rows == rows.num_rows)
-
-
-def can_write_in_driver(context: Context, table: TableDefinition, source: DataFrame) -> bool:
-    """Tell whether the driver can take the changed rows from Spark and write them. ``source`` is computed."""
-    return can_write(table) and computed_bytes(context.facts, source) <= max_bytes_in_driver(context.facts)
 
 
 def stage_in_driver(
