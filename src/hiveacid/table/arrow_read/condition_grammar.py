@@ -333,7 +333,9 @@ class _Parser:
             )
         if kinds <= _NUMBERS:
             return float(value) if left.kind in _FLOATING else value
-        if kinds <= _TEXTS or kinds <= {"date", "timestamp"} or kinds in ({"boolean"}, {"binary"}):
+        if kinds <= _TEXTS:
+            return value if left.kind != "char" else self._padded(left, literal)
+        if kinds <= {"date", "timestamp"} or kinds in ({"boolean"}, {"binary"}):
             return value
         parsed = _parsed(left.kind, value) if left.column is not None and literal.kind == "string" else None
         if parsed is None:
@@ -341,6 +343,16 @@ class _Parser:
                 f"{left} and {literal} cannot be compared: write the literal in the column's type", token
             )
         return parsed
+
+    def _padded(self, column: _Operand, literal: _Operand) -> str:
+        """Return a text with the padding of a char column. Blanks after its length count for nothing."""
+        length = self._types[str(column.column)].args[0]  # type: ignore[union-attr]
+        text = literal.value.rstrip(" ").ljust(length)
+        if any(character < " " for character in text[length:]):
+            self.fail(
+                f"{column.column} is compared with a longer text that has control characters", literal.token
+            )
+        return str(text)
 
 
 def _is_null(operand: _Operand) -> Predicate:

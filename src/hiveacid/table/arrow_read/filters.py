@@ -216,22 +216,6 @@ class _Column:
 
 
 @dataclass(frozen=True)
-class _Char(_Column):
-    """A column of char: the shorter side of a comparison is padded."""
-
-    length: int
-
-    def _select(self, test: _Test, value: Any) -> Any:
-        padded = value.ljust(self.length)
-        field = self.field if len(padded) == self.length else pc.utf8_rpad(self.field, len(padded), " ")
-        return test(field, pc.scalar(padded))
-
-    def membership(self, values: Sequence[Any]) -> Truth:
-        short = (value.rstrip(" ") for value in values)
-        return super().membership([value.ljust(self.length) for value in short if len(value) <= self.length])
-
-
-@dataclass(frozen=True)
 class _Double(_Column):
     """A column as a DOUBLE. In Spark NaN equals NaN and is above all other numbers; in Arrow only <> is true of NaN."""
 
@@ -297,9 +281,7 @@ def _column(field: Any, hive: HiveType, values: Sequence[Any]) -> _Column | None
         return _Stepped(field, data_type, partial(_floor_decimal, step), -highest, highest)
     if hive.name == "date" and kinds == {datetime}:
         return _Stepped(field, data_type, _midnight, *_TIMES)
-    if not kinds <= _VALUES.get(hive.name, frozenset()):
-        return None
-    return _Char(field, data_type, hive.args[0]) if hive.name == "char" else _Column(field, data_type)
+    return _Column(field, data_type) if kinds <= _VALUES.get(hive.name, frozenset()) else None
 
 
 _TIMES = (datetime.min, datetime.max)  # noqa: DTZ901 - wall clocks
