@@ -192,6 +192,11 @@ def frame_of_plan(facts: SparkFacts, plan: Any) -> DataFrame:
     return DataFrame(dataset_class(facts).ofRows(session_of(facts), plan), facts.spark)
 
 
+def frame_of_text(facts: SparkFacts, text: str) -> DataFrame:
+    """Return the result of a query without parameters, for which PySpark's own call makes four more round trips."""
+    return DataFrame(session_of(facts).sql(text), facts.spark)
+
+
 def dataset_class(facts: SparkFacts) -> Any:
     """Return the JVM's class that makes a Dataset of a plan."""
     sql = java_packages(facts.spark).org.apache.spark.sql

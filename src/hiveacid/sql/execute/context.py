@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import TransactionStateError
-from hiveacid.spark.parser.catalyst import session_of
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import frame_of_text
 from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.table_binder import Binder, binder
 from hiveacid.sql.statements.values import TableRef
@@ -92,9 +92,7 @@ def small_frame(facts: SparkFacts, columns: Sequence[tuple[str, str]], rows: Seq
     texts = [cell for row in rows for cell in row if isinstance(cell, str)]
     if texts:
         return facts.spark.sql(text, args=texts)
-    return DataFrame(
-        session_of(facts).sql(text), facts.spark
-    )  # without PySpark's four round trips for arguments
+    return frame_of_text(facts, text)
 
 
 def _typed(cell: Cell, kind: str) -> str:
