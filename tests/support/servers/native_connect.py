@@ -124,6 +124,13 @@ def _read(spark: SparkSession, name: str) -> None:
     assert _rows(spark.read.option("versionAsOf", first).table("t")) == [(1, "a"), (2, "b")]
     assert _rows(spark.read.option("timestampAsOf", "2100-01-01").table("t")) == expected
     _require_refused("write id", lambda: spark.read.option("versionAsOf", "x'").table("t").collect())
+    # a Spark table of the same name is hidden, but not from Spark's own views
+    spark.sql(f"CREATE TABLE hid (id INT) USING parquet LOCATION '{tempfile.mkdtemp()}'")
+    spark.sql("INSERT INTO hid VALUES (7)")
+    spark.sql("CREATE VIEW over_hid AS SELECT id FROM hid")
+    spark.sql("CREATE TABLE hid (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    assert _rows(spark.table("hid")) == []
+    assert _rows(spark.table("hid").union(spark.table("over_hid"))) == [(7,)]
     # each execution reads the newest commit, also after the columns were asked for
     assert t.columns == ["id", "v"]
     spark.sql("UPDATE t SET v = 'new' WHERE id = 13")

@@ -179,8 +179,8 @@ class _TableCatalog(_JavaObject):
         self._writes = name in {_BY_NAME, _BY_POSITION}
 
     def name(self) -> str:
-        """Return the name of Spark's own catalog, except to writers: they would look for the files of a table in it."""
-        return self._name if self._writes else SPARK_CATALOG
+        """Return Spark's own catalog for descriptions; an analysis would take rows for Spark's own table of the name."""
+        return SPARK_CATALOG if self._name == _SHOWN else self._name
 
     capabilities = tableStateOptionKeys = _JavaObject.set_of  # noqa: N815 - of none
 
