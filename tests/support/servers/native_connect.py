@@ -154,6 +154,15 @@ def _read(spark: SparkSession, name: str) -> None:
     assert _rows(again) == [("x", 1)]
     _require_refused("permanent view", lambda: spark.readStream.table("t").schema)
     _require_refused("is not for users", lambda: spark.sql("SELECT * FROM hiveacid_rows('x')").collect())
+    for text in (
+        f"CREATE TABLE hiveacid_tables.{name}.beside (a INT) USING parquet",
+        f"EXECUTE IMMEDIATE 'CREATE TABLE `HIVEACID_Tables`.{name}.t (a INT) USING parquet'",
+        f"SELECT * FROM IDENTIFIER('hiveacid_rows.{name}.t')",
+        f"INSERT INTO hiveacid_by_position.{name}.t VALUES (1, 'x')",
+    ):
+        _require_refused("is not for users", lambda text=text: spark.sql(text).collect())
+    _require_refused("is not for users", lambda: spark.table(f"hiveacid_rows.{name}.t").collect())
+    assert not spark.catalog.tableExists("beside")
 
 
 def _show(spark: SparkSession, name: str) -> None:

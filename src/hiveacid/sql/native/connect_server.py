@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, partialmethod, wraps
+from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -22,6 +23,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.parser.catalyst import java_class, java_sequence, java_value, scala_items, session_of
+from hiveacid.spark.parser.lexer import scan
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.sql.binding.parameters import literal
@@ -36,6 +38,7 @@ READ = ".transformReadRel("
 _ROWS, _SHOWN = "hiveacid_rows", "hiveacid_tables"
 _BY_NAME, _BY_POSITION = "hiveacid_by_name", "hiveacid_by_position"
 """Catalogs of a client's session: rows of tables, their descriptions, and the two ways to write them."""
+_OWN_CATALOGS = frozenset({_ROWS, _SHOWN, _BY_NAME, _BY_POSITION})
 _CATALOGS = {
     READ: _ROWS,
     ".Catalog.isCached(": _ROWS,
@@ -58,6 +61,18 @@ _CAPABILITIES = (
 )
 _INSERT = "a client of Spark Connect uses sql('INSERT INTO ... SELECT ... FROM {df}', df=df)"
 _OVERWRITE = _INSERT.replace("INTO", "OVERWRITE TABLE")
+
+
+def refuse_own_catalogs(text: str) -> None:
+    """Raise UnsupportedFeatureError for a name in a catalog of `ClientTables`, which is not for the text of a user.
+
+    Spark takes the one of descriptions for its own, and would create a table there in spite of hiveacid's of the same name.
+    """
+    if not any(catalog in text.lower() for catalog in _OWN_CATALOGS):
+        return
+    for name, dot in pairwise(scan(text)):
+        if dot.text == "." and name.is_name and name.name.lower() in _OWN_CATALOGS:
+            raise UnsupportedFeatureError(f"{name.name} is not for users: write database.table")
 
 
 def _for_java(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,7 +123,7 @@ class ClientTables:
         state.tableFunctionRegistry().createOrReplaceTempFunction(_ROWS, self, "python_udtf")
         catalogs = state.catalogManager().getClass().getDeclaredField("catalogs")
         catalogs.setAccessible(True)
-        for name in sorted(set(_CATALOGS.values())):
+        for name in sorted(_OWN_CATALOGS):
             catalogs.get(state.catalogManager()).put(name, _TableCatalog(self, name))
         self._added = True
 

@@ -22,7 +22,7 @@ from hiveacid.sql.binding.parameters import has_parameters
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, find_hiveacid_relation
 from hiveacid.sql.native import shared_gateway
-from hiveacid.sql.native.connect_server import READ, ClientTables
+from hiveacid.sql.native.connect_server import READ, ClientTables, refuse_own_catalogs
 from hiveacid.sql.statements import administration, queries
 from hiveacid.sql.statements.values import Slice, table_ref
 
@@ -96,6 +96,7 @@ class NativeParser:
             parsed = self.own_parser.parseExpression(text)
             if self._sql_gateway.is_resolved_by_spark(self.session_number, text) or not _has_subquery(text):
                 return parsed
+            refuse_own_catalogs(text)
             bound = self._bound(Slice(text), EXPRESSION)
             return parsed if bound is None else bound.condition()
 
@@ -126,6 +127,7 @@ class NativeParser:
         """Return the parts under which Spark finds a table of hiveacid's; None for the parts that are written."""
         if self._sql_gateway.is_resolved_by_spark(self.session_number, text):
             return None
+        refuse_own_catalogs(text)
         parts = [str(part).lower() for part in scala_items(written)]
         self._connection().follow()
         context = self._connection().context
@@ -164,6 +166,7 @@ class NativeParser:
                 return parse(text)
             session = self._connection()
             source = _with_written_names(session.context.facts, Slice(text))
+            refuse_own_catalogs(source.text)
             ownership = shared_gateway.decide_ownership(session, source)
             self._sql_gateway.require_allowed(self.session_number, ownership.statement)  # EXECUTE IMMEDIATE
             shared_gateway.update_both_catalogs(session, source, ownership)
