@@ -142,11 +142,21 @@ def test_time_travel_stands_on_the_relation(facts: SparkFacts) -> None:
     assert third.travel is not None
     assert (first.travel.kind, first.travel.value) == ("VERSION", "3")
     assert (second.travel.kind, second.travel.value) == ("TIMESTAMP", "(now() - interval 1 day)")
-    assert third.travel.value.endswith("'v'")
+    assert third.travel.value == "v"
     assert query[first.travel.start : first.travel.end] == "VERSION AS OF 3"
     assert query[second.travel.start : second.travel.end].startswith("FOR TIMESTAMP")
     changed = rewrite(query, {first: "v1", second: "v2", third: "v3"})
     assert changed == "SELECT * FROM `v1`, `v2` AS x, `v3` TABLESAMPLE (1 ROWS)"
+
+
+@pytest.mark.parametrize("parameter", [":x", ":xy", ":a_long_one"])
+def test_time_travel_beside_parameters(facts: SparkFacts, parameter: str) -> None:
+    """Spark's offsets are those of the text with the values: the point must not be cut out of the other text."""
+    for clause, point in (("VERSION AS OF 12", "12"), ("TIMESTAMP AS OF 1234567", "1234567")):
+        written, filled = (f"SELECT {value} AS c FROM t {clause}" for value in (parameter, "10"))
+        (relation,) = read_query(facts, written, parsed_query(facts, filled)).relations
+        assert relation.travel is not None
+        assert relation.travel.value == point
 
 
 def test_only_some_relations_may_be_replaced(facts: SparkFacts) -> None:

@@ -124,6 +124,11 @@ def _read(spark: SparkSession, name: str) -> None:
     assert _rows(spark.read.option("versionAsOf", first).table("t")) == [(1, "a"), (2, "b")]
     assert _rows(spark.read.option("timestampAsOf", "2100-01-01").table("t")) == expected
     _require_refused("write id", lambda: spark.read.option("versionAsOf", "x'").table("t").collect())
+    # the values of parameters are shorter or longer than their names, and move what stands behind them
+    for parameter, value in (("x", 1), ("xy", 1), ("xyz", 1), ("x", 1000)):
+        for clause, rows in ((f"VERSION AS OF {first}", 2), ("TIMESTAMP AS OF '2100-01-01'", 3)):
+            read = f"SELECT :{parameter} AS x, count(*) FROM t {clause}"
+            assert _rows(spark.sql(read, args={parameter: value})) == [(value, rows)], (read, value)
     # a Spark table of the same name is hidden, but not from Spark's own views
     spark.sql(f"CREATE TABLE hid (id INT) USING parquet LOCATION '{tempfile.mkdtemp()}'")
     spark.sql("INSERT INTO hid VALUES (7)")
@@ -154,6 +159,11 @@ def _read(spark: SparkSession, name: str) -> None:
     assert _rows(again) == [("x", 1)]
     _require_refused("permanent view", lambda: spark.readStream.table("t").schema)
     _require_refused("is not for users", lambda: spark.sql("SELECT * FROM hiveacid_rows('x')").collect())
+    _require_closed_catalogs(spark, name)
+
+
+def _require_closed_catalogs(spark: SparkSession, name: str) -> None:
+    """Name tables in the catalogs by which Spark's calls find them."""
     for text in (
         f"CREATE TABLE hiveacid_tables.{name}.beside (a INT) USING parquet",
         f"EXECUTE IMMEDIATE 'CREATE TABLE `HIVEACID_Tables`.{name}.t (a INT) USING parquet'",

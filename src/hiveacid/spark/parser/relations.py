@@ -19,7 +19,7 @@ from hiveacid.errors import HiveAcidError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import java_class, parser_of, scala_items
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import spark_catalog_tables
-from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
 
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _CTE_RULE = "org.apache.spark.sql.catalyst.analysis.CTESubstitution"
@@ -335,13 +335,24 @@ class _QueryWalk(_Walk):
 
     def _clause(self, node: Any) -> TimeTravel:
         start, end = self._place(node)
-        text, version = self._text[start:end], node.version()
+        version, name_end = node.version(), self._place(node.relation())[1]
         kind = "VERSION" if version.isDefined() else "TIMESTAMP"
-        name_end = self._place(node.relation())[1]
+        value = str(version.get()) if version.isDefined() else self._moment(node, self._text[start:end])
         if (suffix := _AT_VERSION.match(self._text, name_end)) is not None:  # t@v1, since Spark 4.3
-            value = version.get() if version.isDefined() else node.timestamp().get().sql()
-            return TimeTravel(kind, str(value), name_end, suffix.end())
-        return TimeTravel(kind, _OF.sub("", text), start, end)
+            start, end = name_end, suffix.end()
+        return TimeTravel(kind, value, start, end)
+
+    def _moment(self, node: Any, clause: str) -> str:
+        """Return the text of the moment; Spark's own if the offsets are those of a text with the values of parameters."""
+        moment = node.timestamp().get()
+        text = _OF.sub("", clause)
+        try:
+            is_same = parser_of(self.facts).parseExpression(text).equals(moment)
+        except Exception as error:
+            if not is_spark_error(error):
+                raise
+            is_same = False
+        return text if is_same else str(moment.sql())
 
     def _place(self, node: Any) -> tuple[int, int]:
         origin = node.origin()

@@ -28,7 +28,8 @@ def resolve_as_of(context: Context, source: Slice, relation: Relation) -> PointI
             raise StatementError(f"VERSION AS OF takes a write id, not {value}", line=line, column=column)
         return WriteId(int(number))
     start = source.text.find(value, travel.start)
-    return Instant(_millis(context, source.part(start, start + len(value))))
+    written = Slice(value, 0, line, column) if start < 0 else source.part(start, start + len(value))
+    return Instant(_millis(context, written))
 
 
 def _millis(context: Context, expression: Slice) -> int:
