@@ -164,13 +164,17 @@ def _read(spark: SparkSession, name: str) -> None:
 
 def _require_closed_catalogs(spark: SparkSession, name: str) -> None:
     """Name tables in the catalogs by which Spark's calls find them."""
+
+    def refuse(text: str) -> None:
+        _require_refused("is not for users", lambda: spark.sql(text).collect())
+
     for text in (
         f"CREATE TABLE hiveacid_tables.{name}.beside (a INT) USING parquet",
         f"EXECUTE IMMEDIATE 'CREATE TABLE `HIVEACID_Tables`.{name}.t (a INT) USING parquet'",
         f"SELECT * FROM IDENTIFIER('hiveacid_rows.{name}.t')",
         f"INSERT INTO hiveacid_by_position.{name}.t VALUES (1, 'x')",
     ):
-        _require_refused("is not for users", lambda text=text: spark.sql(text).collect())
+        refuse(text)
     _require_refused("is not for users", lambda: spark.table(f"hiveacid_rows.{name}.t").collect())
     assert not spark.catalog.tableExists("beside")
 
