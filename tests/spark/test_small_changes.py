@@ -410,6 +410,26 @@ def test_members_of_a_subquery_are_no_jobs(no_jobs: AcidSession, monkeypatch: py
             no_jobs.sql(f"DELETE FROM t WHERE {where}")
 
 
+@pytest.mark.usefixtures("ansi_off")
+def test_a_narrower_number_among_members_of_a_subquery(acid: AcidSession) -> None:
+    """Without ANSI mode Spark takes 2 ** 32 + 1 for 1."""
+    acid.sql("CREATE TABLE t (big BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    acid.sql("INSERT INTO t VALUES (4294967297L), (1L), (4294967298L)")
+    assert acid.table("t").delete("CAST(big AS INT) NOT IN (SELECT 1)").deleted == 1
+    assert acid.table("t").delete("CAST(big AS INT) IN (SELECT 1)").deleted == 2
+
+
+@pytest.mark.parametrize(
+    "sought", ["= {}", "IN (SELECT {})", "IN ({}, '" + "', '".join("abcdefghijklmnopqrstu") + "')"]
+)
+def test_texts_that_are_not_utf8_equal_no_others(acid: AcidSession, sought: str) -> None:
+    """Java shows each of them as U+FFFD, and Python has none."""
+    acid.sql("CREATE TABLE t (k INT, v STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    acid.sql("INSERT INTO t SELECT 1, '\ufffd' UNION ALL SELECT 2, CAST(X'FF' AS STRING)")
+    assert acid.table("t").delete("v " + sought.format("CAST(X'FF' AS STRING)")).deleted == 1
+    assert [tuple(row) for row in acid.sql("SELECT k, v FROM t").collect()] == [(1, "\ufffd")]
+
+
 def test_only_files_of_partitions_that_may_match_count(
     no_jobs: AcidSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

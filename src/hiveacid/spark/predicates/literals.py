@@ -24,6 +24,7 @@ class NoValue(Enum):
     UNKNOWN = "not a constant, or one of a type that is not compared here"
 
 
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # also what Java returns in place of bytes that are not UTF-8
 _FEW = 20  # values, of which each takes some round trips to the JVM
 NULL, UNKNOWN = NoValue.NULL, NoValue.UNKNOWN
 
@@ -141,7 +142,8 @@ def _python_value(value: Any, kind: T.DataType) -> Value | NoValue:
     try:
         match kind:
             case T.StringType():
-                return _text(value)
+                text = _text(value)
+                return UNKNOWN if _REPLACEMENT in text else text
             case T.DateType():
                 return _EPOCH.date() + timedelta(days=value)
             case T.TimestampType():

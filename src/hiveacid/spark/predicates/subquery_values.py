@@ -27,14 +27,24 @@ class Members:
     values: DataFrame
 
     def predicate(self, facts: SparkFacts) -> Predicate:
-        """Compute the values, and return the condition. Raises UnsupportedFeatureError if they are too many."""
+        """Compute the values, and return the condition.
+
+        Raises UnsupportedFeatureError for too many values, and for values that Python does not have: texts that are not
+        UTF-8, and days after the year 9999.
+        """
         with translate_errors():
             values = collect_as_arrow(facts, self.values.limit(_MAX_VALUES + 1)).column(0)
         if len(values) > _MAX_VALUES:
             raise UnsupportedFeatureError(f"the subquery has more than {_MAX_VALUES} values")
         if not len(values):
             return AnyOf(())  # NULL IN () is false, too
-        found = Comparison(self.column, Operator.IN, tuple(values.unique().drop_null().to_pylist()))
+        try:
+            present = tuple(values.unique().drop_null().to_pylist())
+        except (ValueError, OverflowError) as error:
+            raise UnsupportedFeatureError(
+                f"the subquery has a value that Python does not have ({error})"
+            ) from error
+        found = Comparison(self.column, Operator.IN, present)
         return AnyOf((found, UNKNOWN)) if values.null_count else found
 
 
@@ -42,7 +52,7 @@ def members_of(facts: SparkFacts, node: Any) -> Members | None:
     """Return the members of an analysed ``column IN (SELECT …)``.
 
     None for several columns, if the subquery refers to the table's columns, or if Spark would cast one of the sides,
-    except an integer column to a wider type.
+    except an integer column to a wider type: a cast to a narrower one may return another number.
     """
     values, query = [*scala_items(node.values())], node.query()
     plan = query.plan()
@@ -56,8 +66,11 @@ def members_of(facts: SparkFacts, node: Any) -> Members | None:
 
 
 def _column(value: Any) -> str | None:
-    """Return the name of a column, or of an integer column cast to another integer type."""
-    if value.nodeName() == "Cast" and {_type(value), _type(value.child())}.issubset(INTEGER_TYPES):
+    """Return the name of a column, or of an integer column cast to a wider integer type."""
+    if value.nodeName() == "Cast":
+        types = [_type(value.child()), _type(value)]
+        if not set(types).issubset(INTEGER_TYPES) or sorted(types, key=INTEGER_TYPES.index) != types:
+            return None
         value = value.child()
     return str(value.name()).lower() if value.nodeName() == "AttributeReference" else None
 
