@@ -97,8 +97,11 @@ def _column_id(summary: FileSummary, mapping: ColumnMapping, number: int, table_
 def _are_ordered_alike(stored: HiveType, table_type: HiveType) -> bool:
     if not isinstance(stored, Primitive) or not isinstance(table_type, Primitive):
         return False
-    kinds = {stored.name, table_type.name}
-    return kinds.issubset(INTEGER_TYPES) or kinds <= _TEXT
+    kinds = [stored.name, table_type.name]
+    if not set(kinds).issubset(INTEGER_TYPES):
+        return set(kinds) <= _TEXT
+    # A number that is too large for a narrower type is read as NULL, which the statistics do not count.
+    return sorted(kinds, key=INTEGER_TYPES.index) == kinds
 
 
 def _count_columns(kind: HiveType) -> int:
