@@ -13,7 +13,7 @@ from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, Partition, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import canonical_text
-from hiveacid.core.schema.types import LOCAL_TIMESTAMP, parse_type
+from hiveacid.core.schema.types import INTEGER_TYPES, LOCAL_TIMESTAMP, parse_type
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile, plan_location
 from hiveacid.errors import UnsupportedFeatureError
@@ -104,15 +104,22 @@ def partition_values(table: TableDefinition, partition: Partition | None) -> tup
 
 
 def _partition_column_values(column: Column, texts: Sequence[str | None]) -> Any:
-    """Return the values of one partition column as an Arrow array, from the texts of some partitions."""
+    """Return the values of one partition column as an Arrow array, from the texts of some partitions.
+
+    They are those of Spark's scan, which cuts a CHAR and leaves a VARCHAR as it is. Raises UnsupportedFeatureError.
+    """
     hive = parse_type(column.type)
     if column.type == LOCAL_TIMESTAMP and any(text is not None for text in texts):
         raise UnsupportedFeatureError(
             f"partition column {column.name}: the text of a {column.type} depends on a session's time zone"
         )
-    values = [text and (canonical_text(text, column.type) or text) for text in texts]  # as Spark casts it
+    canonical = [text and canonical_text(text, column.type) for text in texts]  # as Spark casts it
+    values = [text if value is None else value for text, value in zip(texts, canonical, strict=True)]
     try:
-        return to_stored_values(cast(pa.array(values, pa.string()), arrow_type(hive)), hive)
+        if column.type in INTEGER_TYPES and canonical != values:  # Arrow takes 0x10 for 16
+            raise pa.ArrowInvalid("not a whole number in its range")
+        typed = cast(pa.array(values, pa.string()), arrow_type(hive))
+        return typed if column.type.startswith("varchar") else to_stored_values(typed, hive)
     except pa.ArrowException as error:
         raise UnsupportedFeatureError(
             f"partition column {column.name} has a value that cannot be read without Spark as {column.type} ({error})"
