@@ -99,7 +99,7 @@ class FunctionCall:
 
 @dataclass(frozen=True)
 class QueryReads:
-    """What a query reads, in the order of its text.
+    """Tables and calls that a query names, in the order of its text.
 
     ``plan``: the parsed plan, without names of common table expressions. ``command``: EXPLAIN or DESCRIBE QUERY around it.
     ``has_subqueries``: in expressions.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.model import TableName
@@ -65,13 +65,6 @@ def called(facts: SparkFacts, frame: DataFrame, name: str | TableName) -> DataFr
 def last_part(name: str | TableName | None) -> str:
     """Return the name of one part by which columns may be called in `called`; empty without a name."""
     return name.name if isinstance(name, TableName) else name or ""
-
-
-def column_of(facts: SparkFacts, expression: Any) -> Column:
-    """Return an expression of Catalyst as a Column."""
-    if facts.version < (4, 0):
-        return Column(java_class(facts, "org.apache.spark.sql.Column")(expression))
-    return Column(java_class(facts, "org.apache.spark.sql.classic.ExpressionUtils").column(expression))
 
 
 def with_tables(

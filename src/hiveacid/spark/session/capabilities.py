@@ -134,7 +134,7 @@ class SparkFacts:
 
     @cached_property
     def catalog_manager(self) -> Any:
-        """What knows the session's current catalog."""
+        """Spark's ``CatalogManager``: the session's current catalog."""
         return self.state.catalogManager()
 
     @cached_property

@@ -27,13 +27,13 @@ from hiveacid.spark.session import temporary_views
 from hiveacid.spark.session.bound_plans import (
     SPARK_CATALOG,
     BoundTable,
-    column_of,
     with_own_ids,
     with_tables,
 )
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import frame_of_plan
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
+from hiveacid.spark.session.java_methods import column_of_expression
 from hiveacid.spark.session.view_analysis import analysed_apart, read_as_creator, session_of_views
 from hiveacid.sql.binding.change_feed_calls import change_call, is_change_call
 from hiveacid.sql.binding.change_feed_rows import change_frame
@@ -101,7 +101,7 @@ class Binder:
         """Return an expression as a Column, as `bind` does. Raises Spark's errors."""
         with self._reading() as facts:
             reads = read_query(facts, text, parsed_expression(facts, text))
-        return column_of(facts, self._bound(Slice(text), text, reads).plan.condition())
+        return column_of_expression(facts, self._bound(Slice(text), text, reads).plan.condition())
 
     def _bound(self, piece: Slice, text: str, reads: QueryReads) -> Bound:
         self.subqueries = self.subqueries or reads.has_subqueries

@@ -34,7 +34,7 @@ from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, TableRef
 from hiveacid.table.write.insert import InsertOptions
 
 READ = ".transformReadRel("
-"""What asks for the name of a table that is read, in a stack."""
+"""Method of the planner, as a stack shows it, that asks for the name of a table to read."""
 _ROWS, _SHOWN = "hiveacid_rows", "hiveacid_tables"
 _BY_NAME, _BY_POSITION = "hiveacid_by_name", "hiveacid_by_position"
 """Catalogs of a client's session: rows of tables, their descriptions, and the two ways to write them."""
