@@ -11,7 +11,7 @@ from operator import and_
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hiveacid.core.model import Column, TableDefinition, TableName
@@ -200,6 +200,8 @@ def test_no_row_is_outside_the_bounds_that_may_match(tree: Predicate, rows: list
 
 @settings(max_examples=examples(400))
 @given(PREDICATES, ROWS)
+@example(Comparison("x", Operator.EQUAL, (0,)), [dict.fromkeys(COLUMNS) | {"x": math.nan}])
+@example(Not(Comparison("x", Operator.LESS, (Decimal("0.5"),))), [dict.fromkeys(COLUMNS) | {"x": math.nan}])
 def test_bounds_of_one_row_decide_as_the_row(tree: Predicate, rows: list[dict[str, Any]]) -> None:
     """So partition pruning is exact: a partition has one value for each of its columns."""
     if UNDECIDED in leaves(tree):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
-from functools import reduce
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -96,10 +95,12 @@ def test_filters_select_what_spark_selects(spark: SparkSession, rows: DataFrame)
     facts = SparkFacts(spark)
     data = pa.Table.from_pylist(ROWS, arrow_schema(TABLE.columns)).append_column("row", pa.array(range(7)))
     conditions = sample(CONDITIONS, 40)
-    parts = [rows.where(text).select(F.lit(text).alias("text"), "row") for text in conditions]
     by_spark: dict[str, set[int]] = {text: set() for text in conditions}
-    for text, row in reduce(lambda one, other: one.union(other), parts).collect():
-        by_spark[text].add(row)
+    true = [F.expr(text).eqNullSafe(F.lit(True)).alias(str(number)) for number, text in enumerate(conditions)]
+    for row, *values in rows.select("row", *true).collect():
+        for text, value in zip(conditions, values, strict=True):
+            if value:
+                by_spark[text].add(row)
     for text, expected in by_spark.items():
         predicate = predicate_of(TABLE, plan_of(condition_rows(facts, TABLE, text)))
         selected = {*data.filter(arrow_filter(TABLE, predicate).predicate)["row"].to_pylist()}

@@ -195,8 +195,10 @@ def _comparison_test(operator: Operator, values: Sequence[Any], column: int) -> 
 
             return null_safe_equal
     as_double = any(isinstance(value, float) for value in values)
+    numbers = all(isinstance(value, int | float | Decimal) for value in values)
     try:
-        in_range = _range_test(operator, [_double_key(value) for value in values] if as_double else values)
+        of_doubles = _range_test(operator, [_double_key(value) for value in values]) if numbers else None
+        exact = of_doubles if as_double else _range_test(operator, values)
     except (TypeError, ValueError):
         return lambda _: _ANYTHING
 
@@ -204,10 +206,13 @@ def _comparison_test(operator: Operator, values: Sequence[Any], column: int) -> 
         low, high, _, has_value = bounds[column]
         if not has_value:
             return False, False
+        # A float column is compared as DOUBLE whatever the constant is: its NaN is above each number.
+        doubles = as_double or isinstance(low, float) or isinstance(high, float)
+        in_range = of_doubles if doubles else exact
+        if in_range is None:
+            return _ANYTHING
         try:
-            if as_double:
-                low, high = _double_key(low), _double_key(high)
-            return in_range(low, high)
+            return in_range(*((_double_key(low), _double_key(high)) if doubles else (low, high)))
         except (TypeError, ValueError):  # a value of another type, or a time with a zone beside one without
             return _ANYTHING
 
