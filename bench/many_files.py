@@ -105,7 +105,7 @@ def measure(acid: AcidSession, scratch: Path, originals: int, *, touched: bool) 
     files = originals + deltas
     acid.adopt(CREATE.format(name), str(root), f"default.{name}:{deltas}:9223372036854775807::")
     table = acid.table(name)
-    context, spark = acid.context, acid.context.facts.spark
+    context, spark = acid.context, acid.context.env.spark
     paths = [str(path) for path in sorted(root.glob("0*"))]
     with context.read_leases.acquire(context.settings) as reader:
         write_ids = reader.valid_write_ids(table.name)

@@ -115,7 +115,7 @@ class HiveWarehouse:
 
     def session(self) -> SparkSession:
         """Return the Spark session."""
-        return self.acid.context.facts.spark
+        return self.acid.context.env.spark
 
     def setDatabase(self, database: str) -> None:  # noqa: N802 - HWC's name
         """Make a database the current one."""

@@ -107,7 +107,7 @@ class Change:
 
 
 def _changes(acid: AcidSession) -> dict[str, Change]:
-    spark = acid.context.facts.spark
+    spark = acid.context.env.spark
     spark.range(0, 120, 1, 2).selectExpr(f"CAST({SLOW} AS BIGINT) AS id").createOrReplaceTempView("slow_ids")
     insert = "INSERT INTO t SELECT id, 'b' FROM slow_ids"
     merge = """MERGE INTO t USING slow_ids s ON t.id = s.id WHEN MATCHED AND s.id < 20 THEN UPDATE SET v = 'm'
@@ -156,7 +156,7 @@ def _report(request: pytest.FixtureRequest, error: BaseException | None) -> None
 
 def test_a_stream_goes_on(scene: Scene, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The query may fail; started again, it writes every batch once."""
-    spark = scene.acid.context.facts.spark
+    spark = scene.acid.context.env.spark
     source = tmp_path / "source"
     source.mkdir()
     for batch in range(3):

@@ -209,7 +209,7 @@ def test_a_cleaner_that_dies_leaves_the_rest_to_the_next(scene: Scene) -> None:
     del reader
     context = scene.acid.context
     for _ in range(20):  # the JVM collects its garbage when it likes
-        release_unused_plans(context.facts, context.read_leases.sweep)
+        release_unused_plans(context.env, context.read_leases.sweep)
         if all(row.state != "OPEN" for row in context.store.show_transactions()):
             break
     deaths = 0

@@ -221,7 +221,7 @@ class Scene:
             while left := self.leftovers(table):
                 assert time.monotonic() < deadline, left
                 time.sleep(0.5)
-                release_unused_plans(self.acid.context.facts, self.acid.context.read_leases.sweep)
+                release_unused_plans(self.acid.context.env, self.acid.context.read_leases.sweep)
                 self.acid.clean()
             assert self.look(table) == self.commits[table]
 

@@ -141,7 +141,7 @@ class Scene:
     def released(self) -> bool:
         """End the leases that no frame needs any more; tell whether these were all."""
         context = self.acid.context
-        release_unused_plans(context.facts, context.read_leases.sweep)
+        release_unused_plans(context.env, context.read_leases.sweep)
         return not context.read_leases.txn_ids()
 
     def locked(self, name: str) -> Callable[[], None]:

@@ -70,7 +70,7 @@ def writer_of(acid: AcidSession, kind: str) -> StreamWriter:
 
 def batch(acid: AcidSession, kind: str, number: int) -> DataFrame:
     """Return new rows, or: a row that moves to another partition, one that goes, a new one."""
-    spark = acid.context.facts.spark
+    spark = acid.context.env.spark
     if kind == "append":
         return spark.createDataFrame(
             [(100 + number, "x", 1), (200 + number, "x", 2)], "id INT, v STRING, p INT"

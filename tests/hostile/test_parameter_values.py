@@ -55,7 +55,7 @@ def _check(sql: Callable[..., DataFrame], spark_set: Callable[[str, str], None])
 @pytest.mark.parametrize("literal_backslashes", ["false", "true"])
 def test_parameter_values_are_data_in_acid_sql(acid: AcidSession, literal_backslashes: str) -> None:
     """INSERT stores them as they are, in rows and partitions; UPDATE, DELETE and SELECT match these rows only."""
-    conf = acid.context.facts.spark.conf
+    conf = acid.context.env.spark.conf
     conf.set("spark.sql.parser.escapedStringLiterals", literal_backslashes)
     try:
         _check(acid.sql, conf.set)
@@ -80,4 +80,4 @@ def test_a_moment_is_no_sql(acid: AcidSession) -> None:
     """A text for AS OF is compared with nothing of the environment."""
     for text in ("${env:HOME}", "2024-01-01' || '", "$"):
         with pytest.raises(ConfigError, match="is not a timestamp"):
-            epoch_millis(acid.context.facts, text)
+            epoch_millis(acid.context.env, text)

@@ -41,7 +41,7 @@ def test_rebalance_order_takes_columns_only(acid: AcidSession) -> None:
         assert report is not None
         assert report.state == "failed"
         assert "takes columns" in report.reason
-    properties = acid.context.facts.spark.sql("SELECT reflect('java.lang.System', 'getProperties')").first()
+    properties = acid.context.env.spark.sql("SELECT reflect('java.lang.System', 'getProperties')").first()
     assert properties is not None
     assert "hiveacid.hostile" not in properties[0]
     store.enqueue_compaction(

@@ -79,7 +79,7 @@ def _require(scene: Scene, session: Hive, wanted: list[tuple[int, str]]) -> dict
 @pytest.mark.parametrize("name", ["insert", "merge"])
 def test_a_statement_waits_for_the_metastore(scene: Scene, session: Hive, name: str, back: str) -> None:
     """Its calls are repeated until the transaction is about to expire."""
-    spark = scene.acid.context.facts.spark
+    spark = scene.acid.context.env.spark
     milliseconds = int((SECONDS + _START) * 1000 / 60) if back == "before the end" else 20
     _slow_rows(spark, milliseconds).createOrReplaceTempView("slow_ids")
     statement, wanted = {"insert": (INSERT, INSERTED), "merge": (MERGE, MERGED)}[name]
@@ -117,7 +117,7 @@ def _location(scene: Scene) -> str:
 
 def test_a_stream_goes_on(scene: Scene, session: Hive, tmp_path: Any) -> None:
     """A query that merges by key in ``foreachBatch`` waits for the metastore, too, and writes every row once."""
-    spark = scene.acid.context.facts.spark
+    spark = scene.acid.context.env.spark
     source = tmp_path / "source"
     _slow_rows(spark, 0).selectExpr("id", "id DIV 40 AS part").write.partitionBy("part").json(str(source))
 

@@ -261,7 +261,7 @@ def test_files_of_every_kind(acid: AcidSession, wh: ArrowWarehouse, kind: str, *
     )
     frame = acid.table("flat").to_df()
     read = wh.table("flat").to_arrow()
-    spark = acid.context.facts.spark
+    spark = acid.context.env.spark
     assert same(rows_of(spark.createDataFrame(read))) == same(rows_of(frame))
     assert wh.table("flat").count(where="i = 3 AND d = '2020-01-01' AND c = 'abc'") == 1
     with pytest.raises(ConfigError):
@@ -281,7 +281,7 @@ def test_values_below_structs_arrays_and_maps(acid: AcidSession, wh: ArrowWareho
     acid.sql("ALTER TABLE nested ADD COLUMNS (more INT)")
     frame = acid.table("nested").to_df()
     read = wh.table("nested").to_arrow()
-    assert same(rows_of(acid.context.facts.spark.createDataFrame(read))) == same(rows_of(frame))
+    assert same(rows_of(acid.context.env.spark.createDataFrame(read))) == same(rows_of(frame))
     assert wh.table("nested").to_arrow(columns=["more"], where="z IS NULL").to_pylist() == [{"more": None}]
 
 

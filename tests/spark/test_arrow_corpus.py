@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def test_tables_read_without_spark_as_with_it(
     which: tuple[str, str], adopt_golden: Callable[[Golden], AcidTable], golden_session: AcidSession
 ) -> None:
-    spark = golden_session.context.facts.spark
+    spark = golden_session.context.env.spark
     with hiveacid.open(golden_session.context.warehouse) as warehouse:
         for golden in scenarios(engine=which[0], scenario=which[1]):
             table = adopt_golden(golden)

@@ -208,7 +208,7 @@ def test_internal_columns_are_nobodys_suggestion(home: AcidSession) -> None:
 def test_a_wrong_call_says_what_is_wrong_and_writes_nothing(
     home: AcidSession, verb: object, error: type[Exception]
 ) -> None:
-    frame = home.context.facts.spark.createDataFrame([(1, 2)], "a int, b int")
+    frame = home.context.env.spark.createDataFrame([(1, 2)], "a int, b int")
     with nothing_written(home, "t"), pytest.raises(error):
         verb(home.table("t"), frame)  # type: ignore[operator]
 
@@ -340,7 +340,7 @@ def test_a_table_in_a_read_only_place(acid: AcidSession, own: AcidTable) -> None
 
 def test_a_session_that_takes_names_for_patterns(acid: AcidSession, own: AcidTable) -> None:
     """Spark itself would leave out the columns that no pattern matches."""
-    spark, before = acid.context.facts.spark, files(own.definition.location)
+    spark, before = acid.context.env.spark, files(own.definition.location)
     spark.conf.set("spark.sql.parser.quotedRegexColumnNames", "true")
     try:
         for statement in (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hiveacid.spark.formats.schema_evolution import ORC
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.task_reports import save_frame, without_checksums
 
 if TYPE_CHECKING:
@@ -34,5 +34,5 @@ def test_files_have_no_checksums_while_one_of_ours_is_written(spark: SparkSessio
 
 def test_staged_files_are_written_so(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.range(3).selectExpr("id AS c0", "id AS k")
-    save_frame(SparkFacts(spark), frame, ORC, {"compression": "zlib"}, ["k"], str(tmp_path / "staged"))
+    save_frame(SparkEnvironment(spark), frame, ORC, {"compression": "zlib"}, ["k"], str(tmp_path / "staged"))
     assert not checksums(tmp_path / "staged")

@@ -250,7 +250,7 @@ def test_rebalance_spreads_rows_evenly(acid: AcidSession) -> None:
     """C15: rows numbered through, n buckets of the same size; conflicting writers are told; bucketed refused."""
     acid.sql(f"CREATE TABLE c15 (id INT, v STRING, p INT) {ACID.format('')}")
     acid.table("c15").insert(
-        acid.context.facts.spark.range(7, numPartitions=1).selectExpr("int(id) id", "'a' v", "1 p")
+        acid.context.env.spark.range(7, numPartitions=1).selectExpr("int(id) id", "'a' v", "1 p")
     )
     acid.sql("DELETE FROM c15 WHERE id = 3")
     acid.sql("INSERT INTO c15 VALUES (10, 'b', 2), (11, 'b', 2)")
@@ -345,7 +345,7 @@ def test_services_take_turns(acid: AcidSession) -> None:
     for _ in range(20):
         if removed:
             break
-        collect_garbage(acid.context.facts)  # the frames above, with their snapshots
+        collect_garbage(acid.context.env)  # the frames above, with their snapshots
         removed = [one for one in cleaner.step().cleaned.removed if "/c10/p=1/" in one]
     assert len(removed) == 3
     assert [len(directories(acid, "c10", f"p={p}")) for p in (1, 2)] == [1, 3]

@@ -221,18 +221,18 @@ def test_small_files_are_sorted_beside_a_large_one(
 def scanned(acid: AcidSession, name: str, part: int | None) -> tuple[StagingTarget, Any]:
     """Return what is written of a table without sorting, in a session that gives each file its own task."""
     context = acid.context
-    facts = context.facts.session_with_task_per_file(part)
-    assert facts is not None
+    env = context.env.session_with_task_per_file(part)
+    assert env is not None
     table = context.require(acid.table(name).name)
     txn = context.transactions.begin(context.settings)
     write_ids = txn.valid_write_ids(table.name)
     (location,) = list_locations(context.fs, table, None, write_ids, txn.snapshot())
     found = read_footers(context, table, [location], txn)
     assert isinstance(location.state, AcidState)
-    source = ScanSource(facts, context.fs, table, write_ids, found.plans)
+    source = ScanSource(env, context.fs, table, write_ids, found.plans)
     frame = scan(source, [location], found.bounds, current=True)
     txn.commit()
-    return StagingTarget(facts, table, write_ids.high_watermark, {}, {"compression": "zlib"}), frame
+    return StagingTarget(env, table, write_ids.high_watermark, {}, {"compression": "zlib"}), frame
 
 
 def test_rows_in_order_are_neither_shuffled_nor_sorted(acid: AcidSession, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_rows_in_order_are_neither_shuffled_nor_sorted(acid: AcidSession, tmp_pa
     }
     root = put(tmp_path / "t", files | deleted(3, (1, B0, 7), (2, B0, 8)))
     acid.adopt(CREATE.format("t", "hive4"), str(root), "default.t:3:9223372036854775807::")
-    before = acid.context.facts.spark.conf.get("spark.sql.files.maxPartitionBytes")
+    before = acid.context.env.spark.conf.get("spark.sql.files.maxPartitionBytes")
     target, frame = scanned(acid, "t", None)
     wanted = events_in_read_order(target, frame)
     plan = wanted._jdf.queryExecution().executedPlan().toString()
@@ -262,4 +262,4 @@ def test_rows_in_order_are_neither_shuffled_nor_sorted(acid: AcidSession, tmp_pa
         found = [(row[1], row[3]) for row in pyorc.Reader(opened)]
     expected = [(1, n) for n in range(60_000) if n != 7] + [(2, n) for n in range(8)]
     assert found == expected
-    assert acid.context.facts.spark.conf.get("spark.sql.files.maxPartitionBytes") == before
+    assert acid.context.env.spark.conf.get("spark.sql.files.maxPartitionBytes") == before

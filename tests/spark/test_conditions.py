@@ -21,7 +21,7 @@ from hiveacid.spark.predicates.column_conditions import (
     conjuncts,
     predicate_of,
 )
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ SCHEMA = T.StructType(
 
 
 @pytest.fixture(scope="module")
-def facts(spark: SparkSession) -> SparkFacts:
-    return SparkFacts(spark)
+def env(spark: SparkSession) -> SparkEnvironment:
+    return SparkEnvironment(spark)
 
 
-def simple(facts: SparkFacts, where: str) -> tuple[Any, ...] | None:
-    (only,) = conjuncts(facts, SCHEMA, where)
+def simple(env: SparkEnvironment, where: str) -> tuple[Any, ...] | None:
+    (only,) = conjuncts(env, SCHEMA, where)
     return only.comparison and (
         only.comparison.column,
         str(only.comparison.operator),
@@ -114,20 +114,20 @@ def simple(facts: SparkFacts, where: str) -> tuple[Any, ...] | None:
         ("NOT (flag AND id = 1)", None),
     ],
 )
-def test_simple_forms(facts: SparkFacts, where: str, expected: tuple[Any, ...] | None) -> None:
+def test_simple_forms(env: SparkEnvironment, where: str, expected: tuple[Any, ...] | None) -> None:
     if where.startswith("t."):
-        (only,) = conjuncts(facts, SCHEMA, where, name="t")
+        (only,) = conjuncts(env, SCHEMA, where, name="t")
         assert only.comparison is not None
         assert only.comparison.values == (1,)
     else:
-        assert simple(facts, where) == expected
+        assert simple(env, where) == expected
 
 
-def test_columns_are_those_of_the_schema(facts: SparkFacts) -> None:
-    known = conjuncts(facts, SCHEMA, "ID = big AND ST.a > 1 AND 1 = 1 AND `Odd Name` IN (id, 2)")
+def test_columns_are_those_of_the_schema(env: SparkEnvironment) -> None:
+    known = conjuncts(env, SCHEMA, "ID = big AND ST.a > 1 AND 1 = 1 AND `Odd Name` IN (id, 2)")
     assert [c.columns for c in known] == [{"id", "big"}, {"st"}, frozenset(), {"odd name", "id"}]
-    assert simple(facts, "ID = 1") == ("id", "=", 1)
-    (typed,) = conjuncts(facts, SCHEMA, "amount = 1")
+    assert simple(env, "ID = 1") == ("id", "=", 1)
+    (typed,) = conjuncts(env, SCHEMA, "amount = 1")
     assert typed.comparison == Comparison("amount", Operator.EQUAL, (1,))
 
 
@@ -154,19 +154,19 @@ def texts_of(found: list[Conjunct]) -> list[str]:
         ("'😀' = s AND s = 'é'", ["('😀' = s)", "(s = 'é')"]),
     ],
 )
-def test_conjuncts_are_those_that_spark_parses(facts: SparkFacts, where: str, texts: list[str]) -> None:
-    assert texts_of(conjuncts(facts, SCHEMA, where)) == texts
+def test_conjuncts_are_those_that_spark_parses(env: SparkEnvironment, where: str, texts: list[str]) -> None:
+    assert texts_of(conjuncts(env, SCHEMA, where)) == texts
 
 
-def test_hundreds_of_conjuncts_are_no_problem(facts: SparkFacts) -> None:
-    many = conjuncts(facts, SCHEMA, " AND ".join(["id = 1"] * 300))
+def test_hundreds_of_conjuncts_are_no_problem(env: SparkEnvironment) -> None:
+    many = conjuncts(env, SCHEMA, " AND ".join(["id = 1"] * 300))
     assert {conjunct.comparison for conjunct in many} == {Comparison("id", Operator.EQUAL, (1,))}
 
 
-def test_and_that_is_a_name_is_no_cut(facts: SparkFacts) -> None:
+def test_and_that_is_a_name_is_no_cut(env: SparkEnvironment) -> None:
     schema = T.StructType([T.StructField("and", T.BooleanType()), T.StructField("between", T.BooleanType())])
-    assert [c.columns for c in conjuncts(facts, schema, "`and` AND and")] == [{"and"}, {"and"}]
-    assert [c.columns for c in conjuncts(facts, schema, "between AND `and`")] in (
+    assert [c.columns for c in conjuncts(env, schema, "`and` AND and")] == [{"and"}, {"and"}]
+    assert [c.columns for c in conjuncts(env, schema, "between AND `and`")] in (
         [{"between"}, {"and"}],
         [{"between", "and"}],
     )
@@ -185,9 +185,9 @@ def test_and_that_is_a_name_is_no_cut(facts: SparkFacts) -> None:
         "current_user() = s",
     ],
 )
-def test_what_depends_on_more_than_the_row_is_left_out(facts: SparkFacts, where: str) -> None:
-    assert conjuncts(facts, SCHEMA, where) == []
-    assert texts_of(conjuncts(facts, SCHEMA, f"{where} AND id = 1 AND ({where})")) == ["(id = 1)"]
+def test_what_depends_on_more_than_the_row_is_left_out(env: SparkEnvironment, where: str) -> None:
+    assert conjuncts(env, SCHEMA, where) == []
+    assert texts_of(conjuncts(env, SCHEMA, f"{where} AND id = 1 AND ({where})")) == ["(id = 1)"]
 
 
 @pytest.mark.parametrize(
@@ -206,23 +206,23 @@ def test_what_depends_on_more_than_the_row_is_left_out(facts: SparkFacts, where:
     ],
 )
 def test_errors_say_what_is_wrong(
-    facts: SparkFacts, where: str, error: type[Exception], message: str
+    env: SparkEnvironment, where: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message) as raised:
-        conjuncts(facts, SCHEMA, where)
+        conjuncts(env, SCHEMA, where)
     assert "\n" not in str(raised.value)
     assert "SQLSTATE" not in str(raised.value)
     assert "LocalRelation" not in str(raised.value)
 
 
-def test_parse_errors_have_their_place(facts: SparkFacts) -> None:
+def test_parse_errors_have_their_place(env: SparkEnvironment) -> None:
     with pytest.raises(ParseError) as raised:
-        conjuncts(facts, SCHEMA, "id = 1 AND\n s ==== 'x'")
+        conjuncts(env, SCHEMA, "id = 1 AND\n s ==== 'x'")
     assert raised.value.line == 2
 
 
-def test_answers_are_values(facts: SparkFacts) -> None:
-    assert conjuncts(facts, SCHEMA, "id = 1") == conjuncts(facts, SCHEMA, "id = 1")
+def test_answers_are_values(env: SparkEnvironment) -> None:
+    assert conjuncts(env, SCHEMA, "id = 1") == conjuncts(env, SCHEMA, "id = 1")
     assert hash(Conjunct("id = 1", frozenset({"id"}), UNDECIDED)) == hash(
         Conjunct("id = 1", frozenset({"id"}), UNDECIDED)
     )
@@ -255,13 +255,13 @@ TREES: list[tuple[str, Predicate]] = [
 
 
 @pytest.mark.parametrize(("where", "expected"), TREES, ids=lambda value: str(value)[:40])
-def test_predicates_of_whole_conditions(facts: SparkFacts, where: str, expected: Predicate) -> None:
+def test_predicates_of_whole_conditions(env: SparkEnvironment, where: str, expected: Predicate) -> None:
     columns = [
         Column(field.name, field.dataType.simpleString()) for field in SCHEMA if field.name != "odd name"
     ]
     table = TableDefinition(TableName("db", "t"), tuple(columns), ORC, "/t")
     for condition in (where, F.expr(where)):
-        assert predicate_of(table, plan_of(condition_rows(facts, table, condition))) == expected
+        assert predicate_of(table, plan_of(condition_rows(env, table, condition))) == expected
 
 
 @pytest.mark.parametrize(
@@ -282,18 +282,20 @@ def test_predicates_of_whole_conditions(facts: SparkFacts, where: str, expected:
         "id IN (1, CAST('x' AS INT))",
     ],
 )
-def test_long_lists_are_read_at_once(facts: SparkFacts, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def test_long_lists_are_read_at_once(
+    env: SparkEnvironment, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
     table = TableDefinition(
         TableName("db", "t"), tuple(Column(f.name, f.dataType.simpleString()) for f in SCHEMA[:-2]), ORC, "/t"
     )
-    plan = plan_of(condition_rows(facts, table, where))
+    plan = plan_of(condition_rows(env, table, where))
     one_by_one = predicate_of(table, plan)
     monkeypatch.setattr(literals, "_FEW", 0)
     assert repr(predicate_of(table, plan)) == repr(one_by_one)
 
 
 def test_a_list_of_a_thousand_values_takes_few_round_trips(
-    facts: SparkFacts, monkeypatch: pytest.MonkeyPatch
+    env: SparkEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conditions = {
         f"id IN ({', '.join(map(str, range(1000)))})": _equal("id", *range(1000)),
@@ -302,4 +304,4 @@ def test_a_list_of_a_thousand_values_takes_few_round_trips(
     monkeypatch.setattr(literals, "constant_value", lambda tree: pytest.fail(f"{tree} is read alone"))
     table = TableDefinition(TableName("db", "t"), (Column("id", "int"), Column("s", "string")), ORC, "/t")
     for where, expected in conditions.items():
-        assert predicate_of(table, plan_of(condition_rows(facts, table, where))) == expected
+        assert predicate_of(table, plan_of(condition_rows(env, table, where))) == expected

@@ -41,7 +41,7 @@ def write(acid: AcidSession, frame: DataFrame, mode: str = "append", table: str 
 
 
 def read(acid: AcidSession, table: str = "t", **more: str) -> DataFrame:
-    return acid.context.facts.spark.read.format("hiveacid").options(**options(acid, table), **more).load()
+    return acid.context.env.spark.read.format("hiveacid").options(**options(acid, table), **more).load()
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
@@ -124,7 +124,7 @@ def test_a_frame_or_view_keeps_the_snapshot_of_its_first_query(
     assert made.count() == spark.table("door").count() == 1
     write(home, frame_of(spark, (2, "b", 1)))
     home.sql("DELETE FROM t WHERE id = 1")
-    kept = [(2,)] if home.context.facts.version < (4, 1) else [(1,)]
+    kept = [(2,)] if home.context.env.version < (4, 1) else [(1,)]
     for frame in (made, spark.table("door")):
         assert rows(frame.select("id")) == rows(frame.where("p = 1").select("id")) == kept
     spark.sql(create.format(home.context.warehouse))

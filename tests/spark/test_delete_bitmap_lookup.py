@@ -66,9 +66,9 @@ def test_a_row_is_deleted_if_its_key_is_among_the_events(
     before = spark.conf.get("spark.sql.ansi.enabled")
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
-        lookup = BitmapLookup.of(acid.context.facts, bitmap)
+        lookup = BitmapLookup.of(acid.context.env, bitmap)
         frame = spark.createDataFrame(rows, "place int, originalTransaction bigint, bucket int, rowId bigint")
-        flagged = frame.select("*", lookup.is_deleted(acid.context.facts, "place", "dead"))
+        flagged = frame.select("*", lookup.is_deleted(acid.context.env, "place", "dead"))
         found = {tuple(row)[:4] for row in flagged.where("dead").collect()}
         kept = {tuple(row)[:4] for row in flagged.where("NOT dead").collect()}
     finally:

@@ -78,7 +78,7 @@ def files(acid: AcidSession, table: str, column: str | None = None) -> dict[str,
     found = {}
     for path in sorted(root.rglob("bucket_*")):
         name = str(path.relative_to(root))
-        stored = acid.context.facts.spark.read.orc(str(path)).collect()
+        stored = acid.context.env.spark.read.orc(str(path)).collect()
         found[name.partition("_v")[0] + name[name.rfind("/") :]] = [
             str(row[column] if column else row) for row in stored
         ]

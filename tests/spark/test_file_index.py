@@ -39,7 +39,7 @@ def table(acid: AcidSession) -> str:
         "TBLPROPERTIES ('transactional'='true')"
     )
     rows = [(number, f"v{number}", odd) for number, odd in enumerate(ODD)]
-    acid.table("listed").insert(acid.context.facts.spark.createDataFrame(rows, "id INT, v STRING, p STRING"))
+    acid.table("listed").insert(acid.context.env.spark.createDataFrame(rows, "id INT, v STRING, p STRING"))
     acid.sql("INSERT INTO listed PARTITION (p) VALUES (100, 'later', 'plain'), (101, 'later', 'a b')")
     return "listed"
 
@@ -84,7 +84,7 @@ def test_what_appears_beside_the_listed_files_is_never_read(
     before = rows(frame)
     acid.sql(f"INSERT INTO {table} PARTITION (p) VALUES (200, 'new', 'plain')")
     root = acid.table(table).definition.location
-    acid.context.facts.spark.catalog.refreshByPath(root)  # Spark lists the files of its own indexes again
+    acid.context.env.spark.catalog.refreshByPath(root)  # Spark lists the files of its own indexes again
     frame.unpersist()
     assert rows(frame) == before
     assert len(rows(acid.table(table).to_df())) == len(before) + 1
@@ -107,9 +107,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     threads: list[str] = []
     make = file_index.make_index
 
-    def spy(facts: object, group: FileGroup) -> object:
+    def spy(env: object, group: FileGroup) -> object:
         threads.append(threading.current_thread().name)
-        return make(facts, group)
+        return make(env, group)
 
     monkeypatch.setattr(file_index, "MIN_FILES", 1)
     monkeypatch.setattr(prepared_file_index, "MIN_FILES", 1)

@@ -28,7 +28,7 @@ from hiveacid.orc.acid_footer import set_true_types
 from hiveacid.orc.tail import read_tail, row_schema
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import selected
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import spark_path
 from support.corpus.golden_tables import Golden, find, unpack
@@ -102,9 +102,9 @@ def write(
     spark: SparkSession, table: TableDefinition, frame: DataFrame, target: Path, keys: Sequence[str] = ()
 ) -> list[str]:
     """Write as a table's writer does; return the URIs of the files."""
-    facts = SparkFacts(spark)
-    placed = selected(frame, [*flat.file_values(facts, table), *keys])
-    flat.write(facts, table, placed, str(target), keys, {"compression": "snappy"})
+    env = SparkEnvironment(spark)
+    placed = selected(frame, [*flat.file_values(env, table), *keys])
+    flat.write(env, table, placed, str(target), keys, {"compression": "snappy"})
     return uris(data_files(target))
 
 
@@ -117,7 +117,7 @@ def data_files(target: Path) -> list[Path]:
 
 
 def read(spark: SparkSession, table: TableDefinition, files: Sequence[str]) -> DataFrame:
-    return flat.read(SparkFacts(spark), table, files, STRICT)
+    return flat.read(SparkEnvironment(spark), table, files, STRICT)
 
 
 def stored(spark: SparkSession, table: TableDefinition, path: Path) -> DataFrame:
@@ -126,7 +126,7 @@ def stored(spark: SparkSession, table: TableDefinition, path: Path) -> DataFrame
         return read(spark, table, uris([path]))
     schema = row_schema(read_tail(LocalFileSystem(), str(path), path.stat().st_size))
     how = map_columns(table.columns, schema, Matching.POSITION)
-    return flat.read(SparkFacts(spark), table, uris([path]), STRICT, how)
+    return flat.read(SparkEnvironment(spark), table, uris([path]), STRICT, how)
 
 
 @pytest.fixture(params=["UTC", "Asia/Kolkata"])
@@ -231,7 +231,9 @@ def test_parquet_keeps_the_wall_clock_of_the_jvm(spark: SparkSession, tmp_path: 
     write(spark, table, spark.sql("select timestamp'2024-05-06 07:08:09' as moment"), tmp_path / "t")
     spark.conf.set("spark.sql.session.timeZone", str(before))
     (stored,) = pq.read_table(data_files(tmp_path / "t")[0])["moment"].to_pylist()
-    shown_there = stored.replace(tzinfo=ZoneInfo("UTC")).astimezone(ZoneInfo(SparkFacts(spark).jvm_time_zone))
+    shown_there = stored.replace(tzinfo=ZoneInfo("UTC")).astimezone(
+        ZoneInfo(SparkEnvironment(spark).jvm_time_zone)
+    )
     assert shown_there.strftime("%Y-%m-%d %H:%M:%S") == "2024-05-06 07:08:09"
 
 
@@ -295,7 +297,7 @@ def test_files_of_real_hive_read_as_hive_read_them(
 def test_avro_needs_sparks_package(spark: SparkSession, tmp_path: Path) -> None:
     table = table_of(AVRO, {"a": "int"})
     with pytest.raises(UnsupportedFeatureError, match="is read but not written"):
-        flat.file_values(SparkFacts(spark), table)
+        flat.file_values(SparkEnvironment(spark), table)
     with pytest.raises(UnsupportedFeatureError, match=r"org\.apache\.spark:spark-avro_2\.1[23]:"):
         read(spark, table, [tmp_path.as_uri()])
 
@@ -303,7 +305,7 @@ def test_avro_needs_sparks_package(spark: SparkSession, tmp_path: Path) -> None:
 def test_instants_are_kept_in_orc_and_text_only(spark: SparkSession) -> None:
     table = table_of(PARQUET, {"moment": "timestamp with local time zone"})
     with pytest.raises(UnsupportedFeatureError, match="column moment"):
-        flat.file_values(SparkFacts(spark), table)
+        flat.file_values(SparkEnvironment(spark), table)
 
 
 def test_other_serdes_are_refused_by_name(spark: SparkSession) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,9 +65,9 @@ def test_timestamps_without_a_zone_need_a_jvm_in_utc(
     values = zoneless if hive == "TIMESTAMP" else pa.array([[{"x": NOON}]])
     create(acid, tmp_path / "t", f"id INT, m {hive}", id=pa.array([1], pa.int32()), M=values, other=zoneless)
     shown = "m" if hive == "TIMESTAMP" else "m[0].x"
-    monkeypatch.setattr(SparkFacts, "jvm_time_zone", "Etc/UTC")
+    monkeypatch.setattr(SparkEnvironment, "jvm_time_zone", "Etc/UTC")
     assert acid.sql(f"SELECT {shown} FROM t").collect()[0][0] == NOON
-    monkeypatch.setattr(SparkFacts, "jvm_time_zone", "Europe/Berlin")
+    monkeypatch.setattr(SparkEnvironment, "jvm_time_zone", "Europe/Berlin")
     with pytest.raises(UnsupportedFeatureError, match=r"000000_0: column m .*-Duser\.timezone=UTC"):
         acid.sql("SELECT id FROM t")
 
@@ -75,7 +75,7 @@ def test_timestamps_without_a_zone_need_a_jvm_in_utc(
 def test_instants_are_read_in_any_zone_of_the_jvm(
     acid: AcidSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SparkFacts, "jvm_time_zone", "Europe/Berlin")
+    monkeypatch.setattr(SparkEnvironment, "jvm_time_zone", "Europe/Berlin")
     instant = pa.array([NOON], pa.timestamp("us", "UTC"))
     create(acid, tmp_path / "t", "m TIMESTAMP", m=instant, other=pa.array([NOON], pa.timestamp("us")))
     assert [row.m.hour for row in acid.sql("SELECT m FROM t").collect()] == [

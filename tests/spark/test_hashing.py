@@ -23,7 +23,7 @@ from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.types import spark_type
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from support.corpus.golden_tables import find
 
 VECTORS = json.loads(
@@ -82,7 +82,7 @@ def test_published_vectors(session: SparkSession) -> None:
     frame = literal_frame(session, types, [[cell and cell["value"] for cell in row] for row in rows])
     cases = [(p, text, version) for p, text in enumerate(types) for version in (1, 2)]
     columns = [
-        bucket_number(SparkFacts(session), [F.col(f"c{place}")], [text], version, MANY)
+        bucket_number(SparkEnvironment(session), [F.col(f"c{place}")], [text], version, MANY)
         for place, text, version in cases
     ]
     found = frame.select(*columns).collect()
@@ -100,7 +100,7 @@ def test_several_columns_fold_in_order(session: SparkSession, version: int) -> N
     (vector,) = VECTORS["several"]
     frame = literal_frame(session, vector["types"], [vector["values"]])
     columns = [F.col(name) for name in frame.columns]
-    code = bucket_number(SparkFacts(session), columns, vector["types"], version, MANY)
+    code = bucket_number(SparkEnvironment(session), columns, vector["types"], version, MANY)
     assert frame.select(code).collect()[0][0] == expected_bucket(vector[f"version{version}"])
 
 
@@ -181,7 +181,7 @@ def mismatches(frame: DataFrame, rows: Sequence[tuple[Any, ...]]) -> list[tuple[
     spark = frame.sparkSession
     cases = [(place, text, version) for version in (1, 2) for place, text in hashable(version)]
     columns = [
-        bucket_number(SparkFacts(spark), [F.col(f"c{place}")], [text], version, MANY)
+        bucket_number(SparkEnvironment(spark), [F.col(f"c{place}")], [text], version, MANY)
         for place, text, version in cases
     ]
     return [
@@ -197,7 +197,7 @@ def test_bytes_that_are_no_utf8_hash_as_they_are(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(bytearray(data),)], "b binary")
     text = F.col("b").cast("string")
     for version, code in ((1, reference._bytes_hash(data, 0)), (2, reference._murmur(data))):
-        bucket = bucket_number(SparkFacts(spark), [text], ["string"], version, MANY)
+        bucket = bucket_number(SparkEnvironment(spark), [text], ["string"], version, MANY)
         assert frame.select(bucket).collect()[0][0] == expected_bucket(code)
 
 
@@ -215,12 +215,12 @@ def test_types_whose_hash_varies_are_refused_when_planning(
     spark: SparkSession, text: str, version: int
 ) -> None:
     with pytest.raises(UnsupportedFeatureError, match="cannot be bucketed"):
-        bucket_number(SparkFacts(spark), [F.lit(None)], [text], version, 4)
+        bucket_number(SparkEnvironment(spark), [F.lit(None)], [text], version, 4)
 
 
 def test_the_bucket_is_below_the_count(spark: SparkSession) -> None:
     frame = spark.range(200).select((F.col("id") * 7919).cast("int").alias("n"))
-    bucket = bucket_number(SparkFacts(spark), [F.col("n")], ["int"], 2, 3)
+    bucket = bucket_number(SparkEnvironment(spark), [F.col("n")], ["int"], 2, 3)
     found = [row[0] for row in frame.select(bucket).collect()]
     expected = [reference.bucket_number([n * 7919], [Primitive("int")], 3, 2) for n in range(200)]
     assert found == expected
@@ -248,6 +248,6 @@ def test_rows_of_real_engines_lie_in_our_buckets(
     real = [int(re.match(r"(?:bucket_)?(\d+)", path.rpartition("/")[2])[1]) for path in paths]  # type: ignore[index]
     frame = spark.createDataFrame([(int(row[column]),) for row in golden.rows], "v bigint")
     value = F.col("v").cast("bigint" if text == "bigint" else "int")
-    found = frame.select(bucket_number(SparkFacts(spark), [value], [text], version, count)).collect()
+    found = frame.select(bucket_number(SparkEnvironment(spark), [value], [text], version, count)).collect()
     assert [row[0] for row in found] == real
     assert len(set(real)) > 1

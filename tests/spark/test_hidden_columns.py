@@ -68,7 +68,7 @@ def tables(native: NativeSession) -> NativeSession:
 
 
 def test_what_stands_for_all_columns_does_not_see_them(tables: NativeSession) -> None:
-    queries = SAME | (PIPES if tables.acid.context.facts.version >= (4, 0) else {})
+    queries = SAME | (PIPES if tables.acid.context.env.version >= (4, 0) else {})
     differences = [
         (query, found)
         for query, same in queries.items()
@@ -98,7 +98,7 @@ def test_a_name_that_is_not_there_is_an_error(tables: NativeSession) -> None:
     queries = [
         "SELECT * FROM (SELECT * FROM t) q WHERE q.ROW__ID.rowid = 0",
     ]
-    if tables.acid.context.facts.version >= (4, 0):
+    if tables.acid.context.env.version >= (4, 0):
         queries += ["SELECT * EXCEPT (ROW__ID) FROM t", "FROM t |> EXTEND ROW__ID.rowid AS r |> DROP ROW__ID"]
     for query in queries:
         with pytest.raises(NoSuchColumnError, match="ROW__ID"):

@@ -29,7 +29,7 @@ PLACES = {
 @pytest.fixture
 def eight_tasks(acid: AcidSession) -> Iterator[AcidSession]:
     """Yield a session whose shuffles have eight parts before Spark joins or divides them."""
-    conf = acid.context.facts.spark.conf
+    conf = acid.context.env.spark.conf
     before = str(conf.get("spark.sql.shuffle.partitions"))
     conf.set("spark.sql.shuffle.partitions", "8")
     yield acid
@@ -45,7 +45,7 @@ def test_rows_above_the_target_size_make_files_of_about_the_target_size(
         f"CREATE TABLE large (id BIGINT, v INT) {partitioned} STORED AS ORC TBLPROPERTIES ({properties})"
     )
     acid.sql(f"SET hiveacid.write.target.file.size={TARGET}")
-    rows = acid.context.facts.spark.range(0, ROWS, 1, 8).selectExpr("id", "hash(id) AS v")
+    rows = acid.context.env.spark.range(0, ROWS, 1, 8).selectExpr("id", "hash(id) AS v")
     if place == "dynamic":
         rows = rows.selectExpr("*", "'x' AS p")
     table = acid.table("large")
@@ -61,7 +61,7 @@ def test_one_source_task_fills_several_files(eight_tasks: AcidSession) -> None:
     acid.sql("CREATE TABLE large (id BIGINT, v INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     acid.sql(f"SET hiveacid.write.target.file.size={TARGET}")
     report = acid.table("large").insert(
-        acid.context.facts.spark.range(0, ROWS, 1, 1).selectExpr("id", "hash(id) v")
+        acid.context.env.spark.range(0, ROWS, 1, 1).selectExpr("id", "hash(id) v")
     )
     assert report.files >= 3
     assert acid.sql(DISTINCT).collect() == [(ROWS, ROWS)]
@@ -78,7 +78,7 @@ def test_more_shuffled_parts_than_buckets_arrive(
         f"CREATE TABLE large (id BIGINT) {partitioned} STORED AS ORC TBLPROPERTIES ('transactional'='true')"
     )
     acid.sql("SET hiveacid.write.target.file.size=1")
-    rows = acid.context.facts.spark.range(0, 400, 1, 40)
+    rows = acid.context.env.spark.range(0, 400, 1, 40)
     report = acid.table("large").insert(rows.selectExpr("id", "'x' AS p") if partitioned else rows)
     assert report.files == 8
     assert acid.sql(DISTINCT).collect() == [(400, 400)]
@@ -86,7 +86,7 @@ def test_more_shuffled_parts_than_buckets_arrive(
 
 def test_many_small_input_splits_make_few_files(acid: AcidSession) -> None:
     acid.sql("CREATE TABLE large (id BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
-    report = acid.table("large").insert(acid.context.facts.spark.range(0, 200, 1, 200))
+    report = acid.table("large").insert(acid.context.env.spark.range(0, 200, 1, 200))
     assert report.files == 64
     assert acid.sql(DISTINCT).collect() == [(200, 200)]
 
@@ -95,9 +95,9 @@ def test_many_small_input_splits_make_few_files(acid: AcidSession) -> None:
 def test_an_insert_into_one_directory_takes_one_job(acid: AcidSession, rows: int) -> None:
     """Spark estimates 400 MB for the large source, since it does not know how few rows the filter leaves."""
     acid.sql("CREATE TABLE large (id BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
-    scheduler = acid.context.facts.spark.sparkContext._jsc.sc().dagScheduler()
+    scheduler = acid.context.env.spark.sparkContext._jsc.sc().dagScheduler()
     before = scheduler.nextJobId()
-    source = acid.context.facts.spark.range(0, rows, 1, 2).filter("id % 1000000 < 3")
+    source = acid.context.env.spark.range(0, rows, 1, 2).filter("id % 1000000 < 3")
     report = acid.table("large").insert(source)
     assert scheduler.nextJobId() - before == 1
     assert (report.files, report.inserted) == (2, max(3, rows // 1_000_000 * 3))
@@ -134,10 +134,10 @@ def test_without_adaptive_execution_the_source_s_tasks_write(acid: AcidSession, 
     partitioned, properties, options, _ = PLACES[place]
     acid.sql(f"CREATE TABLE large (id BIGINT) {partitioned} STORED AS ORC TBLPROPERTIES ({properties})")
     acid.sql("SET hiveacid.write.target.file.size=1")
-    conf = acid.context.facts.spark.conf
+    conf = acid.context.env.spark.conf
     conf.set("spark.sql.adaptive.enabled", "false")
     try:
-        rows = acid.context.facts.spark.range(0, 400, 1, 4)
+        rows = acid.context.env.spark.range(0, 400, 1, 4)
         report = acid.table("large").insert(
             rows.selectExpr("id", "'x' AS p") if place == "dynamic" else rows, **options
         )

@@ -17,7 +17,7 @@ TASKS = 5000
 @pytest.fixture
 def many_tasks(acid: AcidSession) -> Iterator[AcidSession]:
     """Yield a session whose shuffles may have more tasks than there are buckets."""
-    conf = acid.context.facts.spark.conf
+    conf = acid.context.env.spark.conf
     before = str(conf.get("spark.sql.shuffle.partitions"))
     conf.set("spark.sql.shuffle.partitions", str(TASKS))
     yield acid
@@ -31,7 +31,7 @@ def require_rows(acid: AcidSession, expected: int) -> None:
 
 def test_an_insert_of_very_many_input_partitions_arrives(acid: AcidSession) -> None:
     acid.sql("CREATE TABLE large (id BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
-    rows = acid.context.facts.spark.range(0, TASKS, 1, TASKS)
+    rows = acid.context.env.spark.range(0, TASKS, 1, TASKS)
     report = acid.table("large").insert(rows)
     require_rows(acid, TASKS)
     assert report.files <= 64  # the rows are few, so the tasks are
@@ -40,6 +40,6 @@ def test_an_insert_of_very_many_input_partitions_arrives(acid: AcidSession) -> N
 def test_a_merge_of_possibly_many_tasks_arrives(many_tasks: AcidSession) -> None:
     acid = many_tasks
     acid.sql("CREATE TABLE large (id BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
-    rows = acid.context.facts.spark.range(0, 40, 1, 1)
+    rows = acid.context.env.spark.range(0, 40, 1, 1)
     acid.table("large").merge(rows, "t.id = s.id").when_not_matched_insert().execute()
     require_rows(acid, 40)

@@ -153,7 +153,7 @@ def test_an_original_file_of_a_bucket_that_no_row_id_can_name_is_refused(
 
 @pytest.mark.parametrize("kind", ["default", "insert_only"])
 def test_compaction_leaves_a_clock_time_that_the_session_skips(acid: AcidSession, kind: str) -> None:
-    spark = acid.context.facts.spark
+    spark = acid.context.env.spark
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     try:

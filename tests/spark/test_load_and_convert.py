@@ -178,7 +178,7 @@ def test_files_are_moved_into_one_table_only(acid: AcidSession, tmp_path: Path, 
     write(tmp_path / "feed", (1, "x"))
     load = f"LOAD DATA INPATH '{tmp_path if of == 'the folder' else tmp_path / 'feed'}' INTO TABLE"
     impatient = {"hive.lock.numretries": "0"}
-    with hiveacid.connect(acid.context.facts.spark, acid.context.warehouse, settings=impatient) as other:
+    with hiveacid.connect(acid.context.env.spark, acid.context.warehouse, settings=impatient) as other:
         with acid.transaction() as txn:
             txn.sql(f"LOAD DATA INPATH '{tmp_path}' INTO TABLE twin_a")
             with pytest.raises(LockTimeoutError):

@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.parser.relations import named_tables
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ SINCE_4 = {
 
 
 def found(spark: SparkSession, text: str) -> list[str]:
-    return sorted({".".join(name) for name in named_tables(SparkFacts(spark), text)})
+    return sorted({".".join(name) for name in named_tables(SparkEnvironment(spark), text)})
 
 
 def test_a_plan_names_what_a_statement_reads_and_writes(spark: SparkSession) -> None:
@@ -56,7 +56,7 @@ def test_a_plan_names_what_a_statement_reads_and_writes(spark: SparkSession) -> 
 
 
 def test_scripts_functions_and_immediate_statements_are_looked_into(spark: SparkSession) -> None:
-    if SparkFacts(spark).version < (4, 1):
+    if SparkEnvironment(spark).version < (4, 1):
         pytest.skip("Spark 4.1 is the first whose grammar has all of these")
     assert {text: found(spark, text) for text in SINCE_4} == SINCE_4
     with pytest.raises(UnsupportedFeatureError, match="EXECUTE IMMEDIATE"):

@@ -40,7 +40,7 @@ def test_qualified_columns(native: NativeSession) -> None:
     assert (
         rows(sql("TABLE t ORDER BY t.id")) == rows(native.table("t").select("default.t.id")) == [(1,), (2,)]
     )
-    if native.acid.context.facts.version >= (4, 0):
+    if native.acid.context.env.version >= (4, 0):
         assert rows(sql("TABLE t |> WHERE t.id = 1")) == [(1,)]
         assert rows(native.table("t").where("id = (FROM t |> AGGREGATE max(id))")) == [(2,)]
     # the path of a struct is no qualifier, wherever else the statement names a table like it
@@ -82,14 +82,14 @@ def test_names_that_are_computed(native: NativeSession) -> None:
     sql("DELETE FROM IDENTIFIER(:t) WHERE IDENTIFIER('i' || 'd') = 42", args={"t": "default.both"})
     assert rows(sql("SELECT * FROM both")) == [(43,)]
     assert rows(sql("SELECT * FROM IDENTIFIER(:t)", args={"t": "own"})) == [(7,)]
-    if native.acid.context.facts.version >= (4, 0):
+    if native.acid.context.env.version >= (4, 0):
         script = "BEGIN DECLARE name STRING DEFAULT '{}'; SELECT * FROM IDENTIFIER({}); END"
         with pytest.raises(UnsupportedFeatureError, match="name that a script computes"):
             sql(script.format("both", "name"))
         assert rows(sql(script.format("both", "'own'"))) == [(7,)]
     with pytest.raises(AnalysisException):  # a name, never a piece of SQL
         sql("SELECT * FROM IDENTIFIER(:t)", args={"t": "both; DROP TABLE both"})
-    if native.acid.context.facts.version >= (4, 1):  # Spark hands the values to its parser with the text
+    if native.acid.context.env.version >= (4, 1):  # Spark hands the values to its parser with the text
         plain = SparkSession(native.sparkContext, native._jsparkSession)
         with pytest.raises(UnsupportedOperationException, match="write the name into the text"):
             plain.sql("SELECT * FROM IDENTIFIER(:t)", args={"t": "both"})
@@ -97,7 +97,7 @@ def test_names_that_are_computed(native: NativeSession) -> None:
 
 
 def test_sql_path(native: NativeSession) -> None:
-    if native.acid.context.facts.version < (4, 3):
+    if native.acid.context.env.version < (4, 3):
         pytest.skip("SQL PATH came with Spark 4.3")
     sql = native.sql
     for statement in (
@@ -120,7 +120,7 @@ def test_sql_path(native: NativeSession) -> None:
 
 
 def test_functions_of_sql_in_conditions(native: NativeSession) -> None:
-    if native.acid.context.facts.version < (4, 0):
+    if native.acid.context.env.version < (4, 0):
         pytest.skip("functions of SQL came with Spark 4.0")
     sql = native.sql
     for statement in (
@@ -174,7 +174,7 @@ def test_other_sources(native: NativeSession, tmp_path_factory: pytest.TempPathF
     native.range(1, 2).write.parquet(str(files))
     for source in ("parquet", "`org.apache.spark.sql.parquet`"):
         assert rows(sql(f"SELECT t.id FROM t JOIN {source}.`{files}` f ON t.id = f.id")) == [(1,)]
-    if native.acid.context.facts.version >= (4, 3):
+    if native.acid.context.env.version >= (4, 3):
         assert rows(sql("SELECT count(*) FROM t@v1")) == [(1,)]
         assert rows(sql("SELECT x.id FROM t@v1 x WHERE x.id > 0")) == [(1,)]
     for properties in (

@@ -10,7 +10,7 @@ import pytest
 
 from hiveacid.errors import MergeCardinalityError
 from hiveacid.spark.formats import driver_frames
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write import changes_of_arrow_rows
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
 from hiveacid.spark.write.sort_and_stage import Action
@@ -179,7 +179,7 @@ def test_what_is_known_of_the_target(acid: AcidSession, spark: SparkSession) -> 
 
     def where(on: str, source: str) -> str | None:
         clauses = [WhenClause(MatchKind.MATCHED, Action.DELETE)]
-        plan = MergePlan(SparkFacts(spark), acid.table("t").definition, on, clauses, "t", "s")
+        plan = MergePlan(SparkEnvironment(spark), acid.table("t").definition, on, clauses, "t", "s")
         return narrow_source(plan, acid.table("t").to_df(), spark.sql(source)).where
 
     both = "SELECT id, CAST(id AS INT) AS n, concat('k', id) AS v, id % 3 AS p FROM range(3, 6)"
@@ -221,7 +221,7 @@ def test_what_is_not_narrowed(acid: AcidSession, spark: SparkSession) -> None:
     source: DataFrame = spark.range(3)
     table = acid.table("t").definition
     by_text = MergePlan(
-        SparkFacts(spark),
+        SparkEnvironment(spark),
         table,
         "t.id = s.id",
         [WhenClause(MatchKind.MATCHED, Action.DELETE, "s.id > 1")],
@@ -235,7 +235,7 @@ def test_what_is_not_narrowed(acid: AcidSession, spark: SparkSession) -> None:
         ("t.id = s.id", WhenClause(MatchKind.SOURCE_ONLY, Action.INSERT, values={"id": source["id"]})),
         ("t.id = s.id", WhenClause(MatchKind.TARGET_ONLY, Action.DELETE)),
     ):
-        assert not can_narrow(MergePlan(SparkFacts(spark), table, on, [clause], "t", "s"))
+        assert not can_narrow(MergePlan(SparkEnvironment(spark), table, on, [clause], "t", "s"))
 
 
 def test_columns_that_every_update_sets_are_not_read(acid: AcidSession, spark: SparkSession) -> None:
@@ -245,7 +245,9 @@ def test_columns_that_every_update_sets_are_not_read(acid: AcidSession, spark: S
     sets = {"v": "s.v", "n": "s.n", "d": "s.d"}
 
     def read(*clauses: WhenClause) -> set[str]:
-        plan = MergePlan(SparkFacts(spark), acid.table("t").definition, "t.id = s.id", clauses, "t", "s")
+        plan = MergePlan(
+            SparkEnvironment(spark), acid.table("t").definition, "t.id = s.id", clauses, "t", "s"
+        )
         frame = plan.changed_rows(acid.table("t").scan(row_ids=True).to_df(), source)
         optimised = str(frame._jdf.queryExecution().optimizedPlan().toString())
         return set(re.findall(r"row#\d+\.(\w+)", optimised)) - {"__hiveacid_absent"}

@@ -488,6 +488,6 @@ def test_show_table_extended(native: NativeSession, table: str) -> None:
         native.sql("SHOW TABLE EXTENDED LIKE 't' PARTITION (p = 7)")
     columns = (("name", "string"), ("isTemporary", "boolean"), ("text", "string"))
     many = small_frame(
-        native.acid.context.facts, columns, [("n", False, "t")] * 200
+        native.acid.context.env, columns, [("n", False, "t")] * 200
     )  # more than SQL parameters
     assert rows(many.distinct()) == [("n", False, "t")]

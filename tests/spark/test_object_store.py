@@ -143,7 +143,7 @@ def test_partitions_cost_one_listing_each_and_files_nothing_but_their_tails(
 
 def test_a_large_file_gets_its_footer_inside_the_store(lake: AcidSession, s3: S3Server) -> None:
     lake.sql(f"CREATE TABLE big (a BIGINT, b STRING) {FULL}")
-    wide = lake.context.facts.spark.range(0, 200_000, 1, 1).selectExpr("id AS a", f"{INCOMPRESSIBLE} AS b")
+    wide = lake.context.env.spark.range(0, 200_000, 1, 1).selectExpr("id AS a", f"{INCOMPRESSIBLE} AS b")
     s3.uploads.clear()
     lake.table("big").insert(wide)
     (written,) = [path for path in files(lake, "big") if path.endswith("bucket_00000")]
@@ -215,7 +215,7 @@ def released(acid: AcidSession) -> None:
     until = time.monotonic() + 60
     while acid.context.read_leases.sweep():  # the JVM collects its garbage when it likes
         assert time.monotonic() < until, "a snapshot is held that nobody uses"
-        release_unused_plans(acid.context.facts, acid.context.read_leases.sweep)
+        release_unused_plans(acid.context.env, acid.context.read_leases.sweep)
 
 
 def compacted(kind: str, acid: AcidSession, name: str) -> None:

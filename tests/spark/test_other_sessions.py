@@ -279,9 +279,9 @@ def test_a_connection_that_is_older_than_the_native_session(spark: SparkSession,
             native.sql(f"CREATE TABLE stock (id INT) {ACID}")
             native.sql("INSERT INTO stock VALUES (2)")
             acid.sql("INSERT INTO stock SELECT id + 10 FROM stock")
-            used = acid.context.facts
+            used = acid.context.env
             assert rows(acid.sql("SELECT id FROM stock WHERE id > 0")) == [(1,), (11,)]
-            assert acid.context.facts is used
+            assert acid.context.env is used
             assert rows(native.sql("SELECT id FROM stock")) == [(2,)]
         finally:
             native.close()

@@ -38,7 +38,7 @@ Run = Callable[["AcidSession", Path], object]
 
 
 def _append(acid: AcidSession, _: Path) -> object:
-    return acid.table("t").insert(acid.context.facts.spark.createDataFrame([(10, "a")], "id int, p string"))
+    return acid.table("t").insert(acid.context.env.spark.createDataFrame([(10, "a")], "id int, p string"))
 
 
 def _stream(acid: AcidSession, _: Path) -> object:
@@ -49,7 +49,7 @@ def _stream(acid: AcidSession, _: Path) -> object:
 
 
 def _load(acid: AcidSession, directory: Path) -> object:
-    rows = acid.context.facts.spark.sql("SELECT CAST(10 AS INT) AS id").coalesce(1)
+    rows = acid.context.env.spark.sql("SELECT CAST(10 AS INT) AS id").coalesce(1)
     rows.write.mode("overwrite").orc(f"{directory}/load")
     return acid.sql(f"LOAD DATA INPATH '{directory}/load' INTO TABLE t PARTITION (p='a')")
 

@@ -59,7 +59,7 @@ def test_named_columns_may_have_any_order(acid: AcidSession) -> None:
         "CREATE TABLE o (id INT) PARTITIONED BY (a STRING, b STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
     )
     acid.sql("INSERT INTO o PARTITION (b, a) (b, a, id) SELECT 'y', 'x', 1")
-    frame = acid.context.facts.spark.sql("SELECT 'y' AS b, 2 AS id, 'x' AS a")
+    frame = acid.context.env.spark.sql("SELECT 'y' AS b, 2 AS id, 'x' AS a")
     acid.table("o").insert(frame, partition={"b": ..., "a": ...})
     assert sorted(map(tuple, acid.sql("SELECT * FROM o").collect())) == [(1, "x", "y"), (2, "x", "y")]
 
@@ -83,7 +83,7 @@ ESCAPED = [r"'\U0001F600'", r"'c\td'", r"'it\'s'", "'it''s'", r"'50\%'"]
 def test_an_escape_means_the_same_in_partition_and_where(
     home: AcidSession, literal: str, keeps_backslashes: str
 ) -> None:
-    conf = home.context.facts.spark.conf
+    conf = home.context.env.spark.conf
     conf.set("spark.sql.parser.escapedStringLiterals", keeps_backslashes)
     try:
         home.sql(f"INSERT INTO t PARTITION (a = {literal}, b = 'escaped') SELECT 5")

@@ -19,7 +19,7 @@ from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.spark.predicates.column_conditions import condition_rows, predicate_of, visible_columns
 from hiveacid.spark.session.bound_plans import called
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.table.arrow_read.filters import arrow_filter, is_exact
 from support.exhaustive import sample
@@ -88,11 +88,11 @@ def rows(spark: SparkSession) -> DataFrame:
     )
     frame = spark.createDataFrame([(index, *row.values()) for index, row in enumerate(ROWS)], schema)
     typed = [F.col(field.name).alias(field.name, metadata=field.metadata) for field in fields]
-    return called(SparkFacts(spark), frame.select("row", *typed), TABLE.name)
+    return called(SparkEnvironment(spark), frame.select("row", *typed), TABLE.name)
 
 
 def test_filters_select_what_spark_selects(spark: SparkSession, rows: DataFrame) -> None:
-    facts = SparkFacts(spark)
+    env = SparkEnvironment(spark)
     data = pa.Table.from_pylist(ROWS, arrow_schema(TABLE.columns)).append_column("row", pa.array(range(7)))
     conditions = sample(CONDITIONS, 40)
     by_spark: dict[str, set[int]] = {text: set() for text in conditions}
@@ -102,7 +102,7 @@ def test_filters_select_what_spark_selects(spark: SparkSession, rows: DataFrame)
             if value:
                 by_spark[text].add(row)
     for text, expected in by_spark.items():
-        predicate = predicate_of(TABLE, plan_of(condition_rows(facts, TABLE, text)))
+        predicate = predicate_of(TABLE, plan_of(condition_rows(env, TABLE, text)))
         selected = {*data.filter(arrow_filter(TABLE, predicate).predicate)["row"].to_pylist()}
         assert selected >= expected, text
         if UNDECIDED not in leaves(predicate):
@@ -119,11 +119,13 @@ def test_filters_select_what_spark_selects(spark: SparkSession, rows: DataFrame)
     ],
 )
 def test_proven_comparisons_are_exact(spark: SparkSession, text: str) -> None:
-    assert is_exact(predicate_of(TABLE, plan_of(condition_rows(SparkFacts(spark), TABLE, text))), TABLE)
+    assert is_exact(predicate_of(TABLE, plan_of(condition_rows(SparkEnvironment(spark), TABLE, text))), TABLE)
 
 
 @pytest.mark.parametrize(
     "text", ["x = 1.5", "f IS NULL", "c = 'a'", "w = 1.5", "i = 1 AND s LIKE 'a%'", "i = l"]
 )
 def test_other_conditions_are_not_exact(spark: SparkSession, text: str) -> None:
-    assert not is_exact(predicate_of(TABLE, plan_of(condition_rows(SparkFacts(spark), TABLE, text))), TABLE)
+    assert not is_exact(
+        predicate_of(TABLE, plan_of(condition_rows(SparkEnvironment(spark), TABLE, text))), TABLE
+    )

@@ -21,7 +21,7 @@ from hiveacid.core.model import (
 from hiveacid.errors import NoSuchColumnError
 from hiveacid.spark.predicates import partition_pruning as pruning
 from hiveacid.spark.predicates.column_conditions import table_conjuncts
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from support.exhaustive import examples
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ STORAGE = StorageFormat("orc", "orc", "orc")
 
 
 @pytest.fixture(scope="module")
-def facts(spark: SparkSession) -> SparkFacts:
-    return SparkFacts(spark)
+def env(spark: SparkSession) -> SparkEnvironment:
+    return SparkEnvironment(spark)
 
 
 def table(*columns: tuple[str, str]) -> TableDefinition:
@@ -51,21 +51,21 @@ def parts(*values: str | tuple[str | None, ...] | None) -> list[Partition]:
 
 
 def prune_partitions(
-    facts: SparkFacts,
+    env: SparkEnvironment,
     table: TableDefinition,
     partitions: Sequence[Partition],
     where: str,
     alias: str | None = None,
 ) -> tuple[Partition, ...]:
-    conditions = table_conjuncts(facts, table, where, alias=alias)
-    return pruning.prune_partitions(facts, table, partitions, conditions, alias=alias)
+    conditions = table_conjuncts(env, table, where, alias=alias)
+    return pruning.prune_partitions(env, table, partitions, conditions, alias=alias)
 
 
 def kept(
-    facts: SparkFacts, kinds: Sequence[str], values: Sequence[str | None], where: str
+    env: SparkEnvironment, kinds: Sequence[str], values: Sequence[str | None], where: str
 ) -> list[str | None]:
     """Return the values of the partitions that stay; the only partition column is called p."""
-    return [v.values[0] for v in prune_partitions(facts, table(("p", kinds[0])), parts(*values), where)]
+    return [v.values[0] for v in prune_partitions(env, table(("p", kinds[0])), parts(*values), where)]
 
 
 NUMBERS = ["-1", "0", "5", "12", None, DEFAULT_PARTITION]
@@ -127,44 +127,44 @@ TEXTS = ["a", "a ", "B", "é", "\uffee", "😀", DEFAULT_PARTITION, "5"]
     ],
 )
 def test_partitions_that_match_stay(
-    facts: SparkFacts, kind: str, values: list[str | None], where: str, expected: list[str | None]
+    env: SparkEnvironment, kind: str, values: list[str | None], where: str, expected: list[str | None]
 ) -> None:
     nulls = {DEFAULT_PARTITION: None}  # the name of the default partition is NULL
-    assert kept(facts, [kind], values, where) == [nulls.get(text or "", text) for text in expected]
+    assert kept(env, [kind], values, where) == [nulls.get(text or "", text) for text in expected]
 
 
-def test_several_columns(facts: SparkFacts) -> None:
+def test_several_columns(env: SparkEnvironment) -> None:
     definition = table(("dt", "date"), ("region", "string"))
     all_parts = parts(("2020-01-01", "eu"), ("2020-01-02", "eu"), ("2020-01-01", "us"), (None, "us"))
-    pruned = prune_partitions(facts, definition, all_parts, "dt = '2020-01-01' AND region <> 'us' AND id > 3")
+    pruned = prune_partitions(env, definition, all_parts, "dt = '2020-01-01' AND region <> 'us' AND id > 3")
     assert pruned == (all_parts[0],)
-    pruned = prune_partitions(facts, definition, all_parts, "dt = '2020-01-01' OR region = 'us'")
+    pruned = prune_partitions(env, definition, all_parts, "dt = '2020-01-01' OR region = 'us'")
     assert pruned == (all_parts[0], all_parts[2], all_parts[3])
-    pruned = prune_partitions(facts, definition, all_parts, "region IN ('eu') AND DT IS NOT NULL")
+    pruned = prune_partitions(env, definition, all_parts, "region IN ('eu') AND DT IS NOT NULL")
     assert pruned == (all_parts[0], all_parts[1])
 
 
-def test_all_stay_where_spark_fails_on_a_value(facts: SparkFacts) -> None:
+def test_all_stay_where_spark_fails_on_a_value(env: SparkEnvironment) -> None:
     values = ["0", "5"]
-    assert kept(facts, ["int"], values, "p <> 0 AND 10 / p > 1") == ["5"]
-    assert kept(facts, ["int"], values, "raise_error(string(p)) IS NULL") == values
+    assert kept(env, ["int"], values, "p <> 0 AND 10 / p > 1") == ["5"]
+    assert kept(env, ["int"], values, "raise_error(string(p)) IS NULL") == values
 
 
-def test_unknown_columns_are_refused(facts: SparkFacts) -> None:
+def test_unknown_columns_are_refused(env: SparkEnvironment) -> None:
     with pytest.raises(NoSuchColumnError, match="column q does not exist"):
-        prune_partitions(facts, table(("p", "int")), parts("1"), "q = 1")
+        prune_partitions(env, table(("p", "int")), parts("1"), "q = 1")
 
 
-def test_other_alias(facts: SparkFacts) -> None:
+def test_other_alias(env: SparkEnvironment) -> None:
     all_parts = parts("1", "2")
     definition = table(("p", "int"))
-    assert prune_partitions(facts, definition, all_parts, "x.p = 2", alias="x") == (all_parts[1],)
+    assert prune_partitions(env, definition, all_parts, "x.p = 2", alias="x") == (all_parts[1],)
     with pytest.raises(NoSuchColumnError):
-        prune_partitions(facts, definition, all_parts, "tab.p = 2", alias="x")
+        prune_partitions(env, definition, all_parts, "tab.p = 2", alias="x")
 
 
-def test_no_partitions(facts: SparkFacts) -> None:
-    assert prune_partitions(facts, table(("p", "int")), [], "p = 1") == ()
+def test_no_partitions(env: SparkEnvironment) -> None:
+    assert prune_partitions(env, table(("p", "int")), [], "p = 1") == ()
 
 
 _TEXTS = {
@@ -205,24 +205,24 @@ def _quoted(kind: str, value: str | None) -> str:
 @settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
 @given(st.lists(cases(), min_size=1, max_size=4))
 def test_python_answers_as_spark_does(
-    facts: SparkFacts, made: list[tuple[str, list[str | None], str]]
+    env: SparkEnvironment, made: list[tuple[str, list[str | None], str]]
 ) -> None:
     for kind, values, where in made:
         definition, all_parts = table(("p", kind)), parts(*values)
-        known = table_conjuncts(facts, definition, where)
+        known = table_conjuncts(env, definition, where)
         by_python = pruning._prune_in_python(definition, all_parts, known)
         assert by_python is not None
-        assert by_python == pruning._prune_in_spark(facts, definition, all_parts, known, "tab")
+        assert by_python == pruning._prune_in_spark(env, definition, all_parts, known, "tab")
 
 
-def test_ten_thousand_partitions_take_no_time(facts: SparkFacts) -> None:
+def test_ten_thousand_partitions_take_no_time(env: SparkEnvironment) -> None:
     definition = table(("dt", "date"), ("region", "string"))
     dates = [f"20{y:02}-{m:02}-{d:02}" for y in range(30) for m in range(1, 13) for d in range(1, 29)]
     all_parts = parts(*[(date, "eu") for date in dates[:10_000]])
     for where, expected in (("dt = '2020-05-05'", 1), ("month(dt) = 5 AND region LIKE 'e%'", 835)):
-        prune_partitions(facts, definition, all_parts[:10], where)
+        prune_partitions(env, definition, all_parts[:10], where)
         begun = time.perf_counter()
-        found = prune_partitions(facts, definition, all_parts, where)
+        found = prune_partitions(env, definition, all_parts, where)
         taken = time.perf_counter() - begun
         assert len(found) == pytest.approx(expected, abs=10)
         assert taken < 60, f"{where}: {taken:.1f} s"  # for a machine under load

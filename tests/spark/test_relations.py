@@ -18,7 +18,7 @@ from hiveacid.spark.parser.relations import (
     read_query,
     substitute_variables,
 )
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from support.exhaustive import examples
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def facts(spark: SparkSession) -> SparkFacts:
-    return SparkFacts(spark)
+def env(spark: SparkSession) -> SparkEnvironment:
+    return SparkEnvironment(spark)
 
 
-def named(facts: SparkFacts, text: str) -> list[str]:
+def named(env: SparkEnvironment, text: str) -> list[str]:
     """Return the tables as the text spells them: what stands at their places."""
-    return [text[relation.start : relation.end] for relation in find_relations(facts, text)]
+    return [text[relation.start : relation.end] for relation in find_relations(env, text)]
 
 
 def rewrite(text: str, replacements: Mapping[Relation, str]) -> str:
@@ -87,8 +87,8 @@ def rewrite(text: str, replacements: Mapping[Relation, str]) -> str:
         ("INSERT INTO target SELECT * FROM a", ["a"]),
     ],
 )
-def test_every_table_is_found_at_its_place(facts: SparkFacts, query: str, tables: list[str]) -> None:
-    assert named(facts, query) == tables
+def test_every_table_is_found_at_its_place(env: SparkEnvironment, query: str, tables: list[str]) -> None:
+    assert named(env, query) == tables
 
 
 @pytest.mark.parametrize(
@@ -107,22 +107,22 @@ def test_every_table_is_found_at_its_place(facts: SparkFacts, query: str, tables
         ),
     ],
 )
-def test_names_of_ctes_are_not_tables(facts: SparkFacts, query: str, tables: list[str]) -> None:
-    assert named(facts, query) == tables
+def test_names_of_ctes_are_not_tables(env: SparkEnvironment, query: str, tables: list[str]) -> None:
+    assert named(env, query) == tables
 
 
-def test_recursive_cte_sees_itself(facts: SparkFacts) -> None:
+def test_recursive_cte_sees_itself(env: SparkEnvironment) -> None:
     query = "WITH RECURSIVE r AS (SELECT 1 x UNION ALL SELECT x + 1 FROM r WHERE x < 3) SELECT * FROM r, a"
-    if facts.version < (4, 0):
+    if env.version < (4, 0):
         with pytest.raises(ParseError):
-            find_relations(facts, query)
+            find_relations(env, query)
     else:
-        assert named(facts, query) == ["a"]
+        assert named(env, query) == ["a"]
 
 
-def test_parts_and_aliases(facts: SparkFacts) -> None:
+def test_parts_and_aliases(env: SparkEnvironment) -> None:
     query = "SELECT * FROM Db.`T x` AS a, u b (c, d), (v) w, X.y.z"
-    found = find_relations(facts, query)
+    found = find_relations(env, query)
     assert [(r.parts, r.name, r.alias is not None) for r in found] == [
         (("db", "t x"), "T x", True),
         (("u",), "u", False),  # the names of its columns stand between
@@ -131,12 +131,12 @@ def test_parts_and_aliases(facts: SparkFacts) -> None:
     ]
 
 
-def test_time_travel_stands_on_the_relation(facts: SparkFacts) -> None:
+def test_time_travel_stands_on_the_relation(env: SparkEnvironment) -> None:
     query = (
         "SELECT * FROM a VERSION AS OF 3, b FOR TIMESTAMP AS OF (now() - interval 1 day) AS x, "
         "c SYSTEM_VERSION /* of */ AS OF 'v' TABLESAMPLE (1 ROWS)"
     )
-    first, second, third = find_relations(facts, query)
+    first, second, third = find_relations(env, query)
     assert first.travel is not None
     assert second.travel is not None
     assert third.travel is not None
@@ -150,18 +150,18 @@ def test_time_travel_stands_on_the_relation(facts: SparkFacts) -> None:
 
 
 @pytest.mark.parametrize("parameter", [":x", ":xy", ":a_long_one"])
-def test_time_travel_beside_parameters(facts: SparkFacts, parameter: str) -> None:
+def test_time_travel_beside_parameters(env: SparkEnvironment, parameter: str) -> None:
     """Spark's offsets are those of the text with the values: the point must not be cut out of the other text."""
     for clause, point in (("VERSION AS OF 12", "12"), ("TIMESTAMP AS OF 1234567", "1234567")):
         written, filled = (f"SELECT {value} AS c FROM t {clause}" for value in (parameter, "10"))
-        (relation,) = read_query(facts, written, parsed_query(facts, filled)).relations
+        (relation,) = read_query(env, written, parsed_query(env, filled)).relations
         assert relation.travel is not None
         assert relation.travel.value == point
 
 
-def test_only_some_relations_may_be_replaced(facts: SparkFacts) -> None:
+def test_only_some_relations_may_be_replaced(env: SparkEnvironment) -> None:
     query = "SELECT * FROM a JOIN db.b JOIN c"
-    relation = find_relations(facts, query)[1]
+    relation = find_relations(env, query)[1]
     assert rewrite(query, {relation: "view"}) == "SELECT * FROM a JOIN `view` JOIN c"
     assert rewrite(query, {}) == query
 
@@ -179,15 +179,15 @@ def test_only_some_relations_may_be_replaced(facts: SparkFacts) -> None:
         ("SELECT * FROM range(3) WHERE id IN (SELECT id FROM db.f(1))", ["range", "db.f"]),
     ],
 )
-def test_calls_are_told_from_names(facts: SparkFacts, text: str, calls: list[str]) -> None:
-    found = read_query(facts, text, parsed_query(facts, text)).calls
+def test_calls_are_told_from_names(env: SparkEnvironment, text: str, calls: list[str]) -> None:
+    found = read_query(env, text, parsed_query(env, text)).calls
     assert [call.name for call in sorted(found, key=lambda call: call.start)] == calls
     assert all(text[call.start :].startswith(call.name) for call in found)
 
 
-def test_arguments_have_their_names(facts: SparkFacts) -> None:
+def test_arguments_have_their_names(env: SparkEnvironment) -> None:
     text = "SELECT * FROM f('t', key => 'a', KEY => array('b'), n => NULL)"
-    (call,) = read_query(facts, text, parsed_query(facts, text)).calls
+    (call,) = read_query(env, text, parsed_query(env, text)).calls
     assert [(name, argument.nodeName()) for name, argument in call.arguments] == [
         ("", "Literal"),
         ("key", "Literal"),
@@ -207,47 +207,47 @@ def test_arguments_have_their_names(facts: SparkFacts) -> None:
         ("CASE WHEN '😀' = (SELECT a FROM `t😀`) THEN 1 END", ["`t😀`"]),
     ],
 )
-def test_tables_of_an_expression(facts: SparkFacts, text: str, tables: list[str]) -> None:
-    found = find_relations_in_expression(facts, text)
+def test_tables_of_an_expression(env: SparkEnvironment, text: str, tables: list[str]) -> None:
+    found = find_relations_in_expression(env, text)
     assert [text[r.start : r.end] for r in found] == tables
     changed = rewrite(text, dict.fromkeys(found, "v"))
     assert all(table not in changed.replace(f"`{table}`", "") for table in tables if "." in table)
 
 
-def test_errors_have_a_place(facts: SparkFacts, capfd: pytest.CaptureFixture[str]) -> None:
+def test_errors_have_a_place(env: SparkEnvironment, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ParseError) as raised:
-        find_relations(facts, "SELECT *\n FROM a b c d")
+        find_relations(env, "SELECT *\n FROM a b c d")
     assert (raised.value.line, raised.value.column) == (2, 11)
     assert str(raised.value) == "Syntax error at or near 'c' (line 2, column 11)"
     with pytest.raises(ParseError) as raised:
-        find_relations_in_expression(facts, "a +")
+        find_relations_in_expression(env, "a +")
     assert (raised.value.line, raised.value.column) == (1, 4)
     assert "SQLQueryContextLogger" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["a, b", "a) FROM t WHERE (b", "", "SELECT 1"])
-def test_what_is_no_expression_is_refused(facts: SparkFacts, text: str) -> None:
+def test_what_is_no_expression_is_refused(env: SparkEnvironment, text: str) -> None:
     with pytest.raises(ParseError):
-        find_relations_in_expression(facts, text)
+        find_relations_in_expression(env, text)
 
 
-def test_names_known_only_at_run_time_are_refused(facts: SparkFacts) -> None:
+def test_names_known_only_at_run_time_are_refused(env: SparkEnvironment) -> None:
     with pytest.raises(UnsupportedFeatureError, match="computed when the statement runs"):
-        find_relations(facts, "SELECT * FROM IDENTIFIER(concat('db', '.t'))")
+        find_relations(env, "SELECT * FROM IDENTIFIER(concat('db', '.t'))")
 
 
-def test_variables_come_first(facts: SparkFacts) -> None:
-    facts.spark.conf.set("hiveacid.test.table", "db.t")
+def test_variables_come_first(env: SparkEnvironment) -> None:
+    env.spark.conf.set("hiveacid.test.table", "db.t")
     query = "SELECT * FROM ${hiveacid.test.table} AS x"
     with pytest.raises(UnsupportedFeatureError, match="variables"):
-        find_relations(facts, query)
-    assert named(facts, substitute_variables(facts, query)) == ["db.t"]
-    assert named(facts, "SELECT '$', '{}' FROM a") == ["a"]
+        find_relations(env, query)
+    assert named(env, substitute_variables(env, query)) == ["db.t"]
+    assert named(env, "SELECT '$', '{}' FROM a") == ["a"]
 
 
-def test_long_unions_do_not_exhaust_the_stack(facts: SparkFacts) -> None:
+def test_long_unions_do_not_exhaust_the_stack(env: SparkEnvironment) -> None:
     query = " UNION ALL ".join(f"SELECT * FROM t{place}" for place in range(300))
-    assert named(facts, query) == [f"t{place}" for place in range(300)]
+    assert named(env, query) == [f"t{place}" for place in range(300)]
 
 
 # Random queries, built together with the tables they name.
@@ -281,12 +281,12 @@ def queries(draw: st.DrawFn, depth: int = 2) -> tuple[str, list[str]]:
 
 @settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(queries())
-def test_random_queries(facts: SparkFacts, made: tuple[str, list[str]]) -> None:
+def test_random_queries(env: SparkEnvironment, made: tuple[str, list[str]]) -> None:
     text, tables = made
-    found = find_relations(facts, text)
+    found = find_relations(env, text)
     assert [text[r.start : r.end] for r in found] == tables
     changed = rewrite(text, dict.fromkeys(found, "view"))
-    again = find_relations(facts, changed)
+    again = find_relations(env, changed)
     assert [(r.parts, r.alias is not None) for r in again] == [
         (("view",), r.alias is not None) for r in found
     ]

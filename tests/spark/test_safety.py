@@ -507,7 +507,7 @@ def test_a_cached_frame_does_not_answer_for_other_files_of_the_same_names(
 
 def test_deletes_stay_in_their_partition(acid: AcidSession) -> None:
     """A job makes the partition's name from its value again, which must be the same name."""
-    spark = acid.context.facts.spark
+    spark = acid.context.env.spark
     acid.sql("SET hiveacid.small.changes.max.bytes=0")
     ansi, zone = (spark.conf.get(f"spark.sql.{name}") for name in ("ansi.enabled", "session.timeZone"))
     try:

@@ -26,7 +26,7 @@ from hiveacid.spark.predicates.column_conditions import table_conjuncts
 from hiveacid.spark.predicates.predicate_leaves import PredicateLeaf, predicate_leaf
 from hiveacid.spark.predicates.search_argument import SearchArgumentBuilder, search_argument
 from hiveacid.spark.read.acid_rows import _KEEP_COLUMNS, ABSENT_FIELD
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from support.exhaustive import ALL, sample
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ GROUPS = 12
 STORAGE = StorageFormat("orc", "orc", "orc")
 
 
-def arguments(facts: SparkFacts, table: TableDefinition, where: str) -> dict[str, str]:
-    return search_argument(facts, table, table_conjuncts(facts, table, where)).reader_options()
+def arguments(env: SparkEnvironment, table: TableDefinition, where: str) -> dict[str, str]:
+    return search_argument(env, table, table_conjuncts(env, table, where)).reader_options()
 
 
 FULL = (("transactional", "true"),)
@@ -115,8 +115,8 @@ class Files:
     table: TableDefinition = TABLE
 
     @property
-    def facts(self) -> SparkFacts:
-        return SparkFacts(self.spark)
+    def env(self) -> SparkEnvironment:
+        return SparkEnvironment(self.spark)
 
     def read(self, arguments: dict[str, str], where: str | None = None) -> DataFrame:
         """Read as ``spark.read.scan`` does: all columns, or those that a condition mentions."""
@@ -132,14 +132,14 @@ class Files:
             .where(f"{_KEEP_COLUMNS} = 0")
         )
         users = [
-            as_column(from_file(self.facts, F.col("row").getField(c.name), c.type)).alias(c.name)
+            as_column(from_file(self.env, F.col("row").getField(c.name), c.type)).alias(c.name)
             for c in self.table.columns
             if where is None or re.search(rf"\b{c.name}\b", where)
         ]
         return frame.select(*users, F.coalesce(F.col("rowId"), F.lit(-1)).alias("ROW__ID")).alias("tab")
 
     def arguments(self, where: str) -> dict[str, str]:
-        return arguments(self.facts, self.table, where)
+        return arguments(self.env, self.table, where)
 
 
 @pytest.fixture(scope="module")
@@ -292,7 +292,7 @@ def test_what_is_not_certain_is_not_used(files: Files, where: str) -> None:
 
 def test_tables_without_row_ids_have_none(files: Files) -> None:
     plain = TableDefinition(TableName("db", "plain"), TABLE.columns, STORAGE, "/nowhere")
-    assert arguments(files.facts, plain, "i = 5") == {}
+    assert arguments(files.env, plain, "i = 5") == {}
     assert set(files.arguments("i = 5 AND s = 'x'")) >= {"orc.kryo.sarg", "orc.sarg.column.names"}
     assert files.arguments("i = 5 AND s = 'x'")["orc.sarg.column.names"] == "i,s"
 
@@ -306,8 +306,8 @@ def test_partition_columns_are_not_asked_of_orc(files: Files) -> None:
         partition_columns=(Column("dt", "date"),),
         properties=FULL,
     )
-    assert arguments(files.facts, table, "dt = '2020-01-01'") == {}
-    assert arguments(files.facts, table, "dt = '2020-01-01' AND i = 1")["orc.sarg.column.names"] == "i"
+    assert arguments(files.env, table, "dt = '2020-01-01'") == {}
+    assert arguments(files.env, table, "dt = '2020-01-01' AND i = 1")["orc.sarg.column.names"] == "i"
 
 
 def test_row_groups_whose_statistics_lack_a_minimum_are_read(files: Files) -> None:
@@ -322,7 +322,7 @@ def test_row_groups_whose_statistics_lack_a_minimum_are_read(files: Files) -> No
     truth = jvm.java.lang.Class.forName("org.apache.hadoop.hive.ql.io.sarg.SearchArgument$TruthValue")
 
     def needed(leaf: PredicateLeaf) -> bool:
-        builder = SearchArgumentBuilder(files.facts)
+        builder = SearchArgumentBuilder(files.env)
         builder.add(leaf)
         argument = builder.build()
         leaves = argument.getLeaves()
@@ -400,7 +400,7 @@ def test_no_row_is_lost_for_random_conditions(files: Files, wanted: list[str]) -
 
 
 def test_no_row_is_lost_where_session_and_jvm_are_in_different_zones(files: Files) -> None:
-    before = files.facts.session_time_zone
+    before = files.env.session_time_zone
     try:
         for zone in sample(("Pacific/Kiritimati", "Pacific/Pago_Pago"), 1):
             files.spark.conf.set("spark.sql.session.timeZone", zone)

@@ -67,7 +67,7 @@ def test_two_sessions_insert_update_merge_and_compact(two: Two, url: str, tmp_pa
     other.sql("UPDATE t SET item = upper(item) WHERE p = 'a'")
     one.sql("DELETE FROM t WHERE id = 3")
     merged = other.table("t").merge(
-        other.context.facts.spark.sql(
+        other.context.env.spark.sql(
             "SELECT 2 AS id, 'bread' AS item, 'a' AS p UNION ALL SELECT 4, 'oil', 'c'"
         ),
         on="t.id = s.id",

@@ -103,7 +103,7 @@ def test_one_that_fails_ends_it_and_is_raised(acid: AcidSession, monkeypatch: py
 
 
 def test_threads_have_the_properties_of_the_one_that_waits(acid: AcidSession) -> None:
-    context = acid.context.facts.spark.sparkContext
+    context = acid.context.env.spark.sparkContext
     context.setLocalProperty("spark.scheduler.pool", "compactions")
     try:
         meeting = threading.Barrier(2, timeout=PATIENCE)
@@ -112,7 +112,7 @@ def test_threads_have_the_properties_of_the_one_that_waits(acid: AcidSession) ->
             meeting.wait()
             return context.getLocalProperty("spark.scheduler.pool"), owner_thread(), threading.get_ident()
 
-        found = run_in_parallel(acid.context.facts, [look, look], 4, never_asked)
+        found = run_in_parallel(acid.context.env, [look, look], 4, never_asked)
     finally:
         context.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
     me = threading.get_ident()
@@ -133,7 +133,7 @@ def test_an_interrupted_statement_waits_for_its_threads_and_stops_them(acid: Aci
         ended.append(threading.get_ident())
 
     with pytest.raises(KeyboardInterrupt):
-        run_in_parallel(acid.context.facts, [work] * 5, 2, stopping.set)
+        run_in_parallel(acid.context.env, [work] * 5, 2, stopping.set)
     assert len(ended) == 2  # those under way; the others were never begun
 
 
@@ -151,7 +151,7 @@ def test_interrupted_jobs_go_back_into_the_queue(acid: AcidSession, monkeypatch:
         while not interrupted():
             assert time.monotonic() < until
             time.sleep(0.01)
-        acid.context.facts.spark.sparkContext.setJobGroup("nothing", "is stopped by a name of its own")
+        acid.context.env.spark.sparkContext.setJobGroup("nothing", "is stopped by a name of its own")
         return run_job(context, job, worker, interrupted, *rest)
 
     monkeypatch.setattr(request_compaction, "run_job", interrupting)
@@ -231,7 +231,7 @@ def test_parquet_is_written_as_hive_reads_it_by_all_of_them(acid: AcidSession) -
         assert "fixed_len_byte_array" in shown
         assert "int32" not in shown
         assert "bag" in shown  # how the older lists are laid out
-    assert acid.context.facts.spark.conf.get("spark.sql.parquet.writeLegacyFormat") == "false"
+    assert acid.context.env.spark.conf.get("spark.sql.parquet.writeLegacyFormat") == "false"
 
 
 def test_threads_that_cannot_begin_leave_their_work_to_the_one_that_waits(
@@ -242,7 +242,7 @@ def test_threads_that_cannot_begin_leave_their_work_to_the_one_that_waits(
         return threading.Thread(target=lambda: None, name=name)
 
     monkeypatch.setattr(beside, "thread_with_job_properties", stillborn)
-    assert run_in_parallel(acid.context.facts, [lambda: 1, lambda: 2], 2, never_asked) == [1, 2]
+    assert run_in_parallel(acid.context.env, [lambda: 1, lambda: 2], 2, never_asked) == [1, 2]
 
 
 def test_what_waits_for_a_lock_ends_with_the_statement(acid: AcidSession) -> None:

@@ -187,9 +187,9 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     conditions: list[object] = []
     compute = update_delete_in_driver.compute_changes
 
-    def compute_changes(facts: Any, table: Any, rows: Any, passed: Any, change: Any) -> Any:
+    def compute_changes(env: Any, table: Any, rows: Any, passed: Any, change: Any) -> Any:
         conditions.extend([] if change.where is None else [change.where])
-        return compute(facts, table, rows, passed, change)
+        return compute(env, table, rows, passed, change)
 
     monkeypatch.setattr(update_delete_in_driver, "compute_changes", compute_changes)
     return conditions
@@ -316,10 +316,10 @@ def test_a_local_master_allows_larger_tables(no_jobs: AcidSession, monkeypatch: 
     no_jobs.sql(f"SET {LIMIT} = {total // 8}")
     no_jobs.sql("DELETE FROM t WHERE k = 1")
     monkeypatch.setattr(capabilities, "is_local_master", lambda _: False)
-    vars(no_jobs.context.facts).pop("local", None)
+    vars(no_jobs.context.env).pop("local", None)
     with pytest.raises(AssertionError, match="a job would run"):
         no_jobs.sql("DELETE FROM t WHERE k = 2")
-    vars(no_jobs.context.facts).pop("local", None)
+    vars(no_jobs.context.env).pop("local", None)
 
 
 @pytest.mark.parametrize(("name", "value"), [("_MAX_ROWS", 3), ("max_bytes_in_driver", lambda _: 400)])
@@ -354,9 +354,9 @@ def test_only_texts_that_may_be_long_are_computed_twice(
     queries: list[int] = []
     collect = changes_of_arrow_rows.collect_within_limit
 
-    def noted(facts: capabilities.SparkFacts, frame: Any, grown: list[str]) -> Any:
+    def noted(env: capabilities.SparkEnvironment, frame: Any, grown: list[str]) -> Any:
         queries.append(1 + bool(grown))
-        return collect(facts, frame, grown)
+        return collect(env, frame, grown)
 
     monkeypatch.setattr(changes_of_arrow_rows, "collect_within_limit", noted)
     no_jobs.sql("INSERT INTO t SELECT CAST(id AS INT), concat('v', id), NULL FROM range(5, 300)")
@@ -371,11 +371,11 @@ def test_only_texts_that_may_be_long_are_computed_twice(
 
 
 def test_the_heap_of_the_jvm_bounds_what_passes_through_it(spark: SparkSession) -> None:
-    facts = capabilities.SparkFacts(spark)
-    assert driver_frames.max_bytes_in_driver(facts) == min(256 << 20, facts.driver_heap // 16) > 0
+    env = capabilities.SparkEnvironment(spark)
+    assert driver_frames.max_bytes_in_driver(env) == min(256 << 20, env.driver_heap // 16) > 0
     for heap, limit in ((1 << 30, 64 << 20), (1 << 40, 256 << 20)):
-        vars(facts)["driver_heap"] = heap
-        assert driver_frames.max_bytes_in_driver(facts) == limit
+        vars(env)["driver_heap"] = heap
+        assert driver_frames.max_bytes_in_driver(env) == limit
 
 
 @pytest.mark.parametrize("limit", ["64mb", "0"])
@@ -406,7 +406,7 @@ def test_members_of_a_subquery_are_no_jobs(no_jobs: AcidSession, monkeypatch: py
     assert rows(no_jobs) == [(1, "not"), (2, "v2"), (3, "not")]
     monkeypatch.setattr(subquery_values, "_MAX_VALUES", 2)
     left_to_jobs = ["k IN (SELECT id FROM range(3))", "(k, v) IN (SELECT 1, 'v1')"]
-    left_to_jobs += ["k IN (SELECT t.k)"] if no_jobs.context.facts.version >= (4, 0) else []  # 3.5 refuses it
+    left_to_jobs += ["k IN (SELECT t.k)"] if no_jobs.context.env.version >= (4, 0) else []  # 3.5 refuses it
     for where in left_to_jobs:
         with pytest.raises(AssertionError, match="a job would run"):
             no_jobs.sql(f"DELETE FROM t WHERE {where}")
@@ -461,7 +461,7 @@ def test_a_column_comes_before_a_function_or_variable_of_its_name(
     acid: AcidSession, spark: SparkSession
 ) -> None:
     """Values of CHAR and TIMESTAMP are not passed to Spark, which would take the user's name, today, or the variable."""
-    has_variables = acid.context.facts.version >= (4, 0)
+    has_variables = acid.context.env.version >= (4, 0)
     if has_variables:
         spark.sql("DECLARE OR REPLACE VARIABLE at STRING DEFAULT 'variable'")
     acid.sql(

@@ -10,7 +10,7 @@ import pytest
 
 from hiveacid.core.transactions.commit_records import StreamKey
 from hiveacid.datasource import can_register, register
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ def drop(place: Path, number: int, *events: dict[str, Any]) -> None:
 
 def run(acid: AcidSession, place: Path, schema: str, check: str = "check", **options: str) -> StreamingQuery:
     """Run a query over the files of a directory, one file a batch, until it has seen all."""
-    spark = acid.context.facts.spark
+    spark = acid.context.env.spark
     feed = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(place / "feed"))
     chosen = {
         "table": "t", "warehouse": acid.context.warehouse, "query_name": "events",
@@ -101,7 +101,7 @@ def test_values_are_those_of_an_insert(spark: SparkSession, acid: AcidSession, t
         drop(tmp_path, 0, event, {})
         for table in ("t", "inserted"):
             acid.sql(f"CREATE TABLE {table} ({columns}) {ACID}")
-        if SparkFacts(spark).version < (4, 1):
+        if SparkEnvironment(spark).version < (4, 1):
             with pytest.raises(Exception, match="no time zone with a TIMESTAMP"):
                 run(acid, tmp_path, columns)
             return

@@ -47,7 +47,7 @@ class Query:
     """A query that is stopped and started again; what it was given so far."""
 
     def __init__(self, acid: AcidSession, place: Path, **options: str) -> None:
-        self.spark = acid.context.facts.spark
+        self.spark = acid.context.env.spark
         self.options = {"table": "t", "warehouse": acid.context.warehouse, **options}
         self.place = place
         self.got: list[Any] = []
@@ -133,7 +133,7 @@ def test_updates_are_paired_by_key(acid: AcidSession, tmp_path: Path) -> None:
         ("A", "update_after", 2), ("B", "update_after", 2), ("N", "insert", 2), ("a", "update_before", 2),
         ("again", "insert", 4), ("b", "update_before", 2), ("c", "delete", 3), ("n", "delete", 2),
     ]  # fmt: skip
-    spark = acid.context.facts.spark
+    spark = acid.context.env.spark
     for key, wrong in (("nothing", "no column nothing"), ("l", "not of a primitive type")):
         with pytest.raises(Exception, match=wrong):
             spark.readStream.format("hiveacid").options(**{**query.options, "key": key}).load()
@@ -169,7 +169,7 @@ def test_inserts_only_and_what_happens_when_rows_go(acid: AcidSession, tmp_path:
     late.options["on_history_gone"] = "snapshot"
     assert ids(late.run()) == [1, 6, 7]
     assert late.run() == []
-    if limits(acid.context.facts.spark):
+    if limits(acid.context.env.spark):
         slow = Query(acid, tmp_path / "slow", starting="earliest", max_write_ids_per_trigger="1")
         for n in (20, 21, 22):
             acid.sql(f"INSERT INTO t VALUES ({n}, 'y')")

@@ -21,7 +21,7 @@ from hiveacid.core.schema.storage_formats import TEXTFILE
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.text import format_line, parse_line
 from hiveacid.spark.formats.text_layout import text_layout
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 READ_BY_HIVE = Path(__file__).parent / "data" / "lazy_simple_serde.jsonl"
 # Where we give NULL and Hive 4.0.1 a date: short and negative years, rubbish behind the day.
@@ -81,9 +81,9 @@ def parsed_side_by_side(
 ) -> list[list[list[Any]]]:
     """Return what we read out of lines of many tables, one job for all; a row holds a line of each table."""
     frame = spark.createDataFrame(rows, ", ".join(f"l{i} string" for i in range(len(tables))))
-    facts = SparkFacts(spark)
+    env = SparkEnvironment(spark)
     structs = [
-        F.struct(*parse_line(facts, text_layout(table), F.col(f"l{i}"), table.columns))
+        F.struct(*parse_line(env, text_layout(table), F.col(f"l{i}"), table.columns))
         for i, table in enumerate(tables)
     ]
     found = frame.select(*[F.to_json(struct, JSON) for struct in structs]).collect()
@@ -266,7 +266,7 @@ def test_a_byte_order_mark_at_the_beginning_of_a_file_is_escaped_or_fails(
     layout = text_layout(escaped)
     frame.select(format_line(layout, escaped.columns)).write.text(f"{tmp_path}/lines")
     lines = spark.read.text(f"{tmp_path}/lines")
-    read = lines.select(*parse_line(SparkFacts(spark), layout, F.col("value"), escaped.columns))
+    read = lines.select(*parse_line(SparkEnvironment(spark), layout, F.col("value"), escaped.columns))
     assert read.collect() == frame.collect()
     with pytest.raises(
         Exception, match=r"\[HIVEACID_DATA\] column c0: a value begins with a byte order mark"
@@ -285,10 +285,10 @@ def test_delimiters_of_other_levels_are_plain_text(spark: SparkSession) -> None:
 
 def test_bytes_above_ascii_delimit_and_other_bytes_survive(spark: SparkSession) -> None:
     table = table_of(["string", "string"], {"field.delim": "-2"})  # the byte 0xFE, no UTF-8
-    facts, layout = SparkFacts(spark), text_layout(table)
+    env, layout = SparkEnvironment(spark), text_layout(table)
     raw = spark.createDataFrame([(bytearray(b"gr\xfc\xdfe\xfe\xc3\xa9t\xc3\xa9"),)], "b binary")
     line = F.col("b").cast("string")
-    values = raw.select(*parse_line(facts, layout, line, table.columns))
+    values = raw.select(*parse_line(env, layout, line, table.columns))
     assert values.select(F.hex("c0"), "c1").collect() == [("6772FCDF65", "été")]
     assert values.select(F.hex(format_line(layout, table.columns))).collect()[0][0] == (
         b"gr\xfc\xdfe\xfe\xc3\xa9t\xc3\xa9".hex().upper()
@@ -308,7 +308,10 @@ def test_base64_or_else_the_bytes_themselves(spark: SparkSession) -> None:
     }
     frame = spark.createDataFrame([(text,) for text in texts], "value string")
     columns = parse_line(
-        SparkFacts(spark), text_layout(table_of(["binary"])), F.col("value"), table_of(["binary"]).columns
+        SparkEnvironment(spark),
+        text_layout(table_of(["binary"])),
+        F.col("value"),
+        table_of(["binary"]).columns,
     )
     assert [bytes(row[0]) for row in frame.select(*columns).collect()] == list(texts.values())
 

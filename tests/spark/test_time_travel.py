@@ -65,7 +65,7 @@ def test_an_adopted_table_does_not_tell_what_a_merged_delta_has_lost(acid: AcidS
 
 
 def test_times_are_instants_whatever_type_timestamp_means(acid: AcidSession) -> None:
-    spark = acid.context.facts.spark
+    spark = acid.context.env.spark
     acid.sql("CREATE TABLE t (m TIMESTAMP WITH LOCAL TIME ZONE) STORED AS TEXTFILE")
     acid.sql("INSERT INTO t VALUES (TIMESTAMP '2024-03-10 02:30:00 UTC')")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")

@@ -15,7 +15,7 @@ from hiveacid.spark.formats.expressions import as_column
 from hiveacid.spark.formats.flat_files import file_values
 from hiveacid.spark.formats.time_zones import from_file, to_file
 from hiveacid.spark.session import executor_time_zones
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.executor_time_zones import ExecutorTimeZones
 
 if TYPE_CHECKING:
@@ -69,15 +69,15 @@ def test_executors_may_name_one_zone_differently(
 
 
 def test_a_session_that_names_the_zone_of_files_differently_moves_nothing(session_zone: SparkSession) -> None:
-    facts = SparkFacts(session_zone, zones=ExecutorTimeZones(fixed="America/New_York"))
+    env = SparkEnvironment(session_zone, zones=ExecutorTimeZones(fixed="America/New_York"))
     session_zone.conf.set(_SETTING, "US/Eastern")
     for hive in ("timestamp", "array<timestamp>"):
-        assert from_file(facts, "t", hive) == "t"
-        assert to_file(facts, "t", hive) == "t"
+        assert from_file(env, "t", hive) == "t"
+        assert to_file(env, "t", hive) == "t"
     session_zone.conf.set(_SETTING, "America/Chicago")
     noon = session_zone.sql("SELECT TIMESTAMP'2026-01-15 12:00:00' AS t")
-    stored = noon.select(as_column(to_file(facts, "t", "timestamp")).alias("t"))
-    shown = stored.select("t", as_column(from_file(facts, "t", "timestamp")).alias("shown"))
+    stored = noon.select(as_column(to_file(env, "t", "timestamp")).alias("t"))
+    shown = stored.select("t", as_column(from_file(env, "t", "timestamp")).alias("shown"))
     texts = shown.selectExpr("CAST(t AS STRING)", "CAST(shown AS STRING)").collect()
     assert [tuple(row) for row in texts] == [("2026-01-15 11:00:00", "2026-01-15 12:00:00")]
 
@@ -88,14 +88,14 @@ def test_a_value_asks_for_its_zones_once(session_zone: SparkSession, monkeypatch
     def note(name: str, zone: str) -> property:
         return property(lambda _: asked.append(name) or zone)
 
-    monkeypatch.setattr(SparkFacts, "stored_time_zone", note("stored", "America/New_York"))
-    monkeypatch.setattr(SparkFacts, "session_time_zone", note("session", "America/Chicago"))
-    facts = SparkFacts(session_zone)
+    monkeypatch.setattr(SparkEnvironment, "stored_time_zone", note("stored", "America/New_York"))
+    monkeypatch.setattr(SparkEnvironment, "session_time_zone", note("session", "America/Chicago"))
+    env = SparkEnvironment(session_zone)
     columns = (Column("a", "timestamp"), Column("b", "int"), Column("c", "array<timestamp>"))
     table = TableDefinition(TableName("default", "t"), columns, ORC, "/t")
-    assert len(file_values(facts, table)) == 3
+    assert len(file_values(env, table)) == 3
     assert sorted(asked) == ["session"] * 2 + ["stored"] * 2
     asked.clear()
-    from_file(replace(facts, copies_timestamps=True), "a", "timestamp")
-    from_file(facts, "b", "int")
+    from_file(replace(env, copies_timestamps=True), "a", "timestamp")
+    from_file(env, "b", "int")
     assert asked == []

@@ -150,7 +150,7 @@ def test_a_view_means_the_same_in_every_session(native: NativeSession) -> None:
         assert rows(other.sql("SELECT * FROM f1.ansi_false")) == [(None,)]
         with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
             other.sql("SELECT * FROM f1.ansi_true").collect()
-    if native.acid.context.facts.version < (4, 0):
+    if native.acid.context.env.version < (4, 0):
         return  # functions of SQL and variables came with Spark 4
     for database, factor in (("f1", 10), ("f2", 1000)):
         sql(f"CREATE FUNCTION {database}.scale(x INT) RETURNS INT RETURN x * {factor}")

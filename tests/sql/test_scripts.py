@@ -145,9 +145,9 @@ def test_script(acid: AcidSession, path: Path) -> None:
     try:
         run_script(acid, acid.sql, path, "acid")
     finally:
-        for view in acid.context.facts.spark.catalog.listTables():
+        for view in acid.context.env.spark.catalog.listTables():
             if view.isTemporary:
-                acid.context.facts.spark.catalog.dropTempView(view.name)
+                acid.context.env.spark.catalog.dropTempView(view.name)
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)

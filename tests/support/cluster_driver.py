@@ -114,7 +114,7 @@ def _executors(master_of: str) -> list[int]:
 
 def _killing(acid: AcidSession, statement: Callable[[], object]) -> bool:
     """Kill an executor while a statement's tasks run; tell whether the statement was still at work."""
-    context = acid.context.facts.spark.sparkContext
+    context = acid.context.env.spark.sparkContext
     tracker = context.statusTracker()
     failed: list[BaseException] = []
 
@@ -158,7 +158,7 @@ def killed(master: str, directory: Path, dying: tuple[str, ...]) -> dict[str, ob
     )
     acid.sql(ACID.format("t (id BIGINT, v STRING)"))
     slow = "coalesce(id + length(reflect('java.lang.Thread', 'sleep', 0L)) * 0, id)"
-    spark = acid.context.facts.spark
+    spark = acid.context.env.spark
     source = spark.range(0, 20_000, 1, 8).selectExpr(f"CAST({slow} AS BIGINT) AS id", "'a' AS v")
     source.createOrReplaceTempView("source")
     found: dict[str, object] = {}
@@ -204,7 +204,7 @@ def zones(master: str, directory: Path) -> dict[str, object]:
     found: dict[str, object] = {"before": rows(acid, shown)}
     acid.table("z").compact("major")
     found["after"] = rows(acid, shown)
-    found["zone of executors"] = acid.context.facts.stored_time_zone
+    found["zone of executors"] = acid.context.env.stored_time_zone
     found["noon"] = rows(acid, f"SELECT count(*) FROM z WHERE t = {noon}")
     acid.sql(
         f"CREATE TABLE i {columns} CLUSTERED BY (t) INTO 2 BUCKETS STORED AS ORC TBLPROPERTIES ('transactional'='true', "

@@ -22,7 +22,7 @@ def context_of(store: Any, warehouse: str, clock: Clock, heartbeats: Heartbeats)
     """Return a context on local disk."""
     transactions = Transactions(store, heartbeats, clock, CLIENT)
     return Context(
-        facts=cast("Any", None),  # no Spark session: nothing here asks for it
+        env=cast("Any", None),  # no Spark session: nothing here asks for it
         fs=LocalFileSystem(durable=False),
         store=store,
         catalog=store,

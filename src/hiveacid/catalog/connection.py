@@ -15,7 +15,7 @@ from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.ports.clock import SystemClock
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.file_systems import SessionFileSystems
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.storage.file_system_routing import AnyFileSystem
@@ -38,17 +38,17 @@ def make_context(
     warehouse directory. Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError.
     """
     chosen = Settings.of(settings or {})
-    facts = SparkFacts(spark)
-    facts.apply_settings()
-    facts.require_absolute_warehouse(warehouse)
+    env = SparkEnvironment(spark)
+    env.apply_settings()
+    env.require_absolute_warehouse(warehouse)
     clock = SystemClock()
     if warehouse is not None:
         log_new_warehouse(warehouse, store)
     opened, root = open_store(warehouse, store, chosen, clock)
     chosen, transactions = begin_session(opened, settings or {}, clock)
-    fs = AnyFileSystem(SessionFileSystems(facts, {k: v for k, v in chosen.changed if k.startswith("fs.")}))
+    fs = AnyFileSystem(SessionFileSystems(env, {k: v for k, v in chosen.changed if k.startswith("fs.")}))
     return Context(
-        facts=facts,
+        env=env,
         fs=fs,
         store=opened,
         catalog=opened,
@@ -136,7 +136,7 @@ class WarehouseConnection(Displayed):
         if not self.context.store.maintained_by_hiveacid():
             raise UnsupportedFeatureError("tables of a Hive Metastore are cleaned by its own cleaner")
         self.context.transactions.heartbeats.beat()
-        release_unused_plans(self.context.facts, self.context.read_leases.sweep)
+        release_unused_plans(self.context.env, self.context.read_leases.sweep)
         self.context.store.abort_timed_out()
         name = None if table is None else self.context.require(self.context.resolve(table)).name
         return clean(self.context, name)

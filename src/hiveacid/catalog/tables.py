@@ -438,7 +438,7 @@ def truncate(
         table = context.require(name)
         options = InsertOptions(overwrite=True, small=True, named="TRUNCATE")
         if not table.partition_columns:
-            write_rows(context, table, empty_rows(context.facts, table), {}, options, txn)
+            write_rows(context, table, empty_rows(context.env, table), {}, options, txn)
             return
         chosen = require_partitions(table, partitions_of(context, table, txn) or (), static)
         if table.kind is TableKind.PLAIN:

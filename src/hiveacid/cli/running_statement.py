@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
 
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jobs import Progress, progress
 from hiveacid.sql.cancellation import POLL_INTERVAL, StatementThread
 from hiveacid.sql.session import AcidSession
@@ -62,9 +62,9 @@ def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator
 class ProgressLine:
     """A line at the bottom of a terminal with the progress of the running stages."""
 
-    def __init__(self, facts: SparkFacts, write: Callable[[str], object], *, enabled: bool) -> None:
+    def __init__(self, env: SparkEnvironment, write: Callable[[str], object], *, enabled: bool) -> None:
         """``write``: writes to the terminal. ``enabled``: False if nothing may be written."""
-        self._facts = facts
+        self._env = env
         self._write = write
         self._enabled = enabled
         self._started = time.monotonic()
@@ -74,7 +74,7 @@ class ProgressLine:
         """Show the progress of the running stages, from half a second on."""
         seconds = time.monotonic() - self._started
         if self._enabled and seconds > 0.5:  # noqa: PLR2004 - shorter statements need no line
-            self._write("\r" + progress_text(progress(self._facts), seconds) + "\x1b[K")
+            self._write("\r" + progress_text(progress(self._env), seconds) + "\x1b[K")
             self._shown = True
 
     def clear(self) -> None:

@@ -202,7 +202,7 @@ def _run(service_set: Services, endpoint: Endpoint | None, grace: float) -> None
     from hiveacid.services.runner import Runner  # noqa: PLC0415 - imports PySpark
 
     runner = Runner(service_set)
-    spark = service_set.context.facts.spark
+    spark = service_set.context.env.spark
     watch = watch_jvm(spark, endpoint)
 
     def start() -> None:

@@ -92,7 +92,7 @@ def shell(*, connection: options.ConnectionOptions, limit: int, keep_going: bool
     click.echo("starting Spark ...", err=True)
     # PySpark has replaced Python's handler of Ctrl-C by its own
     with connection.session(new=True) as session, on_interrupt(signal.default_int_handler):
-        version = session.context.facts.spark.version
+        version = session.context.env.spark.version
         click.echo(
             f"hiveacid {hiveacid.__version__} on Spark {version}, {session.context.warehouse}", err=True
         )
@@ -152,7 +152,7 @@ class Shell:
         start = text.find(statement)
         indented = " " * max(0, start - text.rfind("\n", 0, start) - 1) + statement
         started = time.monotonic()
-        progress = ProgressLine(self.session.context.facts, _write_raw, enabled=sys.stderr.isatty())
+        progress = ProgressLine(self.session.context.env, _write_raw, enabled=sys.stderr.isatty())
         try:
             rows = self.runner.run(lambda: self._rows(indented, line), progress.watch)
         finally:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import active_session
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ def register(spark: SparkSession) -> None:
         )
     if not _is_registered(spark):
         with active_session(
-            SparkFacts(spark)
+            SparkEnvironment(spark)
         ):  # Spark looks for the name in the active session, whatever ``spark`` is
             spark.dataSource.register(_portable_source())
 

@@ -162,7 +162,7 @@ class Metadata:
             if catalog.get_database(database) is not None:
                 ours = dict.fromkeys(catalog.list_tables(database), "TABLE")
                 ours |= dict.fromkeys(catalog.list_views(database), "VIEW")
-            theirs = {name.lower() for name in spark_catalog_tables(self.spark.acid.context.facts, database)}
+            theirs = {name.lower() for name in spark_catalog_tables(self.spark.acid.context.env, database)}
             for name in sorted({*ours, *theirs}):
                 if matches(pattern, name):
                     full = TableName(database, name)

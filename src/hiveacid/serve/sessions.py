@@ -295,7 +295,7 @@ class Sessions:
         if self._ended and now - self._swept >= _SWEEP_INTERVAL:
             self._ended, self._swept = False, now
             context = self._server.acid.context
-            release_unused_plans(context.facts, context.read_leases.sweep)
+            release_unused_plans(context.env, context.read_leases.sweep)
 
     def _idle_limit(self, session: ClientSession) -> float:
         is_free = session.caller.over_http and session.spark.acid.joined is None

@@ -260,7 +260,7 @@ class Worker:
         self._stopping = True
         job = self._job
         if job is not None:
-            cancel_jobs(self.context.facts, job_group(job.id))
+            cancel_jobs(self.context.env, job_group(job.id))
 
     def step(self) -> CompactionReport | None:
         """Carry out the next job and return its report, also after a failure; None if no job waits."""

@@ -120,9 +120,9 @@ class StatementThread:
                 return
             self.clock.cancelled.set()
             context = self.session.context
-            cancel_tagged(context.facts, running.tag)
+            cancel_tagged(context.env, running.tag)
             if running.only_reads:
-                self._analysis = self._analysis or AnalysisStop(context.facts)
+                self._analysis = self._analysis or AnalysisStop(context.env)
                 self._analysis.stop()
             own = context.transactions.heartbeats.tracked(self.clock.thread) - context.read_leases.txn_ids()
             own -= frozenset() if all_transactions else running.before
@@ -173,7 +173,7 @@ class StatementThread:
             self._current = running
         try:
             try:
-                with tagged_jobs(self.session.context.facts, running.tag):
+                with tagged_jobs(self.session.context.env, running.tag):
                     return work()
             finally:
                 self._let_analyse()

@@ -22,7 +22,7 @@ from hiveacid.services.runner import Runner
 from hiveacid.spark.parser.catalyst import active_session
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.callback_server import use_secret_ids
-from hiveacid.spark.session.capabilities import SparkFacts, is_classic
+from hiveacid.spark.session.capabilities import SparkEnvironment, is_classic
 from hiveacid.spark.session.classic_session import without_hiveacid_parser
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import filled_in
@@ -70,8 +70,8 @@ def connect(
     if warehouse is None and store is None and isinstance(inside, AcidSession):
         return inside
     session = open_session(without_hiveacid_parser(spark), warehouse, store, settings)
-    facts = session.context.facts
-    if inside is None and facts.hive_support:
+    env = session.context.env
+    if inside is None and env.hive_support:
         logger.warning(_NO_GUARD_WARNING)
     return session
 
@@ -121,11 +121,11 @@ class AcidSession(WarehouseConnection):
         nothing.
         """
         if values:
-            with filled_in(self.context.facts, text, values) as filled:
+            with filled_in(self.context.env, text, values) as filled:
                 return self.sql(filled, args, first_line=first_line)
         with self.statement(text):
-            source = Slice(substitute_variables(self.context.facts, text))
-            written = with_written_names(self.context.facts, Slice(self.with_arguments(source, args)))
+            source = Slice(substitute_variables(self.context.env, text))
+            written = with_written_names(self.context.env, Slice(self.with_arguments(source, args)))
             return self.run(text, parse(written.text, first_line))
 
     def run(self, text: str, statement: Statement) -> DataFrame:
@@ -146,11 +146,11 @@ class AcidSession(WarehouseConnection):
         txn = self.joined if self.by_statement else None
         if txn is not None and txn.failed and not _is_rollback(text):
             raise errors.FailedTransactionError(txn.txn_id, txn.failed)
-        facts = self.context.facts
-        if facts.parser is None and (spark := without_hiveacid_parser(facts.spark)) is not facts.spark:
-            self.context.facts = SparkFacts(spark)  # the session became a native one after `connect`
+        env = self.context.env
+        if env.parser is None and (spark := without_hiveacid_parser(env.spark)) is not env.spark:
+            self.context.env = SparkEnvironment(spark)  # the session became a native one after `connect`
         try:
-            with spark_errors_logged(), active_session(self.context.facts):
+            with spark_errors_logged(), active_session(self.context.env):
                 yield
         except BaseException as error:
             if (
@@ -167,7 +167,7 @@ class AcidSession(WarehouseConnection):
         """Return a text with its parameters replaced by literals."""
         if not args:
             return source.text
-        escaped = self.context.facts.spark.conf.get("spark.sql.parser.escapedStringLiterals")
+        escaped = self.context.env.spark.conf.get("spark.sql.parser.escapedStringLiterals")
         return with_arguments(source, args, escapes=str(escaped).lower() != "true")
 
     def adopt(

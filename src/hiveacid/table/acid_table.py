@@ -16,7 +16,7 @@ from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
 from hiveacid.ports.transactions import current_write_ids_of
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
-from hiveacid.spark.session.capabilities import SparkFacts, is_method_of_frames
+from hiveacid.spark.session.capabilities import SparkEnvironment, is_method_of_frames
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import filter_rows
@@ -58,7 +58,7 @@ class Scan(Displayed):
     as_of: PointInTime | None = None
     hint: str | None = None
     hint_alias: str | None = None
-    hint_session: SparkFacts | None = None
+    hint_session: SparkEnvironment | None = None
     counted: bool = False
     subqueries: bool = False
 
@@ -79,7 +79,7 @@ class Scan(Displayed):
                 )
                 frame = snapshot.scan(counted=self.counted, subqueries=self.subqueries)
                 extend_lease(context, reader, frame)
-                rows = filter_rows(context.facts, frame, self.where, self.name.name)
+                rows = filter_rows(context.env, frame, self.where, self.name.name)
                 return selected(rows, self._columns(table))
 
     def _columns(self, table: TableDefinition) -> list[str]:
@@ -158,7 +158,7 @@ class AcidTable(Displayed):
         if (write_id is None) == (timestamp is None):
             raise ConfigError("as_of takes a write_id or a timestamp")
         if timestamp is not None:
-            return replace(self, snapshot_at=Instant(epoch_millis(self.context.facts, timestamp)))
+            return replace(self, snapshot_at=Instant(epoch_millis(self.context.env, timestamp)))
         if isinstance(write_id, bool) or not isinstance(write_id, int):
             raise ConfigError(
                 f"as_of: {write_id!r} is not a write id, a whole number; times go by timestamp="
@@ -239,7 +239,7 @@ class AcidTable(Displayed):
         """Start a MERGE of ``source`` (alias s) into this table (alias t)."""
         self._require_writable("merge()")
         _require_frame("merge()", source)
-        source = in_session(self.context.facts, source)
+        source = in_session(self.context.env, source)
         return Merge(self.context, self.name, source, on, self.joined, target_alias, source_alias)
 
     def stream_writer(

@@ -72,7 +72,7 @@ class _Data:
 
         def look() -> dict[str, EventFacts]:
             readable = [spark_path(path) for path in files if path not in self.checks.bad]
-            return rows.event_facts(self.context.facts, readable)
+            return rows.event_facts(self.context.env, readable)
 
         for path, facts in (self._attempt(look) or {}).items():
             self.checks.findings += self._judge(files[plain_path(path)], facts)
@@ -112,9 +112,7 @@ class _Data:
 
     def _check_buckets(self) -> None:
         version = self.table.bucketing_version
-        for path, misplaced in rows.count_misplaced_rows(
-            self.context.facts, self.table, self._rows()
-        ).items():
+        for path, misplaced in rows.count_misplaced_rows(self.context.env, self.table, self._rows()).items():
             kind = (
                 FindingKind.OTHER_HASH_BUCKET
                 if misplaced.explained == misplaced.rows
@@ -124,13 +122,13 @@ class _Data:
 
     def _check_row_ids(self) -> None:
         used = [file for file in self.checks.used if file.path not in self.checks.bad]
-        places = rows.PartitionByFile(self.context.facts, {file.path: file.place.root for file in used})
+        places = rows.PartitionByFile(self.context.env, {file.path: file.place.root for file in used})
         inserts = places.of(self._rows())
         self._add_doubled(FindingKind.DUPLICATE_ROW_ID, rows.find_duplicate_row_ids(inserts))
         files = [spark_path(file.path) for file in used if file.event and file.event.is_delete]
         if not files:
             return
-        deletes = places.of(rows.valid_delete_events(self.context.facts, files, self.write_ids))
+        deletes = places.of(rows.valid_delete_events(self.context.env, files, self.write_ids))
         for path, count in rows.count_orphan_deletes(inserts, deletes).items():
             location = self._place(plain_path(path))
             state = location.inventory.state if location and location.inventory else None

@@ -15,7 +15,7 @@ from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.table.codec_and_writer_options import layout_level
 from hiveacid.table.connection_caches import DeleteEventCache, ListingCache
 from hiveacid.transactions.heartbeats import heartbeat_interval
@@ -112,7 +112,7 @@ class StoreContext:
 class Context(StoreContext):
     """One connection with Spark."""
 
-    facts: SparkFacts
+    env: SparkEnvironment
     summaries: SummaryCache = field(default_factory=SummaryCache)
     delete_cache: DeleteEventCache = field(default_factory=DeleteEventCache)
     statement: str | None = None  # SQL text of the running statement, for the history of tables

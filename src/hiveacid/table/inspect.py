@@ -85,7 +85,7 @@ class Inspect(Displayed):
             return check_table(context, inventory_of_partitions(context, table, partitions, values), reader)
 
     def _frame(self, rows: Iterable[inventory.Row | HistoryRow], schema: str) -> DataFrame:
-        return self.context.facts.spark.createDataFrame(list(rows), schema)
+        return self.context.env.spark.createDataFrame(list(rows), schema)
 
     def _inventory(self) -> inventory.TableInventory:
         context, txn = self.context, self.joined

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jobs import thread_with_job_properties, threads_have_own_jobs
 from hiveacid.transactions.heartbeats import on_behalf_of, owner_thread
 
@@ -19,7 +19,7 @@ _STOP_INTERVAL = 0.1  # seconds between two calls of ``stop``
 
 
 def run_in_parallel(
-    facts: SparkFacts, tasks: Sequence[Callable[[], T]], most: int, stop: Callable[[], None]
+    env: SparkEnvironment, tasks: Sequence[Callable[[], T]], most: int, stop: Callable[[], None]
 ) -> list[T]:
     """Return the results of ``tasks`` in their order; at most ``most`` of them run at the same time.
 
@@ -30,7 +30,7 @@ def run_in_parallel(
     The threads inherit this thread's tags, pools and other local properties of Spark. Transactions that they begin
     count as this thread's.
     """
-    if most == 1 or len(tasks) == 1 or not threads_have_own_jobs(facts):
+    if most == 1 or len(tasks) == 1 or not threads_have_own_jobs(env):
         return [work() for work in tasks]
     workers = _WorkerThreads(deque(enumerate(tasks)), owner_thread())
     ended = [threading.Event() for _ in range(min(most, len(tasks)))]

@@ -47,7 +47,7 @@ def require_changeable(context: Context, table: TableDefinition, scanned: Iterab
     partitions = [partition for partition in scanned if partition is not None]
     require_valid_values(table, partitions)
     numbers = [number for number, column in enumerate(table.partition_columns) if column.type == "timestamp"]
-    zone = context.facts.session_time_zone if numbers else ""
+    zone = context.env.session_time_zone if numbers else ""
     for partition in partitions if numbers else ():
         for number in numbers:
             value = partition.values[number]
@@ -108,4 +108,4 @@ def static_values(
     from hiveacid.spark.write.column_casts import partition_values_as_text  # noqa: PLC0415
 
     with translate_errors():
-        return partition_values_as_text(context.facts, columns, static)
+        return partition_values_as_text(context.env, columns, static)

@@ -92,9 +92,9 @@ class Doors:
     def __init__(self, native: NativeSession, warehouse: str) -> None:
         """Open them."""
         self.warehouse, self.native = warehouse, native
-        self.driver = hiveacid.connect(native.acid.context.facts.spark, warehouse=warehouse)
+        self.driver = hiveacid.connect(native.acid.context.env.spark, warehouse=warehouse)
         jobs = {SMALL_CHANGES.name: "0"}
-        self.jobs = hiveacid.connect(self.driver.context.facts.spark, warehouse=warehouse, settings=jobs)
+        self.jobs = hiveacid.connect(self.driver.context.env.spark, warehouse=warehouse, settings=jobs)
         self.arrow = hiveacid.open(warehouse)
         self.sessions = Sessions(native, 3600.0)
         self.client = self.sessions.open(Caller("ann", "here", "ann", lambda: False), {})
@@ -110,7 +110,7 @@ class Doors:
         frames = (
             self.native,
             self.client.spark,
-            *(acid.context.facts.spark for acid in (self.driver, self.jobs)),
+            *(acid.context.env.spark for acid in (self.driver, self.jobs)),
         )
         for spark in frames:
             spark.conf.set("spark.sql.session.timeZone", zone)

@@ -33,7 +33,7 @@ class Scene:
 
     def during(self, statement: Callable[[], object]) -> BaseException | None:
         """Run a statement whose server goes away while its tasks run; return its error."""
-        tracker = self.acid.context.facts.spark.sparkContext.statusTracker()
+        tracker = self.acid.context.env.spark.sparkContext.statusTracker()
         failed: list[BaseException] = []
 
         def run() -> None:

@@ -116,7 +116,7 @@ class Session:
         )
         transactions = Transactions(store, heart, clock, Client("sim", "here", name))
         context = Context(
-            facts=cast("Any", None), fs=files, store=store, catalog=store, transactions=transactions,
+            env=cast("Any", None), fs=files, store=store, catalog=store, transactions=transactions,
             read_leases=ReadLeases(transactions), clock=clock, warehouse=WAREHOUSE, settings=settings,
             database="shop",
         )  # fmt: skip

@@ -45,7 +45,7 @@ def _one_by_one(work: Callable[[Any], Any], items: Sequence[Any], threads: int) 
     return [work(item) for item in items]
 
 
-def _as_texts(facts: object, columns: object, static: Mapping[str, object]) -> dict[str, str]:  # noqa: ARG001
+def _as_texts(env: object, columns: object, static: Mapping[str, object]) -> dict[str, str]:  # noqa: ARG001
     return {name: str(value) for name, value in static.items()}
 
 

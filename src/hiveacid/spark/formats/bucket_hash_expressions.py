@@ -27,7 +27,7 @@ from hiveacid.spark.formats.java_hash_arithmetic import (
     murmur_long,
     to_int,
 )
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.java_methods import call, call_static, hive_hash
 
 _POSITIVE = 0x7FFFFFFF
@@ -36,7 +36,7 @@ _DECIMAL = "org.apache.hadoop.hive.common.type.HiveDecimal"
 
 
 def bucket_number(
-    facts: SparkFacts, columns: Sequence[SparkColumn], hive_types: Sequence[str], version: int, count: int
+    env: SparkEnvironment, columns: Sequence[SparkColumn], hive_types: Sequence[str], version: int, count: int
 ) -> SparkColumn:
     """Return the bucket of a row, an int from 0 to ``count - 1``.
 
@@ -47,7 +47,7 @@ def bucket_number(
     types = [parse_type(text) for text in hive_types]
     for kind in types:
         check_bucketing_type(kind, version)
-    hashing = _Hashing(facts, old=version == _OLD)
+    hashing = _Hashing(env, old=version == _OLD)
     code = _fold(hashing.of(value, kind) for value, kind in zip(columns, types, strict=True))
     return code.bitwiseAND(F.lit(_POSITIVE)) % F.lit(count)
 
@@ -60,7 +60,7 @@ def _fold(codes: Iterable[SparkColumn]) -> SparkColumn:
 class _Hashing:
     """Hash codes of values under one bucketing version; ``old``: version 1."""
 
-    facts: SparkFacts
+    env: SparkEnvironment
     old: bool
 
     def of(self, value: SparkColumn, kind: HiveType) -> SparkColumn:
@@ -84,7 +84,7 @@ class _Hashing:
 
     def _map(self, value: SparkColumn, key: HiveType, item: HiveType) -> SparkColumn:
         # Hive hashes a map's values by version 1 even under version 2
-        old = _Hashing(self.facts, old=True)
+        old = _Hashing(self.env, old=True)
 
         def add(code: SparkColumn, entry: SparkColumn) -> SparkColumn:
             pair = self.of(entry.getField("key"), key).bitwiseXOR(old.of(entry.getField("value"), item))
@@ -108,7 +108,7 @@ class _Hashing:
             case "float" | "double":
                 return self._floating(value, kind.name)
             case "timestamp":
-                local = F.from_utc_timestamp(value, self.facts.session_time_zone)
+                local = F.from_utc_timestamp(value, self.env.session_time_zone)
                 return self._murmur(bind(local, _timestamp_bytes))
             case "decimal":
                 return self._decimal(value)
@@ -120,12 +120,12 @@ class _Hashing:
         # Text.hashCode (string) starts at 0, WritableComparator.hashBytes (other types) at 1; a leading byte 1 gives
         # the same result as a start at 1
         started = data if kind == "string" else F.concat(F.lit(b"\x01"), data)
-        code = hive_hash(self.facts, started)
+        code = hive_hash(self.env, started)
         return F.when(data.isNotNull(), code)
 
     def _murmur(self, data: SparkColumn) -> SparkColumn:
         arguments = [data, F.octet_length(data), F.lit(MURMUR_SEED)]
-        return call_static(self.facts, "org.apache.hive.common.util.Murmur3", "hash32", "int", arguments)
+        return call_static(self.env, "org.apache.hive.common.util.Murmur3", "hash32", "int", arguments)
 
     def _floating(self, value: SparkColumn, kind: str) -> SparkColumn:
         single = kind == "float"
@@ -139,14 +139,14 @@ class _Hashing:
     def _bits(self, value: SparkColumn, *, single: bool) -> SparkColumn:
         owner = "java.lang.Float" if single else "java.lang.Double"
         method, result = ("floatToIntBits", "int") if single else ("doubleToLongBits", "bigint")
-        return call_static(self.facts, owner, method, result, [value])
+        return call_static(self.env, owner, method, result, [value])
 
     def _decimal(self, value: SparkColumn) -> SparkColumn:
-        number = call(self.facts, value, "toJavaBigDecimal", "java.math.BigDecimal")
-        hive = call_static(self.facts, _DECIMAL, "create", _DECIMAL, [number])
+        number = call(self.env, value, "toJavaBigDecimal", "java.math.BigDecimal")
+        hive = call_static(self.env, _DECIMAL, "create", _DECIMAL, [number])
         if self.old:
-            return call(self.facts, hive, "hashCode", "int")
-        return self._murmur(call(self.facts, hive, "bigIntegerBytes", "binary"))
+            return call(self.env, hive, "hashCode", "int")
+        return self._murmur(call(self.env, hive, "bigIntegerBytes", "binary"))
 
 
 def _short_bytes(value: SparkColumn) -> SparkColumn:

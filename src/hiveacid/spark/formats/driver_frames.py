@@ -14,7 +14,7 @@ from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import NUMERIC_TYPES, quote_name
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 ROUND_TRIP_TYPES = NUMERIC_TYPES | {"string", "varchar", "boolean", "date", "binary"}
 """Types whose values stay the same from Arrow to Spark and back; timestamps, char and nested types may not."""
@@ -34,16 +34,16 @@ def schema_of(columns: Sequence[Column]) -> T.StructType:
     return T.StructType([T.StructField(column.name, column_type(column)) for column in columns])
 
 
-def broadcast_rows(facts: SparkFacts, columns: Sequence[Column], rows: Any) -> DataFrame:
+def broadcast_rows(env: SparkEnvironment, columns: Sequence[Column], rows: Any) -> DataFrame:
     """Return a frame that a join broadcasts. ``rows``: an Arrow table of ``ROW__ID`` and the columns."""
     schema = T.StructType([T.StructField(ROW_ID, _ROW_ID), *schema_of(columns).fields])
-    return F.broadcast(frame_of_arrow(facts, rows, schema))
+    return F.broadcast(frame_of_arrow(env, rows, schema))
 
 
-def frame_of_arrow(facts: SparkFacts, rows: Any, schema: T.StructType) -> DataFrame:
+def frame_of_arrow(env: SparkEnvironment, rows: Any, schema: T.StructType) -> DataFrame:
     """Return a frame of an Arrow table, without timestamps of a time zone."""
-    spark: Any = facts.spark
-    if facts.version >= _ARROW_FRAMES:
+    spark: Any = env.spark
+    if env.version >= _ARROW_FRAMES:
         created: DataFrame = spark.createDataFrame(rows, schema)
         return created
     # As Spark 3.5 does it with the Arrow table that it makes of a pandas frame.
@@ -62,10 +62,10 @@ def frame_of_arrow(facts: SparkFacts, rows: Any, schema: T.StructType) -> DataFr
     return DataFrame(frame, spark)
 
 
-def collect_as_arrow(facts: SparkFacts, frame: DataFrame) -> Any:
+def collect_as_arrow(env: SparkEnvironment, frame: DataFrame) -> Any:
     """Compute a frame without timestamps of a time zone; return its rows as an Arrow table."""
     computed: Any = frame
-    if facts.version >= _ARROW_FRAMES:
+    if env.version >= _ARROW_FRAMES:
         return computed.toArrow()
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - imports pandas
 
@@ -74,12 +74,12 @@ def collect_as_arrow(facts: SparkFacts, frame: DataFrame) -> Any:
     return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
-def max_bytes_in_driver(facts: SparkFacts) -> int:
+def max_bytes_in_driver(env: SparkEnvironment) -> int:
     """Return how many bytes of rows a statement may pass between the JVM and this process, in each direction.
 
     The JVM holds them several times over: as Arrow batches, and in the hash table of a join, which doubles as it grows.
     """
-    return min(_MAX_BYTES, facts.driver_heap // 16)
+    return min(_MAX_BYTES, env.driver_heap // 16)
 
 
 def computed_once(frame: DataFrame) -> DataFrame:
@@ -87,7 +87,7 @@ def computed_once(frame: DataFrame) -> DataFrame:
     return frame.localCheckpoint(eager=False)
 
 
-def collect_within_limit(facts: SparkFacts, frame: DataFrame, grown: Iterable[str]) -> Any:
+def collect_within_limit(env: SparkEnvironment, frame: DataFrame, grown: Iterable[str]) -> Any:
     """Return the rows of a frame as `collect_as_arrow`; None if ``grown`` alone takes more than `max_bytes_in_driver`.
 
     ``grown``: columns of texts that may be much longer than those they are computed from (``repeat(a, 1000)``). They are
@@ -96,9 +96,9 @@ def collect_within_limit(facts: SparkFacts, frame: DataFrame, grown: Iterable[st
     lengths = [f"coalesce(octet_length({quote_name(name)}), 0)" for name in grown]
     if lengths:
         (row,) = frame.selectExpr(f"sum({' + '.join(lengths)})").collect()
-        if (row[0] or 0) > max_bytes_in_driver(facts):
+        if (row[0] or 0) > max_bytes_in_driver(env):
             return None
-    return collect_as_arrow(facts, frame)
+    return collect_as_arrow(env, frame)
 
 
 def estimated_bytes(frame: DataFrame) -> int:
@@ -116,9 +116,9 @@ def count_listed_rows(frame: DataFrame) -> int | None:
     return 1 if is_row else None
 
 
-def computed_bytes(facts: SparkFacts, frame: DataFrame) -> int:
+def computed_bytes(env: SparkEnvironment, frame: DataFrame) -> int:
     """Return the bytes, in memory and on disk, of a frame of `localCheckpoint` that jobs have computed so far."""
     checkpoint: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
     rdd_id = checkpoint.rdd().id()
-    stored: Any = facts.spark.sparkContext._jsc.sc().getRDDStorageInfo()  # noqa: SLF001
+    stored: Any = env.spark.sparkContext._jsc.sc().getRDDStorageInfo()  # noqa: SLF001
     return sum(int(info.memSize()) + int(info.diskSize()) for info in stored if info.id() == rdd_id)

@@ -30,7 +30,7 @@ from hiveacid.spark.formats.expressions import Expression, as_column, cast, name
 from hiveacid.spark.formats.text_layout import text_layout
 from hiveacid.spark.formats.time_zones import from_file, to_file
 from hiveacid.spark.formats.types import column_type, cut_to_length
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.write.staged_files import TaskReport
 from hiveacid.spark.write.task_reports import save_frame
@@ -69,7 +69,7 @@ _PARQUET = {
 
 
 def read(
-    facts: SparkFacts,
+    env: SparkEnvironment,
     table: TableDefinition,
     files: Sequence[str],
     strict: Mapping[str, str],
@@ -82,42 +82,42 @@ def read(
     Spark's Avro package.
     """
     kind = supported_file_kind(table)
-    reader = facts.spark.read.options(**strict)
+    reader = env.spark.read.options(**strict)
     if kind is FileKind.TEXTFILE:
         lines = reader.format(TEXT).load(list(files))
         layout = text_layout(table)
-        return lines.select(*text.parse_line(facts, layout, F.col("value"), table.columns))
+        return lines.select(*text.parse_line(env, layout, F.col("value"), table.columns))
     if kind is FileKind.AVRO:
         reader = reader.schema(read_schema(table))
-        return selected(_load_avro(facts, reader, files), _values(facts, table))
+        return selected(_load_avro(env, reader, files), _values(env, table))
     if kind is FileKind.ORC:
-        return _read_orc(facts, table, files, reader, mapping or identity_mapping(table.columns))
+        return _read_orc(env, table, files, reader, mapping or identity_mapping(table.columns))
     types = [T.StructField(c.name, column_type(c)) for c in table.columns]
     rows = reader.schema(T.StructType(types)).options(**_CALENDAR).format(PARQUET).load(list(files))
-    return selected(rows, _values(facts, table))
+    return selected(rows, _values(env, table))
 
 
-def _load_avro(facts: SparkFacts, reader: DataFrameReader, files: Sequence[str]) -> DataFrame:
+def _load_avro(env: SparkEnvironment, reader: DataFrameReader, files: Sequence[str]) -> DataFrame:
     try:
         return reader.format("avro").load(list(files))
     except AnalysisException as error:
         if "data source" not in str(error) or "avro" not in str(error).lower():
             raise
-        scala = "2.12" if facts.version < (4, 0) else "2.13"
+        scala = "2.12" if env.version < (4, 0) else "2.13"
         raise UnsupportedFeatureError(
             "this Spark session cannot read Avro files: start it with the package "
-            f"org.apache.spark:spark-avro_{scala}:{facts.spark.version} (spark.jars.packages)"
+            f"org.apache.spark:spark-avro_{scala}:{env.spark.version} (spark.jars.packages)"
         ) from error
 
 
-def require_names_in_any_case(facts: SparkFacts, table: TableDefinition) -> None:
+def require_names_in_any_case(env: SparkEnvironment, table: TableDefinition) -> None:
     """Refuse to read Parquet and Avro files in a session that compares names with case.
 
     Hive's names are lower-case. Spark would read NULL for a column whose name has a capital in the file. Raises
     UnsupportedFeatureError.
     """
     kind = supported_file_kind(table)
-    if kind in (FileKind.PARQUET, FileKind.AVRO) and facts.case_sensitive:
+    if kind in (FileKind.PARQUET, FileKind.AVRO) and env.case_sensitive:
         raise UnsupportedFeatureError(
             f"spark.sql.caseSensitive=true makes NULL of columns of {kind.upper()} files whose names have capitals: "
             f"SET spark.sql.caseSensitive=false to read table {table.name}"
@@ -125,7 +125,7 @@ def require_names_in_any_case(facts: SparkFacts, table: TableDefinition) -> None
 
 
 def _read_orc(
-    facts: SparkFacts,
+    env: SparkEnvironment,
     table: TableDefinition,
     files: Sequence[str],
     reader: DataFrameReader,
@@ -140,23 +140,23 @@ def _read_orc(
         .format(schema_evolution.ORC)
         .load(list(files))
     )
-    return selected(rows, schema_evolution.table_columns(facts, mapping, table.columns, "", files[0]))
+    return selected(rows, schema_evolution.table_columns(env, mapping, table.columns, "", files[0]))
 
 
-def _values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
-    facts = replace(facts, files_in_driver_zone=True)
-    return [named(_value(facts, c), c.name) for c in table.columns]
+def _values(env: SparkEnvironment, table: TableDefinition) -> list[Expression]:
+    env = replace(env, files_in_driver_zone=True)
+    return [named(_value(env, c), c.name) for c in table.columns]
 
 
-def _value(facts: SparkFacts, column: Column) -> Expression:
+def _value(env: SparkEnvironment, column: Column) -> Expression:
     kind = hive_types.parse_type(column.type)
     value = cast(hive_types.quote_name(column.name), column_type(column))
     if hive_types.has_primitive(kind, {"varchar"}):  # other programs store longer texts, which Hive cuts
-        return from_file(facts, cut_to_length(as_column(value), kind), column.type)
-    return from_file(facts, value, column.type)
+        return from_file(env, cut_to_length(as_column(value), kind), column.type)
+    return from_file(env, value, column.type)
 
 
-def file_values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
+def file_values(env: SparkEnvironment, table: TableDefinition) -> list[Expression]:
     """Return the columns for `write`, from a frame that has the table's columns.
 
     Raises UnsupportedFeatureError for a table in Avro, and for a type that Hive does not support in Parquet files.
@@ -171,16 +171,16 @@ def file_values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
         raise UnsupportedFeatureError(
             f"column {refused[0]}: Hive keeps no {hive_types.LOCAL_TIMESTAMP} in {kind.upper()} files: use ORC"
         )
-    facts = replace(facts, files_in_driver_zone=kind is not FileKind.ORC)
+    env = replace(env, files_in_driver_zone=kind is not FileKind.ORC)
     values: list[Expression] = [hive_types.quote_name(c.name) for c in table.columns]
     if kind is not FileKind.TEXTFILE:
-        values = [to_file(facts, value, c.type) for value, c in zip(values, table.columns, strict=True)]
+        values = [to_file(env, value, c.type) for value, c in zip(values, table.columns, strict=True)]
     names = [staged_column(i) if kind is FileKind.ORC else c.name for i, c in enumerate(table.columns)]
     return [named(value, name) for value, name in zip(values, names, strict=True)]
 
 
 def write(
-    facts: SparkFacts,
+    env: SparkEnvironment,
     table: TableDefinition,
     frame: DataFrame,
     directory: str,
@@ -196,14 +196,14 @@ def write(
     kind = supported_file_kind(table)
     match kind:
         case FileKind.ORC:
-            return save_frame(facts, frame, schema_evolution.ORC, options, keys, directory)
+            return save_frame(env, frame, schema_evolution.ORC, options, keys, directory)
         case FileKind.PARQUET:
             codec = {"compression": options["compression"]}
-            facts = facts.with_settings(_PARQUET)
-            return save_frame(facts, in_session(facts, frame), PARQUET, codec, keys, directory)
+            env = env.with_settings(_PARQUET)
+            return save_frame(env, in_session(env, frame), PARQUET, codec, keys, directory)
         case FileKind.TEXTFILE:
             line = text.format_line(text_layout(table), table.columns)
             lines = frame.select(line.alias("value"), *keys)
-            return save_frame(facts, lines, TEXT, {"compression": "none"}, keys, directory)
+            return save_frame(env, lines, TEXT, {"compression": "none"}, keys, directory)
         case FileKind.AVRO:
             raise AssertionError("`file_values` refuses Avro")

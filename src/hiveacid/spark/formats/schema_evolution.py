@@ -18,7 +18,7 @@ from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
 from hiveacid.spark.formats.time_zones import from_file
 from hiveacid.spark.formats.types import cut_to_length, spark_type
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 ORC = "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat"
 """Spark's own ORC reader and writer, by the name that ``spark.sql.orc.impl`` and the list of V1 sources can't turn."""
@@ -43,7 +43,7 @@ def reader_options(mapping: ColumnMapping) -> dict[str, str]:
 
 
 def table_columns(
-    facts: SparkFacts,
+    env: SparkEnvironment,
     mapping: ColumnMapping,
     columns: Sequence[Column],
     prefix: str,
@@ -66,7 +66,7 @@ def table_columns(
             field = f"CASE WHEN {keep} IS NOT NULL THEN {field} END"
         elif misread:
             field = f"coalesce({field}, {field})"
-        return _value(facts, source, column, field, path)
+        return _value(env, source, column, field, path)
 
     return [
         named(value(source, column), column.name)
@@ -75,7 +75,7 @@ def table_columns(
 
 
 def _value(
-    facts: SparkFacts, source: ColumnSource, column: Column, field: Expression, path: str
+    env: SparkEnvironment, source: ColumnSource, column: Column, field: Expression, path: str
 ) -> Expression:
     want = parse_type(column.type)
     if source.problem is not None:  # an error only if the column is used: the other columns can be read
@@ -87,4 +87,4 @@ def _value(
         value = cast(value, spark_type(want))  # names of fields only: structs are cast by position
     if source.cut:
         value = cut_to_length(as_column(value), want)
-    return from_file(facts, value, column.type)
+    return from_file(env, value, column.type)

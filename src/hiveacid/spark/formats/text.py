@@ -20,7 +20,7 @@ from hiveacid.spark.formats.expressions import cast_type
 from hiveacid.spark.formats.java_hash_arithmetic import bind
 from hiveacid.spark.formats.text_layout import BYTES, TextLayout, accepted_text_pattern
 from hiveacid.spark.formats.types import DATA_ERROR, cut_to_length, spark_type
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.java_methods import try_cast
 
 _HIDDEN = 0x100  # added to the byte of an escaped delimiter until the value is cut out
@@ -30,7 +30,7 @@ _BASE64 = r"^(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?
 
 
 def parse_line(
-    facts: SparkFacts, layout: TextLayout, line: SparkColumn, columns: Sequence[Column]
+    env: SparkEnvironment, layout: TextLayout, line: SparkColumn, columns: Sequence[Column]
 ) -> list[SparkColumn]:
     """Return the columns of a line (a string column), under their names.
 
@@ -39,7 +39,7 @@ def parse_line(
     text = _hide_escaped(layout, F.decode(line.cast("binary"), BYTES))
     limit = len(columns) if layout.takes_rest else -1
     fields = F.split(text, _pattern(layout.separators[0]), limit)
-    parser = _Parser(facts, layout)
+    parser = _Parser(env, layout)
     return [
         parser.value(F.get(fields, F.lit(index)), types.parse_type(column.type), 1).alias(column.name)
         for index, column in enumerate(columns)
@@ -68,7 +68,7 @@ def _escaped(layout: TextLayout) -> tuple[str, ...]:
 class _Parser:
     """Parser of values in text, by the rules of the ``Lazy…`` classes of ``serde2.lazy``."""
 
-    facts: SparkFacts
+    env: SparkEnvironment
     layout: TextLayout
 
     def value(self, text: SparkColumn, kind: types.HiveType, level: int) -> SparkColumn:
@@ -150,7 +150,7 @@ class _Parser:
         if isinstance(kind, types.Primitive) and kind.name in types.INTEGER_TYPES:
             whole = F.substring_index(text, ".", 1)  # Hive cuts a fraction off
             text = F.when(whole.rlike("[0-9]"), whole).otherwise("0")
-        return try_cast(self.facts, text, cast_type(spark_type(kind)))
+        return try_cast(self.env, text, cast_type(spark_type(kind)))
 
 
 # --- writing ------------------------------------------------------------------------------------------------

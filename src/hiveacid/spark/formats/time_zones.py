@@ -13,20 +13,20 @@ from pyspark.sql import functions as F
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
 from hiveacid.spark.formats.expressions import Expression, as_column
 from hiveacid.spark.formats.types import convert_primitives
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 _ORC_EPOCH_MILLIS = 1_420_070_400_000  # 2015-01-01: ORC timestamps count from there, in the writer's zone
 _WALL_CLOCK = "timestamp"
 _INSTANT = "timestamp with local time zone"
 
 
-def from_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
+def from_file(env: SparkEnvironment, value: Expression, hive: str) -> Expression:
     """Return a stored value as the session shows it; char is padded as in Hive.
 
     Returns ``value`` itself if no conversion is needed.
     """
     kind = parse_type(hive)
-    zones = _zones(facts, kind)
+    zones = _zones(env, kind)
     stored, session = zones or ("", "")
 
     def leaf(item: SparkColumn, kind: Primitive) -> SparkColumn:
@@ -38,13 +38,13 @@ def from_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
     return convert_primitives(as_column(value), kind, kinds, leaf) if has_primitive(kind, kinds) else value
 
 
-def to_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
+def to_file(env: SparkEnvironment, value: Expression, hive: str) -> Expression:
     """Return a session's value converted so that Hive reads the same value from the file that Spark writes.
 
     Returns ``value`` itself if no conversion is needed.
     """
     kind = parse_type(hive)
-    zones, shift = _zones(facts, kind), _instant_shift(facts, hive)
+    zones, shift = _zones(env, kind), _instant_shift(env, hive)
     stored, session = zones or ("", "")
 
     def leaf(item: SparkColumn, kind: Primitive) -> SparkColumn:
@@ -56,17 +56,17 @@ def to_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
     return convert_primitives(as_column(value), kind, kinds, leaf) if has_primitive(kind, kinds) else value
 
 
-def _zones(facts: SparkFacts, kind: HiveType) -> tuple[str, str] | None:
+def _zones(env: SparkEnvironment, kind: HiveType) -> tuple[str, str] | None:
     """Return the zones of files and session; None if the type has no wall clock, or both zones show the same."""
-    if facts.copies_timestamps or not has_primitive(kind, {_WALL_CLOCK}):
+    if env.copies_timestamps or not has_primitive(kind, {_WALL_CLOCK}):
         return None
-    stored, session = facts.stored_time_zone, facts.session_time_zone
-    return None if facts.zones.are_alike(facts.spark, stored, session) else (stored, session)
+    stored, session = env.stored_time_zone, env.session_time_zone
+    return None if env.zones.are_alike(env.spark, stored, session) else (stored, session)
 
 
-def _instant_shift(facts: SparkFacts, hive: str) -> int:
+def _instant_shift(env: SparkEnvironment, hive: str) -> int:
     # A TIMESTAMP_INSTANT counts from 2015 in UTC. Spark writes a TIMESTAMP, which counts from 2015 in the JVM's zone.
     if _INSTANT not in hive:
         return 0
-    zone = facts.spark._jvm.java.util.TimeZone.getTimeZone(facts.stored_time_zone)  # type: ignore[union-attr] # noqa: SLF001
+    zone = env.spark._jvm.java.util.TimeZone.getTimeZone(env.stored_time_zone)  # type: ignore[union-attr] # noqa: SLF001
     return int(zone.getOffset(_ORC_EPOCH_MILLIS))

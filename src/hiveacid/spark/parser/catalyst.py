@@ -14,30 +14,30 @@ from py4j.java_gateway import JavaClass, JavaMember
 from py4j.protocol import STATIC_PREFIX
 from pyspark.sql import SparkSession
 
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 
-def parser_of(facts: SparkFacts) -> Any:
+def parser_of(env: SparkEnvironment) -> Any:
     """Return the session's ``ParserInterface``, with the user's extensions but without hiveacid's parser."""
-    return facts.parser or facts.state.sqlParser()
+    return env.parser or env.state.sqlParser()
 
 
-def session_of(facts: SparkFacts) -> Any:
+def session_of(env: SparkEnvironment) -> Any:
     """Return the JVM's session."""
-    return facts.spark._jsparkSession  # noqa: SLF001
+    return env.spark._jsparkSession  # noqa: SLF001
 
 
 @contextmanager
-def active_session(facts: SparkFacts) -> Iterator[None]:
+def active_session(env: SparkEnvironment) -> Iterator[None]:
     """Make the session the active one of this thread's JVM thread in the block.
 
     Spark's parser and ``${variables}`` take their settings from the active session. A thread of Python's other than the
     first has none, and a thread of a streaming query has another one, which gets its place back.
     """
-    package = "org.apache.spark.sql" if facts.version < (4, 0) else "org.apache.spark.sql.classic"
-    sessions = java_class(facts, f"{package}.SparkSession")
+    package = "org.apache.spark.sql" if env.version < (4, 0) else "org.apache.spark.sql.classic"
+    sessions = java_class(env, f"{package}.SparkSession")
     before = sessions.getActiveSession()
-    sessions.setActiveSession(session_of(facts))
+    sessions.setActiveSession(session_of(env))
     try:
         yield
     finally:
@@ -47,9 +47,9 @@ def active_session(facts: SparkFacts) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
-def java_class(facts: SparkFacts, name: str) -> Any:
+def java_class(env: SparkEnvironment, name: str) -> Any:
     """Return a class of the JVM by its full name, without the round trip for each part of ``jvm.java.lang...``."""
-    return class_of_session(facts.spark, name)
+    return class_of_session(env.spark, name)
 
 
 def class_of_session(spark: SparkSession, name: str) -> Any:
@@ -63,15 +63,15 @@ def class_beside(java_object: Any, name: str) -> Any:
     return _StaticMethods(name, java_object._gateway_client)  # noqa: SLF001
 
 
-def java_value(facts: SparkFacts, value: object) -> Any:
+def java_value(env: SparkEnvironment, value: object) -> Any:
     """Return a map or list as a Java object, in two round trips; Py4J takes one for each entry."""
-    unpickler = java_class(facts, "net.razorvine.pickle.Unpickler")()
+    unpickler = java_class(env, "net.razorvine.pickle.Unpickler")()
     return unpickler.loads(pickle.dumps(value, protocol=2))
 
 
-def java_sequence(facts: SparkFacts, items: Sequence[object]) -> Any:
+def java_sequence(env: SparkEnvironment, items: Sequence[object]) -> Any:
     """Return a list as a Scala Seq, as `java_value`."""
-    return java_class(facts, "org.apache.spark.api.python.PythonUtils").toSeq(java_value(facts, list(items)))
+    return java_class(env, "org.apache.spark.api.python.PythonUtils").toSeq(java_value(env, list(items)))
 
 
 class _StaticMethods(JavaClass):  # type: ignore[misc] # py4j has no types

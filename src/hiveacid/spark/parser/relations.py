@@ -17,7 +17,7 @@ from typing import Any
 
 from hiveacid.errors import HiveAcidError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import java_class, parser_of, scala_items
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import spark_catalog_tables
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
 
@@ -120,7 +120,7 @@ class QueryReads:
         return self.command.copy(self.command.queryText(), plan)
 
 
-def find_relations(facts: SparkFacts, query_text: str) -> list[Relation]:
+def find_relations(env: SparkEnvironment, query_text: str) -> list[Relation]:
     """Return the tables that a query names, in the order of the text; names of CTEs are left out.
 
     Also looks into EXPLAIN, CACHE, CREATE VIEW and the like, and into the query (not the target) of an INSERT.
@@ -129,30 +129,30 @@ def find_relations(facts: SparkFacts, query_text: str) -> list[Relation]:
     `substitute_variables` must replace first.
     """
     with translate_errors():
-        return list(read_query(facts, query_text, parsed_query(facts, query_text)).relations)
+        return list(read_query(env, query_text, parsed_query(env, query_text)).relations)
 
 
-def find_relations_in_expression(facts: SparkFacts, text: str) -> list[Relation]:
+def find_relations_in_expression(env: SparkEnvironment, text: str) -> list[Relation]:
     """Return the tables that the subqueries of an expression name; as :func:`find_relations`."""
     with translate_errors():
-        return list(read_query(facts, text, parsed_expression(facts, text)).relations)
+        return list(read_query(env, text, parsed_expression(env, text)).relations)
 
 
-def parsed_query(facts: SparkFacts, text: str) -> Any:
+def parsed_query(env: SparkEnvironment, text: str) -> Any:
     """Return Spark's parsed plan of a text. Raises Spark's error."""
-    return _parser(facts, text).parsePlan(text)
+    return _parser(env, text).parsePlan(text)
 
 
-def parsed_expression(facts: SparkFacts, text: str) -> Any:
+def parsed_expression(env: SparkEnvironment, text: str) -> Any:
     """Return a parsed plan whose ``condition()`` is an expression. Raises Spark's error."""
-    no_table = java_class(facts, f"{_PLANS}.OneRowRelation")()
-    return java_class(facts, f"{_PLANS}.Filter")(_parser(facts, text).parseExpression(text), no_table)
+    no_table = java_class(env, f"{_PLANS}.OneRowRelation")()
+    return java_class(env, f"{_PLANS}.Filter")(_parser(env, text).parseExpression(text), no_table)
 
 
-def read_query(facts: SparkFacts, text: str, plan: Any, start: int = 0) -> QueryReads:
+def read_query(env: SparkEnvironment, text: str, plan: Any, start: int = 0) -> QueryReads:
     """Return what the parsed plan of a text reads; ``start``: from where offsets count."""
     hidden = _HIDING.get(str(plan.nodeName()))
-    walk = _QueryWalk(facts, text, start)
+    walk = _QueryWalk(env, text, start)
     inner = walk.visit(plan if hidden is None else getattr(plan, hidden)())
     has_subqueries = walk.todo[0].has_subqueries
     walk.run()
@@ -161,17 +161,17 @@ def read_query(facts: SparkFacts, text: str, plan: Any, start: int = 0) -> Query
     return QueryReads(inner, command, has_subqueries, tuple(found), tuple(walk.calls))
 
 
-def named_tables(facts: SparkFacts, text: str) -> list[tuple[str, ...]]:
+def named_tables(env: SparkEnvironment, text: str) -> list[tuple[str, ...]]:
     """Return the parts of each name in a statement, in lower case; names of common table expressions are left out.
 
-    ``named_tables(facts, "INSERT INTO IDENTIFIER('db.t') SELECT * FROM s")`` is ``[("db", "t"), ("s",)]``.
+    ``named_tables(env, "INSERT INTO IDENTIFIER('db.t') SELECT * FROM s")`` is ``[("db", "t"), ("s",)]``.
     DROP DATABASE … CASCADE names all tables of the database. The result is empty for a text that Spark's parser refuses,
     because Spark does not run it.
 
     Raises UnsupportedFeatureError for a name, or a statement of EXECUTE IMMEDIATE, that is computed when the statement
     runs. Also raises it for a script with USE and a name without a database, because USE changes that database.
     """
-    walk = _StatementWalk(facts)
+    walk = _StatementWalk(env)
     walk.read(text)
     if walk.uses_other and any(len(parts) == 1 for parts in walk.names):
         raise UnsupportedFeatureError(
@@ -181,18 +181,18 @@ def named_tables(facts: SparkFacts, text: str) -> list[tuple[str, ...]]:
     return walk.names
 
 
-def substitute_variables(facts: SparkFacts, text: str) -> str:
+def substitute_variables(env: SparkEnvironment, text: str) -> str:
     """Return a text with its ``${variables}`` replaced as Spark does (``spark.sql.variable.substitute``)."""
     if "${" not in text:
         return text
-    jvm: Any = facts.spark._jvm  # noqa: SLF001
+    jvm: Any = env.spark._jvm  # noqa: SLF001
     return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
 
 
-def _parser(facts: SparkFacts, text: str) -> Any:
-    if substitute_variables(facts, text) != text:
+def _parser(env: SparkEnvironment, text: str) -> Any:
+    if substitute_variables(env, text) != text:
         raise UnsupportedFeatureError("variables (${...}) must be replaced before table names are looked for")
-    return parser_of(facts)
+    return parser_of(env)
 
 
 @dataclass(frozen=True)
@@ -215,8 +215,8 @@ class _Visit:
 class _Walk:
     """Visitor of the nodes of a parsed plan; `take` gets each that names a table by `UnresolvedRelation`."""
 
-    def __init__(self, facts: SparkFacts) -> None:
-        self.facts = facts
+    def __init__(self, env: SparkEnvironment) -> None:
+        self.env = env
         self.todo: list[_Visit] = []
 
     def visit(self, plan: Any) -> Any:
@@ -228,7 +228,7 @@ class _Walk:
         if kind in _SCRIPTING:
             has_subqueries = True
         else:
-            plan = java_class(self.facts, _CTE_RULE).apply(plan)
+            plan = java_class(self.env, _CTE_RULE).apply(plan)
             has_subqueries = plan.subqueriesAll().size() > 0
             kind = str(plan.nodeName())
         self.todo.append(_Visit(plan, kind, has_subqueries=has_subqueries))
@@ -278,7 +278,7 @@ class _Walk:
         if expression.nodeName() != "Literal":
             raise UnsupportedFeatureError(f"{_COMPUTED.format('IDENTIFIER(...)')}: write the name itself")
         with translate_errors():
-            parts = parser_of(self.facts).parseMultipartIdentifier(str(expression.value().toString()))
+            parts = parser_of(self.env).parseMultipartIdentifier(str(expression.value().toString()))
         self.identified(parts, visit)
 
     def identified(self, parts: Any, visit: _Visit) -> None:
@@ -291,8 +291,8 @@ class _Walk:
 class _QueryWalk(_Walk):
     """Walk that finds the tables that a query reads, and their places."""
 
-    def __init__(self, facts: SparkFacts, text: str, start: int) -> None:
-        super().__init__(facts)
+    def __init__(self, env: SparkEnvironment, text: str, start: int) -> None:
+        super().__init__(env)
         self._text = text[start:]
         self._start = start
         self._travel: tuple[TimeTravel, Any] | None = None  # AS OF around the next table, and its node
@@ -347,7 +347,7 @@ class _QueryWalk(_Walk):
         moment = node.timestamp().get()
         text = _OF.sub("", clause)
         try:
-            is_same = parser_of(self.facts).parseExpression(text).equals(moment)
+            is_same = parser_of(self.env).parseExpression(text).equals(moment)
         except Exception as error:
             if not is_spark_error(error):
                 raise
@@ -365,8 +365,8 @@ class _QueryWalk(_Walk):
 class _StatementWalk(_Walk):
     """Walk that collects all names of tables in a statement."""
 
-    def __init__(self, facts: SparkFacts) -> None:
-        super().__init__(facts)
+    def __init__(self, env: SparkEnvironment) -> None:
+        super().__init__(env)
         self.names: list[tuple[str, ...]] = []
         self.uses_other = False  # a USE was seen; outside scripts it is a statement without names
 
@@ -374,7 +374,7 @@ class _StatementWalk(_Walk):
         """Visit the whole plan of a statement; a text that Spark's parser refuses has no names."""
         try:
             with translate_errors():
-                plan = parser_of(self.facts).parsePlan(text)
+                plan = parser_of(self.env).parsePlan(text)
         except HiveAcidError:
             return
         self.visit(plan)
@@ -430,7 +430,7 @@ class _StatementWalk(_Walk):
             )
         if node.cascade():
             database = _parts(namespace.multipartIdentifier())[-1]
-            self.names += [(database, table) for table in spark_catalog_tables(self.facts, database)]
+            self.names += [(database, table) for table in spark_catalog_tables(self.env, database)]
 
     def immediate(self, node: Any) -> None:
         """Visit the statement that EXECUTE IMMEDIATE is about to run."""
@@ -450,7 +450,7 @@ class _StatementWalk(_Walk):
         """Take the names in a function's body, which the plan keeps as a text."""
         for body, form in ((node.exprText(), "SELECT ({}\n)"), (node.queryText(), "{}")):
             if body.isDefined():
-                self.names += named_tables(self.facts, form.format(body.get()))
+                self.names += named_tables(self.env, form.format(body.get()))
 
 
 # Nodes with names outside their children.

@@ -27,7 +27,7 @@ from hiveacid.spark.parser.catalyst import java_class, parser_of, session_of
 from hiveacid.spark.predicates.predicate_reader import PredicateReader
 from hiveacid.spark.read.scan_source import ROW_ID_TYPE
 from hiveacid.spark.session.bound_plans import called
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.java_methods import column_of_expression
@@ -81,12 +81,12 @@ def require_char_padding(spark: SparkSession, table: TableDefinition) -> None:
 
 
 def table_conjuncts(
-    facts: SparkFacts, table: TableDefinition, where: str, *, alias: str | None = None
+    env: SparkEnvironment, table: TableDefinition, where: str, *, alias: str | None = None
 ) -> list[Conjunct]:
     """Return the `conjuncts` of a condition on a table; ``alias``: a name for it (default: its own)."""
-    require_char_padding(facts.spark, table)
+    require_char_padding(env.spark, table)
     with translate_errors():
-        return _conjuncts(facts, visible_columns(table), empty_rows(facts, table, alias or table.name), where)
+        return _conjuncts(env, visible_columns(table), empty_rows(env, table, alias or table.name), where)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Conjunct:
 
 
 def conjuncts(
-    facts: SparkFacts, schema: T.StructType, where: str, *, name: str | TableName | None = None
+    env: SparkEnvironment, schema: T.StructType, where: str, *, name: str | TableName | None = None
 ) -> list[Conjunct]:
     """Return the conjuncts of a condition that depend on nothing but the row.
 
@@ -117,18 +117,18 @@ def conjuncts(
     Raises ParseError; NoSuchColumnError naming candidates; SchemaMismatchError, StatementError.
     """
     with translate_errors():
-        return _conjuncts(facts, schema, _empty_frame(facts, schema, name), where)
+        return _conjuncts(env, schema, _empty_frame(env, schema, name), where)
 
 
-def _conjuncts(facts: SparkFacts, schema: T.StructType, rows: DataFrame, where: str) -> list[Conjunct]:
-    patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
+def _conjuncts(env: SparkEnvironment, schema: T.StructType, rows: DataFrame, where: str) -> list[Conjunct]:
+    patterns = java_class(env, "org.apache.spark.sql.catalyst.trees.TreePattern")
     current, subquery = patterns.CURRENT_LIKE(), patterns.PLAN_EXPRESSION()
-    parsed = _split_tree(parser_of(facts).parseExpression(where))
+    parsed = _split_tree(parser_of(env).parseExpression(where))
     parsed = [tree for tree in parsed if not tree.containsPattern(subquery)]
-    analysed = _analyse(facts, rows, parsed)
+    analysed = _analyse(env, rows, parsed)
     if analysed is None:
-        parsed = [tree for tree in parsed if _analyse(facts, rows, [tree]) is not None]
-        analysed = _analyse(facts, rows, parsed) or []
+        parsed = [tree for tree in parsed if _analyse(env, rows, [tree]) is not None]
+        analysed = _analyse(env, rows, parsed) or []
     return [
         _conjunct(schema, expression, tree)
         for expression, tree in zip(parsed, analysed, strict=True)
@@ -136,19 +136,19 @@ def _conjuncts(facts: SparkFacts, schema: T.StructType, rows: DataFrame, where: 
     ]
 
 
-def conjunction(facts: SparkFacts, expressions: Sequence[Any]) -> SparkColumn:
+def conjunction(env: SparkEnvironment, expressions: Sequence[Any]) -> SparkColumn:
     """Return expressions of Catalyst joined by AND."""
-    both = java_class(facts, "org.apache.spark.sql.catalyst.expressions.And")
-    return column_of_expression(facts, reduce(both, expressions))
+    both = java_class(env, "org.apache.spark.sql.catalyst.expressions.And")
+    return column_of_expression(env, reduce(both, expressions))
 
 
 def condition_rows(
-    facts: SparkFacts, table: TableDefinition, where: Expression | None, *, alias: str | None = None
+    env: SparkEnvironment, table: TableDefinition, where: Expression | None, *, alias: str | None = None
 ) -> DataFrame:
     """Return the rows of `empty_rows` that a condition selects; ``alias`` as in `table_conjuncts`, as are the errors."""
-    require_char_padding(facts.spark, table)
+    require_char_padding(env.spark, table)
     with translate_errors():
-        rows = empty_rows(facts, table, alias or table.name)
+        rows = empty_rows(env, table, alias or table.name)
         return rows if where is None else rows.where(parenthesised(where))
 
 
@@ -165,13 +165,15 @@ def predicate_of(
     return PredicateReader(visible_columns(table), subquery).predicate(plan.condition())
 
 
-def empty_rows(facts: SparkFacts, table: TableDefinition, name: str | TableName | None = None) -> DataFrame:
+def empty_rows(
+    env: SparkEnvironment, table: TableDefinition, name: str | TableName | None = None
+) -> DataFrame:
     """Return a frame without rows, with the columns of a scan, in which Spark analyses expressions; ``name`` as in `conjuncts`."""
     key = (table.all_columns, table.kind, name)
-    kept = facts.empty_frames.get(key)
+    kept = env.empty_frames.get(key)
     if kept is None:
-        kept = (_empty_frame(facts, visible_columns(table), name),)
-        facts.empty_frames.put(key, kept[0], 1)
+        kept = (_empty_frame(env, visible_columns(table), name),)
+        env.empty_frames.put(key, kept[0], 1)
     return kept[0]
 
 
@@ -193,17 +195,17 @@ def _conjunct(schema: T.StructType, expression: Any, tree: Any) -> Conjunct:
     return Conjunct(expression, columns, reader.predicate(tree) if columns else UNDECIDED)
 
 
-def _analyse(facts: SparkFacts, rows: DataFrame, expressions: Sequence[Any]) -> list[Any] | None:
+def _analyse(env: SparkEnvironment, rows: DataFrame, expressions: Sequence[Any]) -> list[Any] | None:
     """Return Spark's trees of expressions; None if it needs more than a filter for them, as for a function of SQL."""
     if not expressions:
         return []
-    plan = plan_of(rows.where(conjunction(facts, expressions)))
+    plan = plan_of(rows.where(conjunction(env, expressions)))
     trees = _split_tree(plan.condition()) if plan.nodeName() == "Filter" else []
     return trees if len(trees) == len(expressions) else None
 
 
-def _empty_frame(facts: SparkFacts, schema: T.StructType, name: str | TableName | None) -> DataFrame:
-    types = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
-    rows = session_of(facts).createDataFrame(java_class(facts, "java.util.ArrayList")(), types)
-    frame = DataFrame(rows, facts.spark)
-    return frame if name is None else called(facts, frame, name)
+def _empty_frame(env: SparkEnvironment, schema: T.StructType, name: str | TableName | None) -> DataFrame:
+    types = java_class(env, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    rows = session_of(env).createDataFrame(java_class(env, "java.util.ArrayList")(), types)
+    frame = DataFrame(rows, env.spark)
+    return frame if name is None else called(env, frame, name)

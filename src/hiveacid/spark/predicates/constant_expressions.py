@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias, cast
 
 from hiveacid.errors import ConfigError, HiveAcidError
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.error_translation import is_spark_error
 
 ConstantValue: TypeAlias = int | str | datetime | list[str] | None
@@ -14,7 +14,7 @@ ConstantValue: TypeAlias = int | str | datetime | list[str] | None
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def epoch_millis(facts: SparkFacts, when: date | str) -> int:
+def epoch_millis(env: SparkEnvironment, when: date | str) -> int:
     """Return a point in time in ms since the epoch, rounded down.
 
     Spark casts a text to TIMESTAMP. Texts and datetimes without a zone are in ``spark.sql.session.timeZone``.
@@ -27,19 +27,19 @@ def epoch_millis(facts: SparkFacts, when: date | str) -> int:
     if not isinstance(text, str):
         raise ConfigError(f"{when!r} is not a timestamp: write '2026-01-31 12:00:00' or a datetime")
     if not {"'", "\\", "$"} & set(text):  # nothing that ends the literal, or that Spark would replace
-        millis = evaluate_millis(facts, f"'{text}'")
+        millis = evaluate_millis(env, f"'{text}'")
     if millis is None:
         raise ConfigError(f"{text!r} is not a timestamp: write '2026-01-31 12:00:00' or a datetime")
     return millis
 
 
-def evaluate_millis(facts: SparkFacts, expression: str) -> int | None:
+def evaluate_millis(env: SparkEnvironment, expression: str) -> int | None:
     """Return the value of a constant expression in ms since the epoch; None for NULL or a value that is not a timestamp.
 
     Raises Spark's error for an expression that it cannot analyse.
     """
     try:
-        row = facts.spark.sql(f"SELECT unix_millis(CAST(({expression}\n) AS TIMESTAMP_LTZ))").first()
+        row = env.spark.sql(f"SELECT unix_millis(CAST(({expression}\n) AS TIMESTAMP_LTZ))").first()
     except Exception as error:
         if not (is_spark_error(error) or isinstance(error, HiveAcidError)) or "CAST_INVALID" not in str(
             error
@@ -49,11 +49,11 @@ def evaluate_millis(facts: SparkFacts, expression: str) -> int | None:
     return None if row is None or row[0] is None else int(row[0])
 
 
-def evaluate_constant(facts: SparkFacts, expression: str) -> ConstantValue:
+def evaluate_constant(env: SparkEnvironment, expression: str) -> ConstantValue:
     """Return the value of a constant expression. Raises Spark's error."""
-    frame = facts.spark.sql(f"SELECT ({expression}\n) AS value")
+    frame = env.spark.sql(f"SELECT ({expression}\n) AS value")
     if frame.schema[0].dataType.typeName() in {"timestamp", "timestamp_ntz", "date"}:
-        millis = evaluate_millis(facts, expression)
+        millis = evaluate_millis(env, expression)
         return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
     row = frame.first()
     return None if row is None else cast("ConstantValue", row[0])

@@ -29,13 +29,13 @@ from hiveacid.core.schema.types import INTEGER_BITS, Primitive, parse_type
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.predicates.column_conditions import Conjunct, char_metadata, conjunction
 from hiveacid.spark.session.bound_plans import called
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 _INDEX = "__hiveacid_partition"
 
 
 def prune_partitions(
-    facts: SparkFacts,
+    env: SparkEnvironment,
     table: TableDefinition,
     partitions: Sequence[Partition],
     conditions: Sequence[Conjunct],
@@ -53,12 +53,12 @@ def prune_partitions(
         return tuple(partitions)
     kept = _prune_in_python(table, partitions, usable)
     if kept is None:
-        kept = _prune_in_spark(facts, table, partitions, usable, alias or table.name)
+        kept = _prune_in_spark(env, table, partitions, usable, alias or table.name)
     return tuple(partitions) if kept is None else tuple(partitions[index] for index in kept)
 
 
 def _prune_in_spark(
-    facts: SparkFacts,
+    env: SparkEnvironment,
     table: TableDefinition,
     partitions: Sequence[Partition],
     usable: Sequence[Conjunct],
@@ -67,11 +67,11 @@ def _prune_in_spark(
     columns = table.partition_columns
     fields = [T.StructField(f"v{index}", T.StringType()) for index in range(len(columns))]
     rows = [(index, *partition.values) for index, partition in enumerate(partitions)]
-    frame = facts.spark.createDataFrame(rows, T.StructType([T.StructField(_INDEX, T.IntegerType()), *fields]))
+    frame = env.spark.createDataFrame(rows, T.StructType([T.StructField(_INDEX, T.IntegerType()), *fields]))
     typed = [_typed_value(f"v{position}", column) for position, column in enumerate(columns)]
-    condition = conjunction(facts, [conjunct.expression for conjunct in usable])
+    condition = conjunction(env, [conjunct.expression for conjunct in usable])
     try:
-        matches = called(facts, frame.select(_INDEX, *typed), name).where(condition).select(_INDEX).collect()
+        matches = called(env, frame.select(_INDEX, *typed), name).where(condition).select(_INDEX).collect()
     except (Py4JError, PySparkException):
         return None
     return sorted(row[0] for row in matches)

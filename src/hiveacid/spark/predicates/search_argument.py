@@ -23,7 +23,7 @@ from hiveacid.spark.predicates.predicate_leaves import (
     is_safe_column_name,
     predicate_leaf,
 )
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 _SARG, _NAMES = "orc.kryo.sarg", "orc.sarg.column.names"
 # ORC must not filter single rows by the search argument: its bounds are wider than the condition.
@@ -47,7 +47,7 @@ class SearchArgument:
     ``predicate``: the condition from which they are made.
     """
 
-    facts: SparkFacts
+    env: SparkEnvironment
     table: TableDefinition
     leaves: tuple[PredicateLeaf, ...] = ()
     predicate: Predicate = UNDECIDED
@@ -66,38 +66,38 @@ class SearchArgument:
             if (name := sources[leaf.column].name) is not None and not sources[leaf.column].cut
         ]
         usable = [leaf for leaf in renamed if is_safe_column_name(leaf.column)]
-        return reader_options(self.facts, usable) if usable else {}
+        return reader_options(self.env, usable) if usable else {}
 
 
 def search_argument(
-    facts: SparkFacts, table: TableDefinition, conditions: Sequence[Conjunct]
+    env: SparkEnvironment, table: TableDefinition, conditions: Sequence[Conjunct]
 ) -> SearchArgument:
     """Return the search argument of the conjuncts of a condition on a full ACID table.
 
     ORC never skips rows that the condition selects. Other rows may pass, so that the scan still has to apply it.
     """
     if table.kind is not TableKind.FULL_ACID:
-        return SearchArgument(facts, table)
+        return SearchArgument(env, table)
     types = {column.name: column.type for column in table.columns}
     comparisons = [
         c.comparison for c in conditions if c.comparison is not None and c.comparison.column in types
     ]
     leaves = [leaf for c in comparisons if (leaf := predicate_leaf(c, types[c.column])) is not None]
-    return SearchArgument(facts, table, tuple(leaves), AllOf(tuple(c.predicate for c in conditions)))
+    return SearchArgument(env, table, tuple(leaves), AllOf(tuple(c.predicate for c in conditions)))
 
 
-def reader_options(facts: SparkFacts, leaves: Sequence[PredicateLeaf]) -> dict[str, str]:
+def reader_options(env: SparkEnvironment, leaves: Sequence[PredicateLeaf]) -> dict[str, str]:
     """Return the reader options of a search argument: all leaves must hold."""
-    builder = SearchArgumentBuilder(facts)
+    builder = SearchArgumentBuilder(env)
     for leaf in leaves:
         builder.add(leaf)
     columns = sorted({leaf.column for leaf in leaves})
-    gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
-    names = gateway.new_array(java_class(facts, "java.lang.String"), len(columns))
+    gateway: Any = env.spark.sparkContext._gateway  # noqa: SLF001
+    names = gateway.new_array(java_class(env, "java.lang.String"), len(columns))
     for index, column in enumerate(columns):
         names[index] = column
-    configuration = java_class(facts, "org.apache.hadoop.conf.Configuration")(False)  # noqa: FBT003 - no defaults to load
-    orc = java_class(facts, "org.apache.orc.mapred.OrcInputFormat")
+    configuration = java_class(env, "org.apache.hadoop.conf.Configuration")(False)  # noqa: FBT003 - no defaults to load
+    orc = java_class(env, "org.apache.orc.mapred.OrcInputFormat")
     orc.setSearchArgument(configuration, builder.build(), names)
     return {key: str(configuration.get(key)) for key in (_SARG, _NAMES)} | _NO_ROW_FILTER
 
@@ -105,10 +105,10 @@ def reader_options(facts: SparkFacts, leaves: Sequence[PredicateLeaf]) -> dict[s
 class SearchArgumentBuilder:
     """Builder of an ORC ``SearchArgument``."""
 
-    def __init__(self, facts: SparkFacts) -> None:
-        self._facts = facts
-        self._builder = java_class(facts, f"{_SARG_PACKAGE}.SearchArgumentFactory").newBuilder().startAnd()
-        self._types = java_class(facts, f"{_SARG_PACKAGE}.PredicateLeaf$Type")
+    def __init__(self, env: SparkEnvironment) -> None:
+        self._env = env
+        self._builder = java_class(env, f"{_SARG_PACKAGE}.SearchArgumentFactory").newBuilder().startAnd()
+        self._types = java_class(env, f"{_SARG_PACKAGE}.PredicateLeaf$Type")
 
     def build(self) -> Any:
         """Return the ``SearchArgument``."""
@@ -153,10 +153,10 @@ class SearchArgumentBuilder:
             case "LONG", int():
                 return _Long(value)
             case "DATE", date():
-                return java_class(self._facts, "java.sql.Date").valueOf(value.isoformat())
+                return java_class(self._env, "java.sql.Date").valueOf(value.isoformat())
             case "TIMESTAMP", datetime():
-                return java_class(self._facts, "java.sql.Timestamp")(_Long(value.timestamp() * 1000))
+                return java_class(self._env, "java.sql.Timestamp")(_Long(value.timestamp() * 1000))
             case "DECIMAL", int() | Decimal():
                 text = format(value, "f") if isinstance(value, Decimal) else str(value)
-                return java_class(self._facts, "org.apache.hadoop.hive.serde2.io.HiveDecimalWritable")(text)
+                return java_class(self._env, "org.apache.hadoop.hive.serde2.io.HiveDecimalWritable")(text)
         return value

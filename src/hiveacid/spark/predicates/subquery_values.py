@@ -12,7 +12,7 @@ from hiveacid.core.schema.types import INTEGER_TYPES
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.driver_frames import collect_as_arrow
 from hiveacid.spark.parser.catalyst import scala_items
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan
 from hiveacid.spark.session.error_translation import translate_errors
 
@@ -26,14 +26,14 @@ class Members:
     column: str
     values: DataFrame
 
-    def predicate(self, facts: SparkFacts) -> Predicate:
+    def predicate(self, env: SparkEnvironment) -> Predicate:
         """Compute the values, and return the condition.
 
         Raises UnsupportedFeatureError for too many values, and for values that Python does not have: texts that are not
         UTF-8, and days after the year 9999.
         """
         with translate_errors():
-            values = collect_as_arrow(facts, self.values.limit(_MAX_VALUES + 1)).column(0)
+            values = collect_as_arrow(env, self.values.limit(_MAX_VALUES + 1)).column(0)
         if len(values) > _MAX_VALUES:
             raise UnsupportedFeatureError(f"the subquery has more than {_MAX_VALUES} values")
         if not len(values):
@@ -48,7 +48,7 @@ class Members:
         return AnyOf((found, UNKNOWN)) if values.null_count else found
 
 
-def members_of(facts: SparkFacts, node: Any) -> Members | None:
+def members_of(env: SparkEnvironment, node: Any) -> Members | None:
     """Return the members of an analysed ``column IN (SELECT …)``.
 
     None for several columns, if the subquery refers to the table's columns, or if Spark would cast one of the sides,
@@ -62,7 +62,7 @@ def members_of(facts: SparkFacts, node: Any) -> Members | None:
     column = _column(values[0])
     if column is None or not values[0].dataType().equals(output[0].dataType()):
         return None
-    return Members(column, frame_of_plan(facts, plan))
+    return Members(column, frame_of_plan(env, plan))
 
 
 def _column(value: Any) -> str | None:

@@ -82,7 +82,7 @@ def acid_rows(
 
     for group in grouped() if part is None else source.memo.get(("groups", part), grouped):
         frame = read_acid_files(source, group, INSERTS, values=True)
-        partition = partition_lookup(source.facts, source.table, group, frame)
+        partition = partition_lookup(source.env, source.table, group, frame)
         more = key(partition, path_expressions.statement_id_from_path(group.depth)) if key else ()
         yield _row_columns(source, frame, partition, more), group
 
@@ -160,7 +160,7 @@ def _row_columns(
     assert mapping is not None  # noqa: S101 - the footer of every ACID file was read
     keep = _keep_columns(mapping) if source.subqueries else None
     values = schema_evolution.table_columns(
-        source.facts, mapping, source.table.columns, "row.", group.files[0], keep
+        source.env, mapping, source.table.columns, "row.", group.files[0], keep
     )
     identity = [
         _ROW_ID_COLUMN,
@@ -181,5 +181,5 @@ def _original_columns(source: ScanSource, frame: DataFrame, more: Sequence[Expre
 def delete_event_columns(source: ScanSource, group: scan_groups.FileGroup) -> DataFrame:
     """Return the valid delete events of a group: partition columns, row id, deleting write id."""
     frame = read_acid_files(source, group, DELETES)
-    partition = partition_lookup(source.facts, source.table, group, frame)
+    partition = partition_lookup(source.env, source.table, group, frame)
     return selected(frame, [*partition.columns, _ROW_ID_COLUMN, CURRENT_WRITE_ID_COLUMN])

@@ -37,7 +37,7 @@ def newest_versions(source: ScanSource, locations: Sequence[Location]) -> list[D
     events = []
     for group, operations in groups:
         frame = read_acid_files(source, group, operations)
-        partition = partition_lookup(source.facts, source.table, group, frame)
+        partition = partition_lookup(source.env, source.table, group, frame)
         events.append(_event_versions(frame, partition.name, group.depth))
     newest = reduce(lambda left, right: left.union(right), events)
     newest = newest.groupBy("__hiveacid_event_key").agg(

@@ -12,7 +12,7 @@ from pyspark.sql import Column
 
 from hiveacid.orc.build_delete_bitmap import BUCKET_SHIFT, DeleteBitmap
 from hiveacid.spark.formats.expressions import Expression, as_column
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.java_methods import column_of_text, int_array, long_array
 
 KEY_COLUMNS = ("coalesce(originalTransaction, -1L)", "coalesce(bucket, -1)", "coalesce(rowId, -1L)")
@@ -37,15 +37,15 @@ class BitmapLookup:
     _tables: dict[str, Column] = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, facts: SparkFacts, bitmap: DeleteBitmap) -> BitmapLookup:
+    def of(cls, env: SparkEnvironment, bitmap: DeleteBitmap) -> BitmapLookup:
         """Copy the bitmap into the session's JVM."""
         pages, chunks = (
-            int_array(facts, table.buffers()[1].to_pybytes()) for table in (bitmap.pages, bitmap.chunks)
+            int_array(env, table.buffers()[1].to_pybytes()) for table in (bitmap.pages, bitmap.chunks)
         )
-        words = long_array(facts, bitmap.words)
+        words = long_array(env, bitmap.words)
         return cls(bitmap, {_PAGES: pages, _CHUNKS: chunks, _WORDS: words})
 
-    def is_deleted(self, facts: SparkFacts, partition_number: Expression, name: str) -> Column:
+    def is_deleted(self, env: SparkEnvironment, partition_number: Expression, name: str) -> Column:
         """Return a boolean column over the root columns of an ACID file: whether a delete event matches the row.
 
         Java compiles the generated code for each statement, so it is short: a single comparison tells whether the row
@@ -79,4 +79,4 @@ class BitmapLookup:
         first_word = f"coalesce(get({_CHUNKS}, {first_chunk} | {chunk}), 0)"
         word = f"coalesce(get({_WORDS}, {first_word} | shiftright({row_in_chunk}, {_WORD_INDEX_BITS})), 0L)"
         bit = f"shiftright({word}, {row_in_chunk}) & 1L"  # Java takes the lowest six bits of the distance
-        return column_of_text(facts, f"({has_page} AND ({bit}) = 1L) AS {name}", columns)
+        return column_of_text(env, f"({has_page} AND ({bit}) = 1L) AS {name}", columns)

@@ -55,7 +55,7 @@ def delete_keys(
 
     def keys_of(group: FileGroup) -> DataFrame:
         frame = acid_rows.read_acid_files(source, group, acid_rows.DELETES)
-        partition = partition_lookup(source.facts, source.table, group, frame).name if several else None
+        partition = partition_lookup(source.env, source.table, group, frame).name if several else None
         return selected(
             frame, [named(delete_key(bounds, partition, strict=True), "__hiveacid_event_key"), *more]
         )

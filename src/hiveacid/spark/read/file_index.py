@@ -22,7 +22,7 @@ from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.parser.catalyst import java_class, java_sequence, java_value, session_of
 from hiveacid.spark.read.scan_groups import FileGroup, escape_globs
 from hiveacid.spark.read.scan_source import ScanSource
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 MIN_FILES = 100
 """Files from which the index costs less than Spark's own listing."""
@@ -44,20 +44,20 @@ def load_orc(
 
     The memo of the source keeps the index.
     """
-    facts = source.facts
+    env = source.env
     index = None
     if is_indexed(group):
         index = source.memo.get(
-            ("index", group.files), lambda: source.index_ahead(group) or make_index(facts, group)
+            ("index", group.files), lambda: source.index_ahead(group) or make_index(env, group)
         )
-    types = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
-    java_options, session = java_value(facts, dict(options)), session_of(facts)
+    types = java_class(env, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    java_options, session = java_value(env, dict(options)), session_of(env)
     if index is not None:
-        made = session.baseRelationToDataFrame(_relation(facts, index, types, java_options))
+        made = session.baseRelationToDataFrame(_relation(env, index, types, java_options))
     else:
-        files = java_sequence(facts, escape_globs(group.files))
+        files = java_sequence(env, escape_globs(group.files))
         made = session.read().format(ORC).schema(types).options(java_options).load(files)
-    return DataFrame(made, facts.spark)
+    return DataFrame(made, env.spark)
 
 
 def is_indexed(group: FileGroup) -> bool:
@@ -69,50 +69,50 @@ def is_indexed(group: FileGroup) -> bool:
     )
 
 
-def make_index(facts: SparkFacts, group: FileGroup) -> Any:
+def make_index(env: SparkEnvironment, group: FileGroup) -> Any:
     """Return Spark's index of exactly these files; None if this Spark has no such class."""
     files = (_ILLEGAL.sub(lambda match: quote(match[0]), file) for file in group.files)
     lines = (_LINE % (file, *size) for file, size in zip(files, group.sizes, strict=True))
-    index_class = _index_class(facts)
+    index_class = _index_class(env)
     if index_class is None:
         return None
     with tempfile.TemporaryDirectory(prefix="hiveacid-files-") as folder:
         log = Path(folder) / "_spark_metadata"
         log.mkdir()
         (log / "0").write_text("\n".join(("v1", *lines)), "utf-8")
-        path = java_class(facts, "org.apache.hadoop.fs.Path")(Path(folder).as_uri())
+        path = java_class(env, "org.apache.hadoop.fs.Path")(Path(folder).as_uri())
         # otherwise it would take p=1 in the paths for a partition column, and add that column
-        options = _scala_map(facts, java_value(facts, {"recursiveFileLookup": "true"}))
-        return index_class(session_of(facts), path, options, java_class(facts, "scala.Option").empty())
+        options = _scala_map(env, java_value(env, {"recursiveFileLookup": "true"}))
+        return index_class(session_of(env), path, options, java_class(env, "scala.Option").empty())
 
 
-def _index_class(facts: SparkFacts) -> Any:
-    java: Any = facts.spark._jvm.java.lang  # type: ignore[union-attr] # noqa: SLF001
+def _index_class(env: SparkEnvironment) -> Any:
+    java: Any = env.spark._jvm.java.lang  # type: ignore[union-attr] # noqa: SLF001
     for package in _PACKAGES:
         name = f"org.apache.spark.sql.execution.{package}.MetadataLogFileIndex"
         try:
             java.Class.forName(name, False, java.Thread.currentThread().getContextClassLoader())  # noqa: FBT003
         except Py4JError:
             continue
-        return java_class(facts, name)
+        return java_class(env, name)
     return None
 
 
-def _relation(facts: SparkFacts, index: Any, types: Any, options: Any) -> Any:
+def _relation(env: SparkEnvironment, index: Any, types: Any, options: Any) -> Any:
     """Return the relation that ``DataFrameReader.load`` would make of the files (``DataSource.resolveRelation``)."""
     # the companion object: the class of the same name has a method ``apply`` of its own
-    companion = java_class(facts, "org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$")
+    companion = java_class(env, "org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$")
     case_insensitive = getattr(companion, "MODULE$")
-    return java_class(facts, "org.apache.spark.sql.execution.datasources.HadoopFsRelation")(
+    return java_class(env, "org.apache.spark.sql.execution.datasources.HadoopFsRelation")(
         index,
-        java_class(facts, "org.apache.spark.sql.types.StructType")(),
+        java_class(env, "org.apache.spark.sql.types.StructType")(),
         types.asNullable(),
-        java_class(facts, "scala.Option").empty(),
-        java_class(facts, ORC)(),
-        case_insensitive.apply(_scala_map(facts, options)),
-        session_of(facts),
+        java_class(env, "scala.Option").empty(),
+        java_class(env, ORC)(),
+        case_insensitive.apply(_scala_map(env, options)),
+        session_of(env),
     )
 
 
-def _scala_map(facts: SparkFacts, values: Any) -> Any:
-    return java_class(facts, "org.apache.spark.api.python.PythonUtils").toScalaMap(values)
+def _scala_map(env: SparkEnvironment, values: Any) -> Any:
+    return java_class(env, "org.apache.spark.api.python.PythonUtils").toScalaMap(values)

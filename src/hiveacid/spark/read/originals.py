@@ -30,7 +30,7 @@ from hiveacid.spark.read.partition_lookup import (
     path_depth,
 )
 from hiveacid.spark.read.scan_source import STRICT_READ, ScanSource
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.java_methods import long_array, map_lookup
 from hiveacid.storage.paths import spark_path
@@ -75,13 +75,13 @@ def original_frames(
     if not groups:
         return
     files = {spark_path(file.path): file for location in locations for file in files_of(location)}
-    per_file = source.facts.session_with_task_per_file(None)
+    per_file = source.env.session_with_task_per_file(None)
     for group in groups:
         file_facts = [_facts_of(files[path]) for path in group.files]
         looked_up = can_look_up(group)
         looked_up_facts = file_facts if looked_up else None
         rows = _read_group(source, per_file, group, looked_up_facts, with_partition_key=with_partition_key)
-        numbered = frame_of_plan(source.facts, plan_of(_numbered_by_task(rows)))
+        numbered = frame_of_plan(source.env, plan_of(_numbered_by_task(rows)))
         yield (
             group,
             _with_row_ids(numbered) if looked_up else _join_file_facts(source, numbered, group, file_facts),
@@ -90,7 +90,7 @@ def original_frames(
 
 def _read_group(
     source: ScanSource,
-    facts: SparkFacts,
+    env: SparkEnvironment,
     group: scan_groups.FileGroup,
     file_facts: Sequence[_FileFacts] | None = None,
     *,
@@ -99,13 +99,13 @@ def _read_group(
     """Return the rows with the columns that their numbers come from, and with ``file_facts`` or the tail of the file's path."""
     table = source.table
     frame = flat.read(
-        facts,
+        env,
         table,
         scan_groups.escape_globs(group.files),
         STRICT_READ | group.identity,
         group.options.mapping,
     )
-    partition = partition_lookup(facts, table, group, frame)
+    partition = partition_lookup(env, table, group, frame)
     partition_key = [named(partition.name, PARTITION_KEY.name)] if with_partition_key else []
     if with_partition_key:
         partition_key.append(named(partition.number, PARTITION_KEY.number))
@@ -113,10 +113,10 @@ def _read_group(
     if file_facts is not None:
         file_key = []
         if len(group.files) > 1:
-            indexes = index_by_spark_path(facts, table, group, frame)
+            indexes = index_by_spark_path(env, table, group, frame)
             file_key = [
                 named(
-                    map_lookup(facts, indexes, F.col(path_expressions.FILE_PATH), "int"),
+                    map_lookup(env, indexes, F.col(path_expressions.FILE_PATH), "int"),
                     "__hiveacid_file_index",
                 )
             ]
@@ -133,17 +133,17 @@ def _read_group(
     )
     count = len(table.columns) + len(table.partition_columns)
     rows = rows.toDF(*map(original_column, range(count)), *rows.columns[count:])
-    return rows if file_facts is None else _add_file_facts(facts, rows, file_facts)
+    return rows if file_facts is None else _add_file_facts(env, rows, file_facts)
 
 
-def _add_file_facts(facts: SparkFacts, rows: DataFrame, file_facts: Sequence[_FileFacts]) -> DataFrame:
+def _add_file_facts(env: SparkEnvironment, rows: DataFrame, file_facts: Sequence[_FileFacts]) -> DataFrame:
     """Add the facts of each row's file, by the index of that file."""
 
     def by_file(values: Sequence[int]) -> Column:
         if len(set(values)) == 1:
             return F.lit(values[0]).cast("bigint")
         return F.get(
-            long_array(facts, struct.pack(f"<{len(values)}q", *values)), F.col("__hiveacid_file_index")
+            long_array(env, struct.pack(f"<{len(values)}q", *values)), F.col("__hiveacid_file_index")
         )
 
     write_id, bucket, first, count = (by_file(values) for values in zip(*file_facts, strict=True))
@@ -168,7 +168,7 @@ def _path_tail(table: TableDefinition, group: scan_groups.FileGroup) -> str:
 
 
 def _numbered_by_task(rows: DataFrame) -> DataFrame:
-    """Add the number of each row, in files each of which one task reads as a whole (`SparkFacts.session_with_task_per_file`)."""
+    """Add the number of each row, in files each of which one task reads as a whole (`SparkEnvironment.session_with_task_per_file`)."""
     in_task = f"monotonically_increasing_id() & {(1 << 33) - 1}L"  # the task is in the bits above
     return rows.selectExpr("*", f"if(__hiveacid_block = 0, {in_task}, NULL) AS __hiveacid_number")
 
@@ -180,14 +180,14 @@ def _join_file_facts(
     depth = path_depth(source.table, group)
     paths = ("/".join(file.split("/")[-depth:]) for file in group.files)
     values = [(path, *facts) for path, facts in zip(paths, file_facts, strict=True)]
-    facts = source.facts.spark.createDataFrame(
+    by_file = source.env.spark.createDataFrame(
         values,
         "__hiveacid_path string, originalTransaction bigint, bucket int, __hiveacid_first bigint, __hiveacid_rows bigint",
     )
     # Spark drops an unused join only if it knows that the keys are unique
-    facts = facts.coalesce(1).dropDuplicates(["__hiveacid_path"])
+    by_file = by_file.coalesce(1).dropDuplicates(["__hiveacid_path"])
     return _with_row_ids(
-        numbered.join(F.broadcast(facts), F.expr("__hiveacid_tail = __hiveacid_path"), "left")
+        numbered.join(F.broadcast(by_file), F.expr("__hiveacid_tail = __hiveacid_path"), "left")
     )
 
 

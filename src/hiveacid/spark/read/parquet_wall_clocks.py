@@ -26,12 +26,12 @@ def refuse_wall_clocks(source: ScanSource, locations: Sequence[Location]) -> Non
 
     Reads all footers, but only if the table has a timestamp column and the JVM's zone is not UTC.
     """
-    table, facts = source.table, source.facts
+    table, env = source.table, source.env
     names = {c.name for c in table.columns if has_primitive(parse_type(c.type), {"timestamp"})}
     if not names or file_kind(table.storage) is not FileKind.PARQUET:
         return
-    zone = facts.jvm_time_zone
-    if facts.zones.are_alike(facts.spark, zone, "UTC"):
+    zone = env.jvm_time_zone
+    if env.zones.are_alike(env.spark, zone, "UTC"):
         return
     files = tuple((file.path, file.length) for location in locations for file in row_files(source)(location))
     found = source.memo.get((*sorted(names), files), lambda: _first_wall_clock(source.fs, files, names))

@@ -24,7 +24,7 @@ from hiveacid.spark.formats.expressions import Expression, as_column, cast, name
 from hiveacid.spark.formats.types import spark_type
 from hiveacid.spark.read.path_expressions import FILE_PATH, partition_key_from_path, partition_value_from_path
 from hiveacid.spark.read.scan_groups import FileGroup, partition_key
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.java_methods import map_lookup, strings_of
 from hiveacid.storage.snapshot_locations import Location
 
@@ -52,7 +52,7 @@ class PartitionLookup:
     of the row's value. None if only the path of a row's file tells its partition.
     """
 
-    facts: SparkFacts
+    env: SparkEnvironment
     table: TableDefinition
     group: FileGroup
     by_location: Callable[[LocationValue, str], Expression] | None = field(repr=False)
@@ -73,7 +73,7 @@ class PartitionLookup:
         if self.by_location is None:
             numbers = {partition_key(self.table, location): i for i, location in enumerate(locations)}
             return map_lookup(
-                self.facts, numbers, as_column(partition_key_from_path(self.table, self.group)), "int"
+                self.env, numbers, as_column(partition_key_from_path(self.table, self.group)), "int"
             )
         by_root = {location.root: i for i, location in enumerate(locations)}
         return self.by_location(lambda location: by_root[location.root], "int")
@@ -104,30 +104,30 @@ def _partition_value(index: int, location: Location) -> str | None:
 
 
 def partition_lookup(
-    facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame
+    env: SparkEnvironment, table: TableDefinition, group: FileGroup, frame: DataFrame
 ) -> PartitionLookup:
     """Return the partition of a group's rows; ``frame``: the scan of its files."""
     own = group.location
     if own is not None:
-        return PartitionLookup(facts, table, group, lambda value, kind: F.lit(value(own)).cast(kind))
+        return PartitionLookup(env, table, group, lambda value, kind: F.lit(value(own)).cast(kind))
     if not table.partition_columns or not can_look_up(group):
-        return PartitionLookup(facts, table, group, None)
+        return PartitionLookup(env, table, group, None)
     # Filled by the first lookup: asking Spark for its files costs time.
     locations: dict[str, Location] = {}
 
     def by_path(value: LocationValue, kind: str) -> Expression:
         if not locations:
-            indexes = index_by_spark_path(facts, table, group, frame)
+            indexes = index_by_spark_path(env, table, group, frame)
             for path, index in indexes.items():
                 locations[path] = group.locations[group.numbers[index]]
         values = {path: value(location) for path, location in locations.items()}
-        return map_lookup(facts, values, F.col(FILE_PATH), kind)
+        return map_lookup(env, values, F.col(FILE_PATH), kind)
 
-    return PartitionLookup(facts, table, group, by_path)
+    return PartitionLookup(env, table, group, by_path)
 
 
 def index_by_spark_path(
-    facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame
+    env: SparkEnvironment, table: TableDefinition, group: FileGroup, frame: DataFrame
 ) -> dict[str, int]:
     """Return the index of each of a group's files by its path, spelled as in ``_metadata``.
 
@@ -136,7 +136,7 @@ def index_by_spark_path(
     depth = path_depth(table, group)
     wanted = {_path_tail(file, depth): index for index, file in enumerate(group.files)}
     java_frame: Any = frame._jdf  # noqa: SLF001
-    tails = {path: _path_tail(unquote(path), depth) for path in strings_of(facts, java_frame.inputFiles())}
+    tails = {path: _path_tail(unquote(path), depth) for path in strings_of(env, java_frame.inputFiles())}
     if set(tails.values()) != wanted.keys():
         other = sorted(wanted.keys() ^ set(tails.values()))
         raise FormatError(f"Spark reads other files of {table.name} than it was told", path=other[0])

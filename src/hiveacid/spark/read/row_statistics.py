@@ -30,7 +30,7 @@ from hiveacid.spark.read.acid_rows import ABSENT_FIELD, root_type, row_validity
 from hiveacid.spark.read.path_expressions import decoded_path
 from hiveacid.spark.read.scan_groups import escape_globs
 from hiveacid.spark.read.scan_source import STRICT_READ
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 _PLACE, _FILE, _BLOCK = "__hiveacid_partition", "__hiveacid_file", "__hiveacid_block"
 _KEY = ("write_id", "property", "row_id")
@@ -54,7 +54,7 @@ class DuplicateRowIds:
 # events, file by file ----------------------------------------------------------------------------
 
 
-def event_facts(facts: SparkFacts, files: Sequence[str]) -> dict[str, EventFacts]:
+def event_facts(env: SparkEnvironment, files: Sequence[str]) -> dict[str, EventFacts]:
     """Return the facts about the events of files (Spark URIs), by their URI with decoded escapes.
 
     A file whose row ids ascend with the position is in order. All other files are checked row by row.
@@ -62,17 +62,17 @@ def event_facts(facts: SparkFacts, files: Sequence[str]) -> dict[str, EventFacts
     if not files:
         return {}
     parts: dict[str, list[Any]] = defaultdict(list)
-    for row in _events(facts, files).groupBy(_FILE, _BLOCK).agg(*_aggregates()).collect():
+    for row in _events(env, files).groupBy(_FILE, _BLOCK).agg(*_aggregates()).collect():
         parts[row[_FILE]].append(row)
     doubtful = [path for path, rows in parts.items() if not _is_sorted(rows)]
-    unsorted = _count_unsorted(facts, doubtful)
+    unsorted = _count_unsorted(env, doubtful)
     return {path: replace(_merge_facts(rows), unsorted=unsorted.get(path, 0)) for path, rows in parts.items()}
 
 
-def _events(facts: SparkFacts, files: Sequence[str]) -> DataFrame:
+def _events(env: SparkEnvironment, files: Sequence[str]) -> DataFrame:
     number = F.col("bucket")
     frame = (
-        facts.spark.read.schema(root_type(T.StructType()))
+        env.spark.read.schema(root_type(T.StructType()))
         .options(**STRICT_READ)
         .format(ORC)
         .load(escape_globs(files))
@@ -143,13 +143,13 @@ def _is_sorted(rows: Sequence[Any]) -> bool:
     )
 
 
-def _count_unsorted(facts: SparkFacts, files: Sequence[str]) -> dict[str, int]:
+def _count_unsorted(env: SparkEnvironment, files: Sequence[str]) -> dict[str, int]:
     """Count, by file, the rows whose key is below that of the row before."""
     if not files:
         return {}
     window = Window.partitionBy(_FILE).orderBy(_BLOCK, "position")
     key = F.struct(*(F.col(name) for name in _KEY))
-    seen = _events(facts, files).select(_FILE, key.alias("key"), F.lag(key).over(window).alias("before"))
+    seen = _events(env, files).select(_FILE, key.alias("key"), F.lag(key).over(window).alias("before"))
     unsorted = seen.where("key < before").groupBy(_FILE).count().collect()
     return {row[0]: row[1] for row in unsorted}
 
@@ -161,21 +161,23 @@ def _count_unsorted(facts: SparkFacts, files: Sequence[str]) -> dict[str, int]:
 class PartitionByFile:
     """Location of rows by the path of their file. ``files``: location by plain path (without scheme and escapes)."""
 
-    facts: SparkFacts
+    env: SparkEnvironment
     files: Mapping[str, str]
 
     def of(self, frame: DataFrame) -> DataFrame:
         """Return the row ids of a frame with `FILE_NAME` and `ROW_ID`, and their locations."""
         rows = [(path, place) for path, place in self.files.items()]
-        partitions = self.facts.spark.createDataFrame(rows, f"{_FILE} string, {_PLACE} string")
+        partitions = self.env.spark.createDataFrame(rows, f"{_FILE} string, {_PLACE} string")
         path = F.regexp_replace(FILE_NAME, "^file:/+", "/")
         named = frame.select(FILE_NAME, ROW_ID, path.alias(_FILE))
         return named.join(F.broadcast(partitions), _FILE, "left").drop(_FILE)
 
 
-def valid_delete_events(facts: SparkFacts, files: Sequence[str], write_ids: ValidWriteIdList) -> DataFrame:
+def valid_delete_events(
+    env: SparkEnvironment, files: Sequence[str], write_ids: ValidWriteIdList
+) -> DataFrame:
     """Return the valid delete events of files: `ROW_ID` and `FILE_NAME`."""
-    events = _events(facts, files).where("coalesce(operation, -1) + 0 = 2")
+    events = _events(env, files).where("coalesce(operation, -1) + 0 = 2")
     events = events.where(row_validity(write_ids, "current"))
     row_id = F.struct(
         F.coalesce(F.col("write_id"), F.lit(-1)).alias("writeid"),
@@ -212,7 +214,7 @@ class MisplacedRows:
 
 
 def count_misplaced_rows(
-    facts: SparkFacts, table: TableDefinition, frame: DataFrame
+    env: SparkEnvironment, table: TableDefinition, frame: DataFrame
 ) -> dict[str, MisplacedRows]:
     """Count, by file, the rows of a bucketed table whose hash belongs to the bucket of another file.
 
@@ -227,7 +229,7 @@ def count_misplaced_rows(
     types = [kinds[name] for name in bucketing.columns]
 
     def hashed(version: int) -> SparkColumn:
-        return bucket_number(facts, columns, types, version, bucketing.count).bitwiseAND(MAX_BUCKET)
+        return bucket_number(env, columns, types, version, bucketing.count).bitwiseAND(MAX_BUCKET)
 
     wanted = hashed(table.bucketing_version)
     try:

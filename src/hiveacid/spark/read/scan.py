@@ -48,7 +48,7 @@ from hiveacid.spark.read.scan_source import (
     scan_columns,
     v1_event_files,
 )
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.storage.snapshot_locations import Location
 
 _IS_DELETED = "__hiveacid_is_deleted"
@@ -169,7 +169,7 @@ def _count_from_footers(
             rows += file.rows
     unread = "raise_error('[HIVEACID_INTERNAL] a value is asked for where rows are only counted')"
     values = [named(cast(unread, kind), name) for name, kind in scan_columns(source, current=True)]
-    return [selected(source.facts.spark.range(rows), values)] if rows else []
+    return [selected(source.env.spark.range(rows), values)] if rows else []
 
 
 def _live_rows(
@@ -185,7 +185,7 @@ def _live_rows(
     if not free_files and not any(map(without_deletes, locations)):
         bounds = bounds.with_single_box
     lookup = source.delete_bitmap(locations)
-    key = row_key(locations, bounds) if lookup is None else _deleted_flag(source.facts, lookup)
+    key = row_key(locations, bounds) if lookup is None else _deleted_flag(source.env, lookup)
     files = filter_files(data_files(source), lambda file: file.path not in free_files)
     frames = [frame for frame, _ in acid_rows(source, locations, files, key)]
     frames += [frame for frame, _ in original_rows(source, locations, with_deletes, key)]
@@ -200,8 +200,8 @@ def _live_rows(
     return [frame.join(deletes, matches, "left_anti").drop("__hiveacid_row_key") for frame in frames] + live
 
 
-def _deleted_flag(facts: SparkFacts, lookup: BitmapLookup) -> KeyColumns:
-    return lambda partition, _: [lookup.is_deleted(facts, partition.number, _IS_DELETED)]
+def _deleted_flag(env: SparkEnvironment, lookup: BitmapLookup) -> KeyColumns:
+    return lambda partition, _: [lookup.is_deleted(env, partition.number, _IS_DELETED)]
 
 
 def _flat_scan(source: ScanSource, locations: Sequence[Location]) -> DataFrame:
@@ -221,15 +221,15 @@ def flat_table_frames(
     Raises UnsupportedFeatureError for Parquet and Avro files that Spark would read wrong.
     """
     table = source.table
-    flat.require_names_in_any_case(source.facts, table)
+    flat.require_names_in_any_case(source.env, table)
     refuse_wall_clocks(source, locations)
     frames = []
     options = STRICT_READ if table.kind is TableKind.PLAIN else STRICT_READ | PROLEPTIC_CALENDAR
     for group in group_files(table, locations, row_files(source)):
         frame = flat.read(
-            source.facts, table, escape_globs(group.files), options | group.identity, group.options.mapping
+            source.env, table, escape_globs(group.files), options | group.identity, group.options.mapping
         )
         values = [quote_name(c.name) for c in table.columns]
-        partition = partition_lookup(source.facts, table, group, frame)
+        partition = partition_lookup(source.env, table, group, frame)
         frames.append(selected(frame, [*values, *partition.columns, *more(group)]))
     return frames

@@ -19,7 +19,7 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
 from hiveacid.spark.read.scan_groups import FileGroup, FilesOf
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
 
 CURRENT_WRITE_ID = "__hiveacid_current"
@@ -49,7 +49,7 @@ class ScanSource:
     index of a group if it was made ahead, else None. ``subqueries``: conditions on the rows may have correlated subqueries (`acid_rows`).
     """
 
-    facts: SparkFacts
+    env: SparkEnvironment
     fs: FileSystem
     table: TableDefinition
     write_ids: ValidWriteIdList
@@ -106,4 +106,4 @@ def scan_columns(source: ScanSource, *, current: bool) -> list[tuple[str, T.Data
 def empty_frame(source: ScanSource, *, current: bool) -> DataFrame:
     """Return a scan's columns without rows; made in the JVM, without a Python worker."""
     columns = scan_columns(source, current=current)
-    return source.facts.spark.range(0).select(*[F.lit(None).cast(kind).alias(name) for name, kind in columns])
+    return source.env.spark.range(0).select(*[F.lit(None).cast(kind).alias(name) for name, kind in columns])

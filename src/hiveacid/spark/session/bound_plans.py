@@ -22,7 +22,7 @@ from hiveacid.core.model import TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.parser.catalyst import java_class, java_sequence, scala_items
 from hiveacid.spark.parser.relations import FunctionCall, Relation
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.java_methods import scala_sequence
 
@@ -50,16 +50,16 @@ def with_own_ids(frame: DataFrame) -> DataFrame:
     return frame.select(*[F.col(quote_name(column)).alias(column) for column in frame.columns])
 
 
-def named_frame(facts: SparkFacts, table: BoundTable) -> DataFrame:
+def named_frame(env: SparkEnvironment, table: BoundTable) -> DataFrame:
     """Return a DataFrame whose columns may be called by the table's name, with its database or without."""
-    return frame_of_plan(facts, _aliased(facts, table, _own_name(facts, table)))
+    return frame_of_plan(env, _aliased(env, table, _own_name(env, table)))
 
 
-def called(facts: SparkFacts, frame: DataFrame, name: str | TableName) -> DataFrame:
+def called(env: SparkEnvironment, frame: DataFrame, name: str | TableName) -> DataFrame:
     """Return a DataFrame whose columns may be called by an alias, or by a table's name as in `named_frame`."""
     if isinstance(name, str):
         return frame.alias(name)
-    return named_frame(facts, BoundTable(frame, name.name, (SPARK_CATALOG, name.database)))
+    return named_frame(env, BoundTable(frame, name.name, (SPARK_CATALOG, name.database)))
 
 
 def last_part(name: str | TableName | None) -> str:
@@ -68,7 +68,7 @@ def last_part(name: str | TableName | None) -> str:
 
 
 def with_tables(
-    facts: SparkFacts, plan: Any, tables: Sequence[tuple[Relation | FunctionCall, BoundTable]]
+    env: SparkEnvironment, plan: Any, tables: Sequence[tuple[Relation | FunctionCall, BoundTable]]
 ) -> Any:
     """Return a plan in which tables stand for the names, or calls, that `read_query` found in it.
 
@@ -77,35 +77,35 @@ def with_tables(
     if not tables:
         return plan
     # nodes of one name are equal: only their identity tells them apart
-    replacements = java_class(facts, "java.util.IdentityHashMap")()
+    replacements = java_class(env, "java.util.IdentityHashMap")()
     for place, table in tables:
         if isinstance(place, Relation) and place.alias is not None:
-            replacements.put(place.alias, _aliased(facts, table, place.alias.identifier()))
+            replacements.put(place.alias, _aliased(env, table, place.alias.identifier()))
         else:
-            replacements.put(place.node, _aliased(facts, table, _own_name(facts, table)))
+            replacements.put(place.node, _aliased(env, table, _own_name(env, table)))
     # a Scala map is a partial function
-    converters = java_class(facts, "scala.collection.JavaConverters")
+    converters = java_class(env, "scala.collection.JavaConverters")
     return plan.transformDownWithSubqueries(converters.mapAsScalaMap(replacements))
 
 
-def _own_name(facts: SparkFacts, table: BoundTable) -> Any:
-    identifier = java_class(facts, "org.apache.spark.sql.catalyst.AliasIdentifier")
-    return identifier(table.name, java_sequence(facts, table.qualifier))
+def _own_name(env: SparkEnvironment, table: BoundTable) -> Any:
+    identifier = java_class(env, "org.apache.spark.sql.catalyst.AliasIdentifier")
+    return identifier(table.name, java_sequence(env, table.qualifier))
 
 
-def _aliased(facts: SparkFacts, table: BoundTable, alias: Any) -> Any:
+def _aliased(env: SparkEnvironment, table: BoundTable, alias: Any) -> Any:
     """Return a table's plan under a name, with the hidden columns outside its output."""
-    rows = java_class(facts, f"{_PLANS}.SubqueryAlias")(alias, plan_of(table.frame))
+    rows = java_class(env, f"{_PLANS}.SubqueryAlias")(alias, plan_of(table.frame))
     if not table.hidden:
         return rows
     output = list(scala_items(rows.output()))
-    project = java_class(facts, f"{_PLANS}.Project")
-    metadata = java_class(facts, "org.apache.spark.sql.types.Metadata")
+    project = java_class(env, f"{_PLANS}.Project")
+    metadata = java_class(env, "org.apache.spark.sql.types.Metadata")
     shown, hidden = output[: -table.hidden], output[-table.hidden :]
     hidden = [
         column.withMetadata(metadata.fromJson(json.dumps({_METADATA_COLUMN: str(column.name())})))
         for column in hidden
     ]
-    plan = project(scala_sequence(facts, shown), rows)
-    plan.setTagValue(project.hiddenOutputTag(), scala_sequence(facts, hidden))
+    plan = project(scala_sequence(env, shown), rows)
+    plan.setTagValue(project.hiddenOutputTag(), scala_sequence(env, hidden))
     return plan

@@ -81,7 +81,7 @@ _WHOLE_FILE = 1 << 60  # bytes: no task takes a second file or part of one
 
 
 @dataclass(frozen=True)
-class SparkFacts:
+class SparkEnvironment:
     """Facts about a session: its version, the time zone of its JVM.
 
     ``copies_timestamps``: values are only copied, so timestamps are not converted to the session's time zone.
@@ -205,18 +205,18 @@ class SparkFacts:
         if others != sources:
             self.spark.conf.set(_NESTED_PUSHDOWN, ",".join(others))
 
-    def session_with_task_per_file(self, part: int | None) -> SparkFacts:
+    def session_with_task_per_file(self, part: int | None) -> SparkEnvironment:
         """Return a new session like this one, in which each file of a scan has its own task.
 
         ``part``: size in bytes of the parts of larger files, each with its own task (None: files are not split). The
         session is separate, because the user may change these settings and run other queries at the same time.
         """
         sizes = {"maxPartitionBytes": str(part or _WHOLE_FILE), "openCostInBytes": str(_WHOLE_FILE)}
-        facts = self.with_settings({f"spark.sql.files.{key}": size for key, size in sizes.items()})
-        facts.spark.conf.unset("spark.sql.files.maxPartitionNum")
-        return facts
+        env = self.with_settings({f"spark.sql.files.{key}": size for key, size in sizes.items()})
+        env.spark.conf.unset("spark.sql.files.maxPartitionNum")
+        return env
 
-    def with_settings(self, changed: Mapping[str, str]) -> SparkFacts:
+    def with_settings(self, changed: Mapping[str, str]) -> SparkEnvironment:
         """Return a new session like this one with some other settings of Spark."""
         from pyspark.sql import SparkSession as Plain  # noqa: PLC0415 - not with the module
 

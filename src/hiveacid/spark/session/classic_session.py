@@ -14,7 +14,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import java_class, java_packages, scala_items, session_of
 from hiveacid.spark.session.callback_server import LastReturned, keep_connections_once, use_secret_ids
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
 from hiveacid.spark.session.java_methods import scala_sequence
 
@@ -66,45 +66,45 @@ def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None
         _set_session_parser(state, build(inner, state.sqlParser()))
 
 
-def current_database(facts: SparkFacts) -> str:
+def current_database(env: SparkEnvironment) -> str:
     """Return the session's current database; `ANOTHER_CATALOG` if the current catalog is not Spark's own.
 
     Also with a SQL PATH (Spark 4.3), because Spark then looks for names in several databases.
     """
-    if facts.catalog_manager.currentCatalog().name() != "spark_catalog" or _has_sql_path(facts):
+    if env.catalog_manager.currentCatalog().name() != "spark_catalog" or _has_sql_path(env):
         return ANOTHER_CATALOG
-    return str(facts.session_catalog.getCurrentDatabase()).lower()
+    return str(env.session_catalog.getCurrentDatabase()).lower()
 
 
-def _has_sql_path(facts: SparkFacts) -> bool:
+def _has_sql_path(env: SparkEnvironment) -> bool:
     """Tell whether the session has a SQL PATH (``SET PATH``, ``spark.sql.defaultPath``)."""
-    if facts.version < _FIRST_PATH_VERSION:
+    if env.version < _FIRST_PATH_VERSION:
         return False
-    conf = facts.state.conf()
+    conf = env.state.conf()
     if str(conf.getConfString("spark.sql.path.enabled", "false")).lower() != "true":
         return False
-    set_by_statement = bool(facts.catalog_manager.sessionPathEntries().isDefined())
+    set_by_statement = bool(env.catalog_manager.sessionPathEntries().isDefined())
     return set_by_statement or bool(conf.getConfString("spark.sql.defaultPath", ""))
 
 
-def set_current_database(facts: SparkFacts, name: str) -> None:
+def set_current_database(env: SparkEnvironment, name: str) -> None:
     """Make a database of Spark's own catalog the session's current one."""
-    frame_of_plan(facts, facts.parser.parsePlan(f"USE spark_catalog.{quote_name(name)}")).collect()
+    frame_of_plan(env, env.parser.parsePlan(f"USE spark_catalog.{quote_name(name)}")).collect()
 
 
-def has_database(facts: SparkFacts, name: str) -> bool:
+def has_database(env: SparkEnvironment, name: str) -> bool:
     """Tell whether Spark's own catalog has a database."""
-    return bool(facts.session_catalog.databaseExists(name))
+    return bool(env.session_catalog.databaseExists(name))
 
 
-def external_catalog(facts: SparkFacts) -> Any:
+def external_catalog(env: SparkEnvironment) -> Any:
     """Return the JVM's object behind Spark's own catalog, which changes it without resolving names."""
-    return facts.session_catalog.externalCatalog()
+    return env.session_catalog.externalCatalog()
 
 
-def spark_catalog_tables(facts: SparkFacts, database: str) -> list[str]:
+def spark_catalog_tables(env: SparkEnvironment, database: str) -> list[str]:
     """Return the tables and views of a database of Spark's own catalog; none if the database does not exist."""
-    catalog = external_catalog(facts)
+    catalog = external_catalog(env)
     if not catalog.databaseExists(database):
         return []
     return [str(name).lower() for name in scala_items(catalog.listTables(database))]
@@ -160,9 +160,9 @@ class SparkCatalogTable:
     database: str
 
 
-def spark_catalog_table(facts: SparkFacts, database: str, table: str) -> SparkCatalogTable | None:
+def spark_catalog_table(env: SparkEnvironment, database: str, table: str) -> SparkCatalogTable | None:
     """Return the table or view of this name in Spark's own catalog; None if there is none."""
-    catalog = external_catalog(facts)
+    catalog = external_catalog(env)
     try:
         if not catalog.tableExists(database, table):
             return None
@@ -180,38 +180,38 @@ def spark_catalog_table(facts: SparkFacts, database: str, table: str) -> SparkCa
     return SparkCatalogTable(transactional, str(text.get()), str(namespace[-1]) if namespace else database)
 
 
-def create_database(facts: SparkFacts, name: str) -> None:
+def create_database(env: SparkEnvironment, name: str) -> None:
     """Create a database in Spark's own catalog, whatever the current one is, unless it exists."""
-    if not has_database(facts, name):
+    if not has_database(env, name):
         text = f"CREATE DATABASE IF NOT EXISTS spark_catalog.{quote_name(name)}"
-        frame_of_plan(facts, facts.parser.parsePlan(text)).collect()
+        frame_of_plan(env, env.parser.parsePlan(text)).collect()
 
 
-def frame_of_plan(facts: SparkFacts, plan: Any) -> DataFrame:
+def frame_of_plan(env: SparkEnvironment, plan: Any) -> DataFrame:
     """Return a plan of Spark's parser as a DataFrame; if the plan is a command, this call runs it."""
-    return DataFrame(dataset_class(facts).ofRows(session_of(facts), plan), facts.spark)
+    return DataFrame(dataset_class(env).ofRows(session_of(env), plan), env.spark)
 
 
-def frame_of_text(facts: SparkFacts, text: str) -> DataFrame:
+def frame_of_text(env: SparkEnvironment, text: str) -> DataFrame:
     """Return the result of a query without parameters, for which PySpark's own call makes four more round trips."""
-    return DataFrame(session_of(facts).sql(text), facts.spark)
+    return DataFrame(session_of(env).sql(text), env.spark)
 
 
-def dataset_class(facts: SparkFacts) -> Any:
+def dataset_class(env: SparkEnvironment) -> Any:
     """Return the JVM's class that makes a Dataset of a plan."""
-    sql = java_packages(facts.spark).org.apache.spark.sql
-    return sql.Dataset if facts.version < (4, 0) else sql.classic.Dataset
+    sql = java_packages(env.spark).org.apache.spark.sql
+    return sql.Dataset if env.version < (4, 0) else sql.classic.Dataset
 
 
-def in_session(facts: SparkFacts, frame: DataFrame) -> DataFrame:
+def in_session(env: SparkEnvironment, frame: DataFrame) -> DataFrame:
     """Return a DataFrame in the session of a connection, even if it was made in another one.
 
     Expressions that are added to it then have the connection's settings, and so have the jobs that write it. Frames of
     streaming queries (``foreachBatch``) and of ``newSession()`` have other sessions.
     """
-    if session_of(facts).equals(frame.sparkSession._jsparkSession):  # noqa: SLF001
+    if session_of(env).equals(frame.sparkSession._jsparkSession):  # noqa: SLF001
         return frame
-    return frame_of_plan(facts, rows_of(frame))
+    return frame_of_plan(env, rows_of(frame))
 
 
 def plan_of(frame: DataFrame) -> Any:
@@ -232,16 +232,16 @@ def unsteady_expression(frame: DataFrame) -> str | None:
     return str(expression.sql())
 
 
-def at_one_moment(facts: SparkFacts, frames: Sequence[DataFrame]) -> list[DataFrame]:
+def at_one_moment(env: SparkEnvironment, frames: Sequence[DataFrame]) -> list[DataFrame]:
     """Return DataFrames with one moment for ``current_timestamp()`` and the like; each alone would take that of its own run."""
-    patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    patterns = java_class(env, "org.apache.spark.sql.catalyst.trees.TreePattern")
     plans = [plan_of(frame) for frame in frames]
     if not any(plan.containsPattern(patterns.CURRENT_LIKE()) for plan in plans):
         return list(frames)
-    union = java_class(facts, "org.apache.spark.sql.catalyst.plans.logical.Union")
-    rule = java_class(facts, "org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime")
-    together = rule.apply(union(scala_sequence(facts, plans), False, False))  # noqa: FBT003 - Scala's defaults
-    return [frame_of_plan(facts, plan) for plan in scala_items(together.children())]
+    union = java_class(env, "org.apache.spark.sql.catalyst.plans.logical.Union")
+    rule = java_class(env, "org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime")
+    together = rule.apply(union(scala_sequence(env, plans), False, False))  # noqa: FBT003 - Scala's defaults
+    return [frame_of_plan(env, plan) for plan in scala_items(together.children())]
 
 
 def _first_unsteady(nodes: Any) -> Any:

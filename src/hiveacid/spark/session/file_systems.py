@@ -21,7 +21,7 @@ from hiveacid.errors import StorageError
 from hiveacid.orc.wire_format import ProtobufMessage
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.parser.catalyst import JavaPackages
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.s3_multipart_copy import PartCopier
 from hiveacid.storage.arrow_file_system import ArrowFileSystem
 from hiveacid.storage.file_system_routing import open_arrow, path_only
@@ -42,16 +42,16 @@ class SessionFileSystems:
     Values are looked up when a URI is opened, and are neither stored nor logged.
     """
 
-    facts: SparkFacts
+    env: SparkEnvironment
     connection_settings: Mapping[str, str]
 
     def __call__(self, place: StorageUri) -> FileSystem:
         """Open the file system of a URI. Raises UnsupportedFeatureError, StorageError."""
         if place.scheme in _SCHEMES_OPENED_BY_JVM:
-            return open_hadoop(self.facts.spark._jvm, self._hadoop, place)  # noqa: SLF001
+            return open_hadoop(self.env.spark._jvm, self._hadoop, place)  # noqa: SLF001
         opened = open_arrow(place, self.lookup)
         if place.scheme in S3:
-            return replace(opened, copier=PartCopier(self.facts.spark._jvm, self._hadoop))  # noqa: SLF001
+            return replace(opened, copier=PartCopier(self.env.spark._jvm, self._hadoop))  # noqa: SLF001
         return opened
 
     def lookup(self, name: str) -> str | None:
@@ -67,7 +67,7 @@ class SessionFileSystems:
     @cached_property
     def _hadoop(self) -> Any:
         """Hadoop's configuration of the session, as its own readers and writers get it."""
-        session: Any = self.facts.spark
+        session: Any = self.env.spark
         return session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
 
 

@@ -14,7 +14,7 @@ from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 
 from hiveacid.spark.parser.catalyst import session_of
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 # Names are compared and expressions made by them, so that analysis asks for them at each step.
 _ASKED_FOR = ("spark.sql.caseSensitive", "spark.sql.ansi.enabled", "spark.sql.codegen.wholeStage")
@@ -22,9 +22,9 @@ _REFUSED = "neither true nor false: the statement was cancelled"
 
 
 @contextmanager
-def named_jobs(facts: SparkFacts, group: str, description: str) -> Iterator[None]:
+def named_jobs(env: SparkEnvironment, group: str, description: str) -> Iterator[None]:
     """Put all Spark jobs that this thread starts in the block into a job group."""
-    context = facts.spark.sparkContext
+    context = env.spark.sparkContext
     context.setJobGroup(group, description, interruptOnCancel=True)
     try:
         yield
@@ -34,16 +34,16 @@ def named_jobs(facts: SparkFacts, group: str, description: str) -> Iterator[None
                 context.setLocalProperty(key, None)  # type: ignore[arg-type]
 
 
-def cancel_jobs(facts: SparkFacts, group: str) -> None:
+def cancel_jobs(env: SparkEnvironment, group: str) -> None:
     """Stop the jobs of a group; callers that wait for them get an error."""
     with suppress(Py4JError, PySparkException, OSError):
-        facts.spark.sparkContext.cancelJobGroup(group)
+        env.spark.sparkContext.cancelJobGroup(group)
 
 
 @contextmanager
-def tagged_jobs(facts: SparkFacts, tag: str) -> Iterator[None]:
+def tagged_jobs(env: SparkEnvironment, tag: str) -> Iterator[None]:
     """Put a tag on all Spark jobs that this thread starts in the block, whatever group they are in."""
-    context = facts.spark.sparkContext
+    context = env.spark.sparkContext
     context.addJobTag(tag)
     context.setInterruptOnCancel(interruptOnCancel=True)
     try:
@@ -54,10 +54,10 @@ def tagged_jobs(facts: SparkFacts, tag: str) -> Iterator[None]:
             context.setInterruptOnCancel(interruptOnCancel=False)
 
 
-def cancel_tagged(facts: SparkFacts, tag: str) -> None:
+def cancel_tagged(env: SparkEnvironment, tag: str) -> None:
     """Stop the running jobs with a tag; callers that wait for them get an error."""
     with suppress(Py4JError, PySparkException, OSError):
-        facts.spark.sparkContext.cancelJobsWithTag(tag)
+        env.spark.sparkContext.cancelJobsWithTag(tag)
 
 
 class AnalysisStop:
@@ -67,9 +67,9 @@ class AnalysisStop:
     must run nothing else until `restore`.
     """
 
-    def __init__(self, facts: SparkFacts) -> None:
+    def __init__(self, env: SparkEnvironment) -> None:
         """Serve one session."""
-        self._facts = facts
+        self._env = env
         self._before: dict[str, str | None] = {}
 
     def stop(self) -> None:
@@ -98,7 +98,7 @@ class AnalysisStop:
 
     def _values(self) -> Any:
         """Return Java's map of the session's settings, which checks no values."""
-        return session_of(self._facts).sessionState().conf().settings()
+        return session_of(self._env).sessionState().conf().settings()
 
 
 def thread_with_job_properties(run: Callable[[], None], name: str) -> threading.Thread:
@@ -107,9 +107,9 @@ def thread_with_job_properties(run: Callable[[], None], name: str) -> threading.
     return InheritableThread(target=run, name=name, daemon=True)
 
 
-def threads_have_own_jobs(facts: SparkFacts) -> bool:
+def threads_have_own_jobs(env: SparkEnvironment) -> bool:
     """Tell whether each thread has its own job groups and tags, which PYSPARK_PIN_THREAD=false prevents."""
-    return isinstance(facts.spark.sparkContext._gateway, ClientServer)  # noqa: SLF001
+    return isinstance(env.spark.sparkContext._gateway, ClientServer)  # noqa: SLF001
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ class Progress:
     total: int = 0
 
 
-def progress(facts: SparkFacts) -> Progress:
+def progress(env: SparkEnvironment) -> Progress:
     """Return the progress of all running stages of the SparkContext, whatever session runs them."""
-    tracker = facts.spark.sparkContext.statusTracker()
+    tracker = env.spark.sparkContext.statusTracker()
     infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     stages = [stage for stage in infos if stage is not None]
     return Progress(

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from hiveacid.spark.parser.catalyst import java_class, scala_items
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jobs import progress
 
 _RELATION = "HadoopFsRelation"
@@ -32,8 +32,8 @@ class RelationWatch:
     It consists of weak references, kept in the JVM, to the file relations of the plan.
     """
 
-    def __init__(self, facts: SparkFacts, frame: DataFrame) -> None:
-        reference = java_class(facts, "java.lang.ref.WeakReference")
+    def __init__(self, env: SparkEnvironment, frame: DataFrame) -> None:
+        reference = java_class(env, "java.lang.ref.WeakReference")
         plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
         self._lock = threading.Lock()
         self._references = [
@@ -58,13 +58,13 @@ class RelationWatch:
             return bool(self._references)
 
 
-def collect_garbage(facts: SparkFacts) -> None:
+def collect_garbage(env: SparkEnvironment) -> None:
     """Collect garbage in Python and in the JVM, so that watches see which plans are gone.
 
     One round is too early for a plan that has run, because Spark releases some of its objects in other threads.
     """
     gc.collect()
-    jvm: Any = facts.spark._jvm  # noqa: SLF001
+    jvm: Any = env.spark._jvm  # noqa: SLF001
     _release_java_objects(jvm._gateway_client)  # noqa: SLF001
     jvm.java.lang.System.gc()
 
@@ -88,7 +88,7 @@ def _release_java_objects(client: Any) -> None:
         owner.garbage_collect_object(number, enqueue=False)
 
 
-def release_unused_plans(facts: SparkFacts, sweep: Callable[[], int], *, patient: bool = False) -> None:
+def release_unused_plans(env: SparkEnvironment, sweep: Callable[[], int], *, patient: bool = False) -> None:
     """Collect garbage, in four rounds at most, until ``sweep`` finds that no snapshot is held.
 
     ``sweep`` ends the snapshots that no plan needs any more, and returns the number of the others. A caller that wants to
@@ -98,9 +98,9 @@ def release_unused_plans(facts: SparkFacts, sweep: Callable[[], int], *, patient
     for turn in range(_MAX_ROUNDS):
         if not sweep():
             return
-        if turn and not patient and progress(facts).stages:
+        if turn and not patient and progress(env).stages:
             return
         if turn >= _ROUNDS_WITHOUT_PAUSE:
             time.sleep(_PAUSE)
-        collect_garbage(facts)
+        collect_garbage(env)
     sweep()

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.core.model import ViewDefinition
 from hiveacid.spark.parser.catalyst import active_session, java_class, java_value, session_of
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import (
     dataset_class,
     frame_of_plan,
@@ -35,22 +35,22 @@ _SEPARATOR, _ARROW = "\x1e", " -> "
 Settings = tuple[tuple[str, str], ...]
 
 
-def settings_of_meaning(facts: SparkFacts) -> Settings:
+def settings_of_meaning(env: SparkEnvironment) -> Settings:
     """Return the session's settings that a view keeps from its creator."""
-    always = {key: str(facts.spark.conf.get(key)) for key in _ALWAYS}
-    own = {key: value for key, value in _all_settings(facts).items() if _changes_meaning(key)}
+    always = {key: str(env.spark.conf.get(key)) for key in _ALWAYS}
+    own = {key: value for key, value in _all_settings(env).items() if _changes_meaning(key)}
     return tuple(sorted((own | always).items()))
 
 
-def session_of_views(facts: SparkFacts) -> SparkFacts:
+def session_of_views(env: SparkEnvironment) -> SparkEnvironment:
     """Return a session for the views of one statement; a later one must see functions that were replaced."""
-    session = session_of(facts).newSession()
-    if facts.parser is not None:  # a native session: bodies of functions refer to Spark's tables
-        set_catalog_parser(session, facts.parser)
-    return replace(facts, spark=SparkSession(facts.spark.sparkContext, session))
+    session = session_of(env).newSession()
+    if env.parser is not None:  # a native session: bodies of functions refer to Spark's tables
+        set_catalog_parser(session, env.parser)
+    return replace(env, spark=SparkSession(env.spark.sparkContext, session))
 
 
-def read_as_creator(reader: SparkFacts, apart: SparkFacts, view: ViewDefinition) -> None:
+def read_as_creator(reader: SparkEnvironment, apart: SparkEnvironment, view: ViewDefinition) -> None:
     """Make a session of views read names, literals and functions as the view's creator did.
 
     Names of functions are looked for in the view's database. A view without settings has the reader's.
@@ -67,16 +67,16 @@ def read_as_creator(reader: SparkFacts, apart: SparkFacts, view: ViewDefinition)
         apart.session_catalog.setCurrentDatabase(view.database)
 
 
-def analysed_apart(facts: SparkFacts, apart: SparkFacts, plan: Any) -> DataFrame:
+def analysed_apart(env: SparkEnvironment, apart: SparkEnvironment, plan: Any) -> DataFrame:
     """Return the rows of a view's query, of which ``plan`` is the parsed plan."""
     session = session_of(apart)
     with active_session(apart):
-        analysed = dataset_class(facts).ofRows(session, plan).queryExecution().analyzed()
-    return frame_of_plan(facts, analysed)
+        analysed = dataset_class(env).ofRows(session, plan).queryExecution().analyzed()
+    return frame_of_plan(env, analysed)
 
 
-def _all_settings(facts: SparkFacts) -> dict[str, str]:
-    settings = facts.state.conf().getAllConfs()
+def _all_settings(env: SparkEnvironment) -> dict[str, str]:
+    settings = env.state.conf().getAllConfs()
     if settings.isEmpty():
         return {}
     entries = str(settings.mkString(_SEPARATOR)).split(_SEPARATOR)

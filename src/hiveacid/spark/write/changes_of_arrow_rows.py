@@ -30,7 +30,7 @@ from hiveacid.spark.formats.driver_frames import (
 )
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, parenthesised, selected
 from hiveacid.spark.parser.catalyst import java_class, scala_items
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.spark.write.update_delete_merge_rows import assigned_values
@@ -65,7 +65,7 @@ class Change:
 
 
 def columns_to_pass(
-    facts: SparkFacts, table: TableDefinition, rows: DataFrame, change: Change, *, judged: bool
+    env: SparkEnvironment, table: TableDefinition, rows: DataFrame, change: Change, *, judged: bool
 ) -> list[Column]:
     """Return the columns that Spark needs for the new values, and for the condition if it is ``judged``.
 
@@ -73,10 +73,10 @@ def columns_to_pass(
     """
     plan, names = plan_of(rows), set[str]()
     if judged:
-        names |= columns_used(facts, plan, plan.child(), "SubqueryAlias")
+        names |= columns_used(env, plan, plan.child(), "SubqueryAlias")
     if change.assignments:
         values = plan_of(selected(rows, [together(change.assignments.values())]))
-        names |= columns_used(facts, values, plan, plan.nodeName())
+        names |= columns_used(env, values, plan, plan.nodeName())
     return passed_columns(table, names)
 
 
@@ -91,7 +91,7 @@ def passed_columns(table: TableDefinition, names: Collection[str]) -> list[Colum
     return [column for name, column in columns.items() if name in names]
 
 
-def columns_used(facts: SparkFacts, plan: Any, rows: Any, below: str) -> set[str]:
+def columns_used(env: SparkEnvironment, plan: Any, rows: Any, below: str) -> set[str]:
     """Return the names of the columns of ``rows`` that the expressions of an analysed plan refer to, in lower case.
 
     ``rows``: a plan. ``below``: the kind of the plan's child. Raises UnsupportedFeatureError for expressions that need a
@@ -101,16 +101,16 @@ def columns_used(facts: SparkFacts, plan: Any, rows: Any, below: str) -> set[str
         raise UnsupportedFeatureError("the statement calls a function of SQL")
     names, output = set[str](), rows.outputSet()
     for expression in scala_items(plan.expressions()):
-        if has_subquery(facts, expression) or any(map(_is_about_files, _unsteady(expression))):
+        if has_subquery(env, expression) or any(map(_is_about_files, _unsteady(expression))):
             raise UnsupportedFeatureError("the statement has a subquery, or a function about files")
         columns = scala_items(expression.references().toSeq())
         names |= {str(column.name()).lower() for column in columns if output.contains(column)}
     return names
 
 
-def has_subquery(facts: SparkFacts, tree: Any) -> bool:
+def has_subquery(env: SparkEnvironment, tree: Any) -> bool:
     """Tell whether an analysed expression or plan has a subquery."""
-    patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    patterns = java_class(env, "org.apache.spark.sql.catalyst.trees.TreePattern")
     return bool(tree.containsPattern(patterns.PLAN_EXPRESSION()))
 
 
@@ -135,7 +135,7 @@ def together(expressions: Iterable[Expression]) -> Expression:
 
 
 def compute_changes(
-    facts: SparkFacts, table: TableDefinition, rows: Any, passed: Sequence[Column], change: Change
+    env: SparkEnvironment, table: TableDefinition, rows: Any, passed: Sequence[Column], change: Change
 ) -> tuple[Any, Any]:
     """Return the positions of the rows that Spark selects, in ascending order, and their new values as an Arrow table.
 
@@ -145,11 +145,11 @@ def compute_changes(
     numbered = rows.select([column.name for column in passed])
     numbered = numbered.append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
     schema = T.StructType([*schema_of(passed).fields, T.StructField(_INDEX, T.LongType())])
-    frame = frame_of_arrow(facts, numbered, schema)
+    frame = frame_of_arrow(env, numbered, schema)
     grown = columns_that_grow(table, [change.assignments], rows.num_rows)
     if grown:  # else Spark's optimizer would compute the values of a local relation in the driver's memory
         frame = frame.coalesce(_MANY_TASKS)
-    chosen = filter_rows(facts, frame, change.where, change.alias or table.name)
+    chosen = filter_rows(env, frame, change.where, change.alias or table.name)
     valued, values = assigned_values(table, chosen, change.assignments)
     types = {column.name: column.type for column in table.columns}
     # A file holds the wall clock that the session shows.
@@ -158,7 +158,7 @@ def compute_changes(
         for name, value in values.items()
     ]
     computed = selected(valued, [_INDEX, *new])
-    result = collect_within_limit(facts, computed, [column.name for column in grown])
+    result = collect_within_limit(env, computed, [column.name for column in grown])
     if result is None:
         raise UnsupportedFeatureError("the new values take too much of the driver's memory")
     result = result.sort_by(_INDEX)

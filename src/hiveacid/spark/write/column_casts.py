@@ -37,29 +37,29 @@ from hiveacid.spark.formats.expressions import (
 )
 from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
 from hiveacid.spark.session.bound_plans import called
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.sort_and_stage import ACTION, Action, value_text
 
 _WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
 
 
 def filter_rows(
-    facts: SparkFacts, frame: DataFrame, where: Expression | None, name: str | TableName
+    env: SparkEnvironment, frame: DataFrame, where: Expression | None, name: str | TableName
 ) -> DataFrame:
     """Return the rows that a condition selects; the condition may call the frame by ``name`` (`called`)."""
-    rows = called(facts, frame, name)
+    rows = called(env, frame, name)
     return rows if where is None else rows.where(parenthesised(where))
 
 
 def partition_values_as_text(
-    facts: SparkFacts, columns: Mapping[str, Column], values: Mapping[str, object]
+    env: SparkEnvironment, columns: Mapping[str, Column], values: Mapping[str, object]
 ) -> dict[str, str | None]:
     """Return partition values as canonical texts ('01' for an INT column becomes '1').
 
     None: NULL, the empty text, and the name of the default partition that SHOW PARTITIONS prints. Raises SchemaMismatchError or DataError (through ``failures``) for a value that is not of its type.
     """
     values = {name: None if value == DEFAULT_PARTITION else value for name, value in values.items()}
-    single_row = facts.spark.sql("SELECT 1")
+    single_row = env.spark.sql("SELECT 1")
     literals = single_row.select(*[F.lit(value).alias(name) for name, value in values.items()])
     types = {field.name: field.dataType for field in literals.schema.fields}
     typed = single_row.select(
@@ -185,10 +185,10 @@ def add_missing_columns(table: TableDefinition, rows: DataFrame) -> DataFrame:
     return rows.select("*", *lacking)
 
 
-def empty_rows(facts: SparkFacts, table: TableDefinition) -> DataFrame:
+def empty_rows(env: SparkEnvironment, table: TableDefinition) -> DataFrame:
     """Return no rows with the table's data columns."""
     nulls = [F.lit(None).cast(column_type(c)).alias(c.name) for c in table.columns]
-    return facts.spark.range(0).select(*nulls).where("false")
+    return env.spark.range(0).select(*nulls).where("false")
 
 
 def check_not_null_rows(

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from hiveacid.core.format.task_and_file_counts import MAX_TASKS, MIN_GROUPS, shuffled_size
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.parser.catalyst import java_packages
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import dataset_class
 
 _SPARK_4 = (4, 0)
@@ -30,7 +30,7 @@ _NESTED = (T.StructType, T.ArrayType, T.MapType)
 
 
 def distribute(
-    facts: SparkFacts,
+    env: SparkEnvironment,
     frame: DataFrame,
     keys: Sequence[str],
     file_size: int,
@@ -50,29 +50,29 @@ def distribute(
     elif bucketed:
         frame = frame.repartition(*keys)
     elif keys:
-        frame = _rebalance(facts, frame, keys, file_size).coalesce(MAX_TASKS)
+        frame = _rebalance(env, frame, keys, file_size).coalesce(MAX_TASKS)
     else:
-        frame = _distribute_in_directory(facts, frame, file_size)
+        frame = _distribute_in_directory(env, frame, file_size)
     return frame.sortWithinPartitions(*keys, *order) if keys else frame
 
 
-def _distribute_in_directory(facts: SparkFacts, frame: DataFrame, file_size: int) -> DataFrame:
+def _distribute_in_directory(env: SparkEnvironment, frame: DataFrame, file_size: int) -> DataFrame:
     plan: Any = frame._jdf.logicalPlan()  # noqa: SLF001
     size = None if _is_distributed_by_query(plan) else _source_size(plan, file_size)
     if size is None:
         return frame.coalesce(MAX_TASKS)
-    if size <= file_size or file_size >= _split_size(facts):
+    if size <= file_size or file_size >= _split_size(env):
         # Not fewer tasks than the session has cores: the query may compute much from few bytes.
-        least = max(MIN_GROUPS, facts.spark.sparkContext.defaultParallelism)
+        least = max(MIN_GROUPS, env.spark.sparkContext.defaultParallelism)
         return frame.coalesce(min(MAX_TASKS, max(least, -(-size // file_size))))
     # Without columns Spark deals rows out in turn, and sorts them all first, so that a repeated task does the same.
     atomic = [f.name for f in frame.schema.fields if not isinstance(f.dataType, _NESTED)]
-    return _rebalance(facts, frame, atomic[:_HASHED_COLUMNS], file_size).coalesce(MAX_TASKS)
+    return _rebalance(env, frame, atomic[:_HASHED_COLUMNS], file_size).coalesce(MAX_TASKS)
 
 
-def _split_size(facts: SparkFacts) -> int:
+def _split_size(env: SparkEnvironment) -> int:
     """Return the bytes of its files that Spark lets one task read."""
-    return int(facts.spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes())  # noqa: SLF001
+    return int(env.spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes())  # noqa: SLF001
 
 
 def _is_distributed_by_query(plan: Any) -> bool:
@@ -103,14 +103,14 @@ def _size_of(plan: Any) -> int:
     return int(plan.stats().sizeInBytes())
 
 
-def _rebalance(facts: SparkFacts, frame: DataFrame, keys: Sequence[str], file_size: int) -> DataFrame:
+def _rebalance(env: SparkEnvironment, frame: DataFrame, keys: Sequence[str], file_size: int) -> DataFrame:
     """Let Spark shuffle rows by their keys into tasks of similar size, each with the rows of one file."""
     names = [quote_name(key) for key in keys]  # a hint parses them
-    if facts.version < _SPARK_4:  # only SQL accepts columns in a hint
+    if env.version < _SPARK_4:  # only SQL accepts columns in a hint
         hint = f"REBALANCE({', '.join(names)})" if names else "REBALANCE"
-        return facts.spark.sql(f"SELECT /*+ {hint} */ * FROM {{frame}}", frame=frame)
+        return env.spark.sql(f"SELECT /*+ {hint} */ * FROM {{frame}}", frame=frame)
     rebalanced = frame.hint("rebalance", *names)
-    jvm, java = java_packages(facts.spark), rebalanced._jdf  # noqa: SLF001
+    jvm, java = java_packages(env.spark), rebalanced._jdf  # noqa: SLF001
     plan = java.logicalPlan()
     if plan.nodeName() != "RebalancePartitions":  # spark.sql.adaptive.enabled=false: Spark ignores the hint
         return frame
@@ -118,5 +118,5 @@ def _rebalance(facts: SparkFacts, frame: DataFrame, keys: Sequence[str], file_si
         jvm.java.util.OptionalLong.of(shuffled_size(file_size))
     )
     sized = plan.copy(plan.partitionExpressions(), plan.child(), plan.optNumPartitions(), size)
-    made = dataset_class(facts).ofRows(frame.sparkSession._jsparkSession, sized)  # noqa: SLF001
+    made = dataset_class(env).ofRows(frame.sparkSession._jsparkSession, sized)  # noqa: SLF001
     return type(frame)(made, frame.sparkSession)

@@ -26,7 +26,7 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, STRICT_READ
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.sort_and_stage import bucket_property
 from hiveacid.spark.write.task_reports import save_frame
 from hiveacid.storage.paths import spark_path
@@ -53,10 +53,10 @@ class SortedRuns:
         return sum(self.rows.values())
 
 
-def require_sortable(facts: SparkFacts, table: TableDefinition, order: Sequence[SortColumn]) -> None:
+def require_sortable(env: SparkEnvironment, table: TableDefinition, order: Sequence[SortColumn]) -> None:
     """Let Spark refuse columns whose types cannot be sorted (maps), before the compaction is queued."""
     columns = [F.lit(None).cast(column_type(c)).alias(c.name) for c in table.columns]
-    facts.spark.range(0).select(*columns).orderBy(*map(_sort_key, order))
+    env.spark.range(0).select(*columns).orderBy(*map(_sort_key, order))
 
 
 def _sort_key(column: SortColumn) -> SparkColumn:
@@ -67,7 +67,7 @@ def _sort_key(column: SortColumn) -> SparkColumn:
 
 
 def stage_runs(
-    facts: SparkFacts,
+    env: SparkEnvironment,
     fs: FileSystem,
     table: TableDefinition,
     frame: DataFrame,
@@ -86,7 +86,7 @@ def stage_runs(
         F.monotonically_increasing_id().alias(_POSITION),
         *[F.col(name).alias(f"c{i}") for i, name in enumerate(users)],
     )
-    reported = save_frame(facts, staged, ORC, {"compression": "zlib"}, [], directory)
+    reported = save_frame(env, staged, ORC, {"compression": "zlib"}, [], directory)
     rows: dict[int, int] = {}
     highest = files = 0
     for entry in fs.list_tree(directory):
@@ -112,7 +112,7 @@ def _highest_write_id(tail: OrcTail) -> int:
 
 
 def renumber_rows(
-    facts: SparkFacts,
+    env: SparkEnvironment,
     table: TableDefinition,
     runs: SortedRuns,
     buckets: int,
@@ -126,7 +126,7 @@ def renumber_rows(
     """
     fields = [T.StructField(name, T.LongType()) for name in (_WRITE_ID, _POSITION)]
     fields += [T.StructField(f"c{i}", column_type(c)) for i, c in enumerate(table.columns)]
-    reader = facts.spark.read.schema(T.StructType(fields)).options(**STRICT_READ)
+    reader = env.spark.read.schema(T.StructType(fields)).options(**STRICT_READ)
     frame = reader.orc(spark_path(runs.directory))
     number = _offset(runs.rows) + F.col(_POSITION).bitwiseAND(F.lit((1 << _BITS) - 1))
     each = -(-runs.total // buckets) or 1

@@ -33,7 +33,7 @@ from hiveacid.spark.formats.schema_evolution import ORC
 from hiveacid.spark.formats.time_zones import to_file
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.distribution import distribute
 from hiveacid.spark.write.merge_cardinality import check_merge_cardinality
 from hiveacid.spark.write.staged_files import BUCKET, KIND, StagedKind, TaskReport
@@ -89,7 +89,7 @@ class StagingTarget:
     (``core.format.task_and_file_counts``). ``file_size``: bytes that a file of an INSERT should have.
     """
 
-    facts: SparkFacts
+    env: SparkEnvironment
     table: TableDefinition
     write_id: WriteId
     statements: dict[StagedKind, int]
@@ -110,7 +110,7 @@ class StagingTarget:
 
     def write(self, events: DataFrame, directory: str, keys: Sequence[str]) -> TaskReport:
         """Write staged events with Spark's ORC writer, one directory level a key; return what the tasks report."""
-        return save_frame(self.facts, events, ORC, self.options, keys, directory)
+        return save_frame(self.env, events, ORC, self.options, keys, directory)
 
 
 def partition_key(index: int) -> str:
@@ -146,7 +146,7 @@ def partition_text(column: Column) -> str:
 def _staged_values(target: StagingTarget) -> list[Expression]:
     """Return the user's columns under their staging names, with the values for files."""
     return [
-        named(to_file(target.facts, quote_name(c.name), c.type), staged_column(i))
+        named(to_file(target.env, quote_name(c.name), c.type), staged_column(i))
         for i, c in enumerate(target.table.columns)
     ]
 
@@ -170,9 +170,7 @@ def stage_insert(
         columns.append(named(_checked_bucket(target), BUCKET))
         keys.append(BUCKET)
     values = selected(frame, [*_staged_values(target), *columns])
-    placed = distribute(
-        target.facts, values, keys, target.file_size, bucketed=target.has_buckets, small=small
-    )
+    placed = distribute(target.env, values, keys, target.file_size, bucketed=target.has_buckets, small=small)
     write_id = _write_id_outside_code(target.write_id)
     bucket = BUCKET if target.has_buckets else _TASK_BUCKET
     staged = [
@@ -225,7 +223,7 @@ def stage_changed_rows(
         row = [_EVENT, *partitions, _SHUFFLE, "__id.writeid", "__id.bucketid", "__id.rowid"]
         inserted, changed = f"{ACTION} = {int(Action.INSERT)}", f"{ACTION} != {int(Action.NOTHING)}"
         events = check_merge_cardinality(events, row, inserted=inserted, changed=changed)
-    by_row = target.has_buckets or (not small and buckets_by_group(shuffle_tasks(target.facts)))
+    by_row = target.has_buckets or (not small and buckets_by_group(shuffle_tasks(target.env)))
     own = _SHUFFLE if by_row else _TASK_BUCKET
     kind = f"if({deleted} AND {ACTION} = {int(Action.UPDATE)}, {int(StagedKind.REPLACED)}, {_EVENT})"
     kind = kind if target.shares_files else _EVENT
@@ -260,9 +258,9 @@ def new_rows_for_arrow(target: StagingTarget, frame: DataFrame) -> DataFrame:
     return changed_rows_for_arrow(target, selected(frame, [*leading, "*"]))
 
 
-def shuffle_tasks(facts: SparkFacts) -> int:
+def shuffle_tasks(env: SparkEnvironment) -> int:
     """Return the most tasks that a shuffle of this session makes."""
-    return max(int(facts.spark.conf.get(name, None) or 1) for name in _SHUFFLE_TASKS)
+    return max(int(env.spark.conf.get(name, None) or 1) for name in _SHUFFLE_TASKS)
 
 
 def _change_columns(target: StagingTarget, frame: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -346,7 +344,7 @@ def stage_flat(
 ) -> TaskReport:
     """Write rows of a table without ACID columns; ``partitions`` are its partition keys (named ``keys``)."""
     table = target.table
-    values = flat.file_values(target.facts, table)
+    values = flat.file_values(target.env, table)
     bucket_keys = list(keys)
     columns = [*values, *partitions]
     if table.bucketing:
@@ -354,7 +352,7 @@ def stage_flat(
         bucket_keys.append(BUCKET)
     staged = selected(frame, columns)
     placed = distribute(
-        target.facts,
+        target.env,
         staged,
         bucket_keys,
         target.file_size,
@@ -362,7 +360,7 @@ def stage_flat(
         small=small,
         order=_order_of_bucket(table, staged),
     )
-    return flat.write(target.facts, table, placed, directory, bucket_keys, target.options)
+    return flat.write(target.env, table, placed, directory, bucket_keys, target.options)
 
 
 def _order_of_bucket(table: TableDefinition, staged: DataFrame) -> list[SparkColumn]:
@@ -391,7 +389,7 @@ def _bucket_of_row(target: StagingTarget) -> SparkColumn:
     types = {c.name: c.type for c in table.columns}
     names = [name.lower() for name in table.bucketing.columns]
     return bucket_number(
-        target.facts,
+        target.env,
         [F.col(quote_name(name)) for name in names],
         [types[name] for name in names],
         table.bucketing_version,

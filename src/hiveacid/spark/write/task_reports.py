@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from hiveacid.spark.parser.catalyst import java_packages, java_sequence, java_value
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import dataset_class
 from hiveacid.spark.write.staged_files import TaskReport
 from hiveacid.storage.paths import is_local, spark_path
@@ -29,7 +29,7 @@ _LOCAL = "file:///"
 
 
 def save_frame(
-    facts: SparkFacts,
+    env: SparkEnvironment,
     frame: DataFrame,
     source: str,
     options: Mapping[str, str],
@@ -42,13 +42,13 @@ def save_frame(
     """
     path, options = spark_path(directory), {"maxRecordsPerFile": "0", **options}
     with without_checksums(frame, directory):
-        if facts.version < _SAVE_COMMAND:
-            command = _write_command(facts, frame, source, {**options, "path": path}, keys)
-            return _report_of_plan(directory, _run_command(facts, frame, command))
-        java: Any = frame._jdf.write().mode("error").format(source).options(java_value(facts, options))  # noqa: SLF001
-        java = java.partitionBy(java_sequence(facts, keys)) if keys else java
-        command = java.saveCommand(java_packages(facts.spark).scala.Option.apply(path))
-        return _report_of_plan(directory, _run_command(facts, frame, command))
+        if env.version < _SAVE_COMMAND:
+            command = _write_command(env, frame, source, {**options, "path": path}, keys)
+            return _report_of_plan(directory, _run_command(env, frame, command))
+        java: Any = frame._jdf.write().mode("error").format(source).options(java_value(env, options))  # noqa: SLF001
+        java = java.partitionBy(java_sequence(env, keys)) if keys else java
+        command = java.saveCommand(java_packages(env.spark).scala.Option.apply(path))
+        return _report_of_plan(directory, _run_command(env, frame, command))
 
 
 @contextmanager
@@ -77,10 +77,10 @@ def without_checksums(frame: DataFrame, directory: str) -> Iterator[None]:
 
 
 def _write_command(
-    facts: SparkFacts, frame: DataFrame, source: str, options: Mapping[str, str], keys: Sequence[str]
+    env: SparkEnvironment, frame: DataFrame, source: str, options: Mapping[str, str], keys: Sequence[str]
 ) -> Any:
     """Return the command that DataFrameWriter.save runs, whose writer has no ``saveCommand`` before Spark 4.1."""
-    jvm = java_packages(facts.spark)
+    jvm = java_packages(env.spark)
     java: Any = frame._jdf  # noqa: SLF001
     utils, none, sql = (
         jvm.org.apache.spark.api.python.PythonUtils,
@@ -100,10 +100,10 @@ def _write_command(
     return written.planForWriting(sql.SaveMode.ErrorIfExists, java.logicalPlan())
 
 
-def _run_command(facts: SparkFacts, frame: DataFrame, command: Any) -> Any:
+def _run_command(env: SparkEnvironment, frame: DataFrame, command: Any) -> Any:
     """Run a write command and return its plan, which holds the counts; DataFrameWriter.save does not return it."""
     session: Any = frame.sparkSession._jsparkSession  # noqa: SLF001
-    return _write_node(dataset_class(facts).ofRows(session, command).logicalPlan().commandPhysicalPlan())
+    return _write_node(dataset_class(env).ofRows(session, command).logicalPlan().commandPhysicalPlan())
 
 
 def _report_of_plan(directory: str, plan: Any) -> TaskReport:

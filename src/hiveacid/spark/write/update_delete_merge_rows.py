@@ -27,7 +27,7 @@ from hiveacid.spark.formats.expressions import (
 )
 from hiveacid.spark.formats.types import assignment_cast, column_type
 from hiveacid.spark.session.bound_plans import called, last_part
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.sort_and_stage import ACTION, Action
 
 _IN_TARGET, _IN_SOURCE, _CLAUSE = "__hiveacid_target", "__hiveacid_source", "__hiveacid_clause"
@@ -103,7 +103,7 @@ class WhenClause:
 class MergePlan:
     """Checked MERGE; the first clause whose kind and condition hold acts on a joined row."""
 
-    facts: SparkFacts
+    env: SparkEnvironment
     table: TableDefinition
     on: Expression
     clauses: Sequence[WhenClause]
@@ -153,18 +153,18 @@ class MergePlan:
 
     def joined(self, target: DataFrame, source: DataFrame) -> DataFrame:
         """Return target and source joined, each with a column that is NULL if that side has no row."""
-        marked = called(self.facts, target.withColumn(_IN_TARGET, F.lit(True)), self.target_name)  # noqa: FBT003
+        marked = called(self.env, target.withColumn(_IN_TARGET, F.lit(True)), self.target_name)  # noqa: FBT003
         marked_source = self._aliased(source.withColumn(_IN_SOURCE, F.lit(True)))  # noqa: FBT003
         return marked.join(marked_source, as_column(parenthesised(self.on)), self._join_kind())
 
     def matching(self, target: DataFrame, source: DataFrame) -> DataFrame:
         """Return the target rows that match some source row; the source is broadcast."""
         sent = F.broadcast(self._aliased(source))
-        named_target = called(self.facts, target, self.target_name)
+        named_target = called(self.env, target, self.target_name)
         return named_target.join(sent, as_column(parenthesised(self.on)), "left_semi")
 
     def _aliased(self, source: DataFrame) -> DataFrame:
-        return source if self.source_name is None else called(self.facts, source, self.source_name)
+        return source if self.source_name is None else called(self.env, source, self.source_name)
 
     def _has_clause(self, when: MatchKind) -> bool:
         return any(clause.when is when for clause in self.clauses)

@@ -58,7 +58,7 @@ def _checked_point(value: constant_expressions.ConstantValue, name: str) -> int 
 def _point_before(context: Context, start: int | str | datetime | None) -> int | Instant | None:
     """Return the point just before ``start``, so that the changes of ``start`` are included."""
     if isinstance(start, str | datetime):
-        return Instant(constant_expressions.epoch_millis(context.facts, start) - 1)
+        return Instant(constant_expressions.epoch_millis(context.env, start) - 1)
     return max(start - 1, 0) if isinstance(start, int) else None
 
 
@@ -82,4 +82,4 @@ def _value(context: Context, source: Slice, expression: Any) -> constant_express
     start = expression.origin().startIndex()
     text = source.part(int(start.get()) if start.isDefined() else 0)
     with spark_errors_at_source(Slice(str(expression.sql()), 0, text.line, text.column), before="SELECT ("):
-        return constant_expressions.evaluate_constant(context.facts, str(expression.sql()))
+        return constant_expressions.evaluate_constant(context.env, str(expression.sql()))

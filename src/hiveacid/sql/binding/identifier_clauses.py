@@ -9,7 +9,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import HiveAcidError, StatementTooLargeError
 from hiveacid.spark.parser.catalyst import active_session, parser_of, scala_items
 from hiveacid.spark.parser.lexer import Token, mentions, tokenize
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.sql.statements.values import Slice
@@ -25,7 +25,7 @@ def has_identifier_clause(piece: Slice) -> bool:
         return False
 
 
-def with_written_names(facts: SparkFacts, piece: Slice) -> Slice:
+def with_written_names(env: SparkEnvironment, piece: Slice) -> Slice:
     """Replace ``IDENTIFIER(constant)`` by the name that it is, as Spark does when it runs the statement.
 
     An argument that is not constant (a column, a parameter) stays, and Spark reports it.
@@ -40,7 +40,7 @@ def with_written_names(facts: SparkFacts, piece: Slice) -> Slice:
     parts, end = [], 0
     for name, opening, closing in clauses:
         argument = piece.text[opening.end : closing.start]
-        written = None if mentions(tokenize(argument), ("SELECT", "FROM")) else _name(facts, argument)
+        written = None if mentions(tokenize(argument), ("SELECT", "FROM")) else _name(env, argument)
         if written is not None:
             parts += [piece.text[end : name.start], written]
             end = closing.end
@@ -60,12 +60,12 @@ def _clauses(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token, Token]]:
                 break
 
 
-def _name(facts: SparkFacts, expression: str) -> str | None:
+def _name(env: SparkEnvironment, expression: str) -> str | None:
     """Return the value of a constant text, as a quoted name."""
-    parser = parser_of(facts)
+    parser = parser_of(env)
     try:
-        with active_session(facts), translate_errors():
-            row = frame_of_plan(facts, parser.parsePlan(f"SELECT {expression}\n")).first()
+        with active_session(env), translate_errors():
+            row = frame_of_plan(env, parser.parsePlan(f"SELECT {expression}\n")).first()
             value = None if row is None or len(row) != 1 else row[0]
             if not isinstance(value, str):
                 return None

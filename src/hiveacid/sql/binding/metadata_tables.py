@@ -60,7 +60,7 @@ def find_metadata_table(context: Context, parts: Sequence[str]) -> TableSource |
     if metadata not in METADATA_TABLES or len(owner) not in (1, 2):
         return None
     name = TableName(owner[0] if len(owner) > 1 else context.database, owner[-1])
-    if context.catalog.get_table(name) is None or exists_in_spark(context.facts, parts):
+    if context.catalog.get_table(name) is None or exists_in_spark(context.env, parts):
         return None
     return TableSource(name, metadata)
 

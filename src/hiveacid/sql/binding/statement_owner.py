@@ -16,7 +16,7 @@ from hiveacid.core.schema.location_overlap import Place
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, TokenKind, is_script, string_value
 from hiveacid.spark.parser.relations import FunctionCall, named_tables
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.change_feed_calls import is_change_call, table_of_change_call
@@ -182,20 +182,20 @@ def _refuse_change_by_spark(context: Context, text: str, tokens: Sequence[Token]
     Spark reads such a table wrong, and writes files into it that no engine reads. The table names come from Spark's
     parsed plan; a statement whose names are computed at run time is refused.
     """
-    facts = context.facts
+    env = context.env
     words = [token.keyword for token in tokens]
-    if not _READ_ONLY_VERBS.isdisjoint(words[:1]) or not facts.hive_support:
+    if not _READ_ONLY_VERBS.isdisjoint(words[:1]) or not env.hive_support:
         return
     # a script may drop a temporary view that hides a table of the same name
     may_drop_views = not tokens or is_script(tokens)
-    for parts in named_tables(facts, text):
+    for parts in named_tables(env, text):
         ref = table_ref(parts)
         if ref is None:
             continue
-        if ref.database is None and not may_drop_views and is_temporary_view(facts, ref.name):
+        if ref.database is None and not may_drop_views and is_temporary_view(env, ref.name):
             continue
         if find_hiveacid_relation(context, ref) is None:
-            refuse_transactional(facts, ref.resolve(context.database))
+            refuse_transactional(env, ref.resolve(context.database))
     if words[:1] == ["ALTER"] and TRANSACTIONAL.name in (
         token.text.lower().strip("'\"`") for token in tokens
     ):
@@ -204,9 +204,9 @@ def _refuse_change_by_spark(context: Context, text: str, tokens: Sequence[Token]
         )
 
 
-def refuse_transactional(facts: SparkFacts, name: TableName) -> None:
+def refuse_transactional(env: SparkEnvironment, name: TableName) -> None:
     """Raise UnsupportedFeatureError if a table of Spark's own catalog is transactional, or a view of it reads such a table."""
-    table = spark_catalog_table(facts, name.database, name.name)
+    table = spark_catalog_table(env, name.database, name.name)
     if table is None:
         return
     if table.transactional:
@@ -215,10 +215,10 @@ def refuse_transactional(facts: SparkFacts, name: TableName) -> None:
             'metastore by store="thrift://host:9083" (docs/metastore.md), or take it over by spark.acid.adopt'
         )
     if table.text is not None:
-        for parts in named_tables(facts, table.text):
+        for parts in named_tables(env, table.text):
             ref = table_ref(parts)
             if ref is not None:
-                refuse_transactional(facts, ref.resolve(table.database.lower()))
+                refuse_transactional(env, ref.resolve(table.database.lower()))
 
 
 def _owner(context: Context, source: Slice, statement: values.Statement) -> Owner:
@@ -293,7 +293,7 @@ def makes_own_table(context: Context, statement: values.Statement) -> bool:
         setting_definitions.CREATE_AS_INSERT_ONLY
     ):
         return not statement.external
-    return statement.storage is not None and not context.facts.hive_support
+    return statement.storage is not None and not context.env.hive_support
 
 
 def _targets(statement: values.Statement) -> Iterator[values.TableRef]:
@@ -312,7 +312,7 @@ def _reads_hiveacid_table(context: Context, piece: Slice) -> bool:
     if not any(token.keyword in {"FROM", "JOIN", "TABLE", "USING", "IDENTIFIER"} for token in tokens):
         return False
     try:
-        reads = reads_of(context.facts, piece)
+        reads = reads_of(context.env, piece)
     except HiveAcidError:
         # Not Spark's grammar, or a name that only Spark resolves. Spark reports that, unless a table of ours may be named.
         return any(_find_named_table(context, parts) is not None for parts in _names_behind(tokens))
@@ -341,7 +341,7 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
     tokens = source.tokens
     if _makes_transactional(context, tokens):
         raise error  # Spark would create a table that is transactional by its properties only
-    tables = (_find_named_table(context, parts) for parts in _names(context.facts, source))
+    tables = (_find_named_table(context, parts) for parts in _names(context.env, source))
     owned = [name for name in tables if name is not None]
     if not owned:
         return Ownership(Owner.SPARK)
@@ -358,7 +358,7 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
     raise error
 
 
-def _names(facts: SparkFacts, source: Slice) -> Iterable[Sequence[str]]:
+def _names(env: SparkEnvironment, source: Slice) -> Iterable[Sequence[str]]:
     """Return the table names in a statement, each as its parts; of one that Spark's parser refuses, those where one may stand.
 
     The latter only decide whose error the user sees. EXECUTE IMMEDIATE names none: its statement has an owner of its own.
@@ -366,7 +366,7 @@ def _names(facts: SparkFacts, source: Slice) -> Iterable[Sequence[str]]:
     if source.tokens[0].keyword == "EXECUTE":
         return ()
     try:
-        names = named_tables(facts, source.text)
+        names = named_tables(env, source.text)
     except HiveAcidError:  # computed when the statement runs
         names = []
     return names or _names_behind(source.tokens)

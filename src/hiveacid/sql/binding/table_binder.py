@@ -30,7 +30,7 @@ from hiveacid.spark.session.bound_plans import (
     with_own_ids,
     with_tables,
 )
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
 from hiveacid.spark.session.java_methods import column_of_expression
@@ -79,7 +79,7 @@ class Binder:
     reader: Transaction | None
     rows: dict[TableSource, DataFrame] = field(default_factory=dict)
     subqueries: bool = False  # some text has a query in an expression
-    apart: SparkFacts | None = None  # the session for the texts of views
+    apart: SparkEnvironment | None = None  # the session for the texts of views
     view: ViewDefinition | None = None  # whose text is being bound, for that session
     within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
 
@@ -93,15 +93,15 @@ class Binder:
         always = kind == SOURCE or parse is not None or self.view is not None
         if not always and not any(token.keyword in _READING for token in piece.tokens):
             return Bound(text)
-        with self._reading() as facts:
-            reads = reads_of(facts, piece, kind, parse)
+        with self._reading() as env:
+            reads = reads_of(env, piece, kind, parse)
         return self._bound(piece, text, reads)
 
     def column(self, text: str) -> Column:
         """Return an expression as a Column, as `bind` does. Raises Spark's errors."""
-        with self._reading() as facts:
-            reads = read_query(facts, text, parsed_expression(facts, text))
-        return column_of_expression(facts, self._bound(Slice(text), text, reads).plan.condition())
+        with self._reading() as env:
+            reads = read_query(env, text, parsed_expression(env, text))
+        return column_of_expression(env, self._bound(Slice(text), text, reads).plan.condition())
 
     def _bound(self, piece: Slice, text: str, reads: QueryReads) -> Bound:
         self.subqueries = self.subqueries or reads.has_subqueries
@@ -130,7 +130,7 @@ class Binder:
                     self.subqueries,
                 )
             tables.append((relation, self._bound_table(source, relation.name)))
-        plan = with_tables(self.context.facts, reads.plan, tables)
+        plan = with_tables(self.context.env, reads.plan, tables)
         return Bound(text, reads.whole(plan), bool(tables))
 
     def _predicate(self, relation: Relation) -> Predicate | None:
@@ -140,8 +140,8 @@ class Binder:
             return None
         try:
             text = str(condition.sql())
-            with self._reading() as facts:
-                is_same = parser_of(facts).parseExpression(text).equals(condition)
+            with self._reading() as env:
+                is_same = parser_of(env).parseExpression(text).equals(condition)
         except Exception as error:  # a subquery has no text
             if not is_spark_error(error):
                 raise
@@ -195,12 +195,12 @@ class Binder:
         source = find_hiveacid_view(self.context, ref) or find_metadata_table(self.context, parts)
         if source is not None:
             return source
-        if _names_files(parts) or temporary_views.exists_in_spark(self.context.facts, parts):
+        if _names_files(parts) or temporary_views.exists_in_spark(self.context.env, parts):
             return None
         line, column = piece.position(relation.start)
         near = self._similar_name(parts)
         raise NoSuchTableError(
-            f"table {'.'.join(parts)} does not exist: see SHOW TABLES{near}{temporary_views.batch_hint(self.context.facts)} (line {line}, "
+            f"table {'.'.join(parts)} does not exist: see SHOW TABLES{near}{temporary_views.batch_hint(self.context.env)} (line {line}, "
             f"column {column})"
         )
 
@@ -222,34 +222,34 @@ class Binder:
 
     def run(self, bound: Bound) -> DataFrame:
         """Return the rows of a bound query."""
-        facts = self.context.facts
+        env = self.context.env
         if not bound.has_tables:
             # not by the JVM's session: a native session would resolve the text as a user's
-            return facts.spark.sql(bound.text)
-        return frame_of_plan(facts, bound.plan)
+            return env.spark.sql(bound.text)
+        return frame_of_plan(env, bound.plan)
 
     def run_view(self, view: ViewDefinition) -> DataFrame:
         """Return the rows of a view's query, apart from the session's own functions, variables and settings."""
-        facts, outer = self.context.facts, self.view
+        env, outer = self.context.env, self.view
         if self.apart is None:
-            self.apart = session_of_views(facts)
+            self.apart = session_of_views(env)
         self.view = view
         try:
-            read_as_creator(facts, self.apart, view)
-            return analysed_apart(facts, self.apart, self.bind(Slice(view.text)).plan)
+            read_as_creator(env, self.apart, view)
+            return analysed_apart(env, self.apart, self.bind(Slice(view.text)).plan)
         finally:
             self.view = outer
             if outer is not None:  # the view whose text names this one is still being bound
-                read_as_creator(facts, self.apart, outer)
+                read_as_creator(env, self.apart, outer)
 
     @contextmanager
-    def _reading(self) -> Iterator[SparkFacts]:
+    def _reading(self) -> Iterator[SparkEnvironment]:
         """Yield the session in which the texts that are being bound have their meaning, as the active one.
 
         A statement's own session is active already (`hiveacid.sql.session.AcidSession.statement`).
         """
         if self.view is None or self.apart is None:
-            yield self.context.facts
+            yield self.context.env
         else:
             with active_session(self.apart):
                 yield self.apart
@@ -309,7 +309,7 @@ def binder(
 
 def find_hiveacid_table(context: Context, ref: TableRef | None) -> TableName | None:
     """Return the table of the hiveacid catalog that a name refers to, None if it is Spark's or a temporary view."""
-    if ref is None or (ref.database is None and temporary_views.is_temporary_view(context.facts, ref.name)):
+    if ref is None or (ref.database is None and temporary_views.is_temporary_view(context.env, ref.name)):
         return None
     name = ref.resolve(context.database)
     table = context.catalog.get_table(name)
@@ -323,7 +323,7 @@ def is_view_of_session(context: Context, ref: TableRef) -> bool:
 
     Raises CatalogError if the view hides a hiveacid table: a query of that name would not read what was written.
     """
-    if ref.database is not None or not temporary_views.is_temporary_view(context.facts, ref.name):
+    if ref.database is not None or not temporary_views.is_temporary_view(context.env, ref.name):
         return False
     hidden = ref.resolve(context.database)
     if context.catalog.get_table(hidden) is not None:
@@ -341,7 +341,7 @@ def _names_files(parts: Sequence[str]) -> bool:
 def is_spark_table(context: Context, table: TableDefinition) -> bool:
     """Tell whether Spark's own catalog created a table of the metastore, and this session can read it there."""
     is_provider_table = table.kind is TableKind.PLAIN and SPARK_PROVIDER.of(table) is not None
-    return is_provider_table and context.facts.hive_support
+    return is_provider_table and context.env.hive_support
 
 
 def find_hiveacid_relation(context: Context, ref: TableRef | None) -> TableName | None:
@@ -353,7 +353,9 @@ def find_hiveacid_relation(context: Context, ref: TableRef | None) -> TableName 
     return None if view is None else view.name
 
 
-def reads_of(facts: SparkFacts, piece: Slice, kind: str = QUERY, parse: Parse | None = None) -> QueryReads:
+def reads_of(
+    env: SparkEnvironment, piece: Slice, kind: str = QUERY, parse: Parse | None = None
+) -> QueryReads:
     """Return what a piece of text reads, with offsets from its beginning; arguments as those of `Binder.bind`.
 
     Raises ParseError with the position in the statement.
@@ -366,9 +368,9 @@ def reads_of(facts: SparkFacts, piece: Slice, kind: str = QUERY, parse: Parse | 
     try:
         with translate_errors():
             if parse is not None:
-                return read_query(facts, text, parse(text), len(before))
-            plan = (parsed_expression if kind == EXPRESSION else parsed_query)(facts, text)
-            reads = piece.reads[kind] = read_query(facts, text, plan, len(before))
+                return read_query(env, text, parse(text), len(before))
+            plan = (parsed_expression if kind == EXPRESSION else parsed_query)(env, text)
+            reads = piece.reads[kind] = read_query(env, text, plan, len(before))
             return reads
     except ParseError as error:
         if error.line is None or error.column is None:

@@ -34,7 +34,7 @@ def resolve_as_of(context: Context, source: Slice, relation: Relation) -> PointI
 
 def _millis(context: Context, expression: Slice) -> int:
     with spark_errors_at_source(expression, before="SELECT unix_millis(CAST(("):
-        millis = constant_expressions.evaluate_millis(context.facts, expression.text)
+        millis = constant_expressions.evaluate_millis(context.env, expression.text)
     if millis is None:
         raise StatementError(
             f"{expression.text} is not a timestamp", line=expression.line, column=expression.column

@@ -54,7 +54,7 @@ _GLOBAL = "global_temp"
 
 def find_hiveacid_view(context: Context, ref: TableRef | None) -> ViewDefinition | None:
     """Return the view of the hiveacid catalog that a name refers to, None if it is a temporary view or unknown."""
-    if ref is None or (ref.database is None and is_temporary_view(context.facts, ref.name)):
+    if ref is None or (ref.database is None and is_temporary_view(context.env, ref.name)):
         return None
     return context.catalog.get_view(ref.resolve(context.database))
 
@@ -81,7 +81,7 @@ def qualify_names(context: Context, piece: Slice, relations: Sequence[Relation],
     parts, end = [], 0
     for relation in relations:
         ref = table_ref(relation.parts)
-        temporary = len(relation.parts) == 1 and is_temporary_view(context.facts, relation.parts[0])
+        temporary = len(relation.parts) == 1 and is_temporary_view(context.env, relation.parts[0])
         if temporary or relation.parts[0] == _GLOBAL:
             line, column = piece.position(relation.start)
             raise errors.UnsupportedFeatureError(

@@ -56,14 +56,14 @@ def abort(execution: ExecutionContext, statement: administration.AbortTransactio
 
 def set_option(execution: ExecutionContext, statement: administration.SetOption) -> DataFrame | None:
     """SET: ``spark.`` keys change the Spark session, all others this connection's settings."""
-    facts, settings = execution.context.facts, execution.context.settings
+    env, settings = execution.context.env, execution.context.settings
     key, value = statement.key, statement.value
     if key is None:
-        return string_rows(facts, ("set",), [(f"{name}={text}",) for name, text in settings.items()])
+        return string_rows(env, ("set",), [(f"{name}={text}",) for name, text in settings.items()])
     if value is None:
-        return string_rows(facts, ("set",), [(_shown(execution, key),)])
+        return string_rows(env, ("set",), [(_shown(execution, key),)])
     if _is_sparks(key):
-        facts.spark.conf.set(key, value)
+        env.spark.conf.set(key, value)
     else:
         execution.set(key, value)
     return None
@@ -76,7 +76,7 @@ def _is_sparks(key: str) -> bool:
 def _shown(execution: ExecutionContext, key: str) -> str:
     try:
         value = (
-            execution.context.facts.spark.conf.get(key, None)
+            execution.context.env.spark.conf.get(key, None)
             if _is_sparks(key)
             else execution.context.settings.text(key)
         )
@@ -99,7 +99,7 @@ def reset_option(execution: ExecutionContext, statement: administration.ResetOpt
     if statement.key is None:
         context.change_settings(implied)
     elif _is_sparks(statement.key):
-        context.facts.spark.conf.unset(statement.key)
+        context.env.spark.conf.unset(statement.key)
     elif statement.key in dict(implied.changed):
         execution.set(statement.key, implied.text(statement.key))
     else:
@@ -135,13 +135,13 @@ def compact(execution: ExecutionContext, statement: administration.Compact) -> D
         properties=dict(statement.properties),
     )
     rows = [(r.id or None, r.partition, r.kind.upper(), r.state, r.reason) for r in reports]
-    return small_frame(execution.context.facts, _COMPACTED, rows)
+    return small_frame(execution.context.env, _COMPACTED, rows)
 
 
 def abort_compactions(execution: ExecutionContext, statement: administration.AbortCompactions) -> DataFrame:
     """ABORT COMPACTIONS: removes waiting jobs from the queue; returns one row per id (``AbortCompactionFunction``)."""
     rows = [(number, *_abort_compaction(execution, number)) for number in dict.fromkeys(statement.ids)]
-    return small_frame(execution.context.facts, _ABORTED, rows)
+    return small_frame(execution.context.env, _ABORTED, rows)
 
 
 def _abort_compaction(execution: ExecutionContext, number: int) -> tuple[str, str]:
@@ -175,7 +175,7 @@ def show_compactions(execution: ExecutionContext, statement: queries.ShowCompact
     if statement.order_by is not None:
         jobs = _sorted(jobs, statement.order_by.text)
     rows = [tuple(_cell(value(job)) for value in _COLUMNS.values()) for job in jobs[: statement.limit]]
-    return string_rows(execution.context.facts, tuple(_COLUMNS), rows)
+    return string_rows(execution.context.env, tuple(_COLUMNS), rows)
 
 
 def _sorted(jobs: list[Compaction], order: str) -> list[Compaction]:

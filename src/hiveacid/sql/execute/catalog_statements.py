@@ -305,12 +305,12 @@ def _create_as_select(execution: ExecutionContext, statement: CreateTable) -> Da
     context = execution.context
     name = statement.table.resolve(context.database)
     if statement.if_not_exists and tables.is_taken(context, name):
-        return write_result(context.facts, WriteReport())
+        return write_result(context.env, WriteReport())
     query = statement.query
     assert query is not None  # noqa: S101 - the caller asked
     with execution.binder() as binder:
         report = create_from(execution, statement, bound_frame(binder, query))
-    return write_result(context.facts, report)
+    return write_result(context.env, report)
 
 
 def create_from(execution: ExecutionContext, statement: CreateTable, frame: DataFrame) -> WriteReport:

@@ -62,7 +62,7 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     source = rows if statement.overwrite else rows(joined)
     with errors_at(statement.table.line, statement.table.column), spark_errors_at_source(text):
         report = insert(execution.context, name, source, options, joined)
-    return write_result(execution.context.facts, report)
+    return write_result(execution.context.env, report)
 
 
 def _replace_where(
@@ -86,7 +86,7 @@ def _replace_where(
 
     with errors_at(statement.table.line, statement.table.column):
         report = run_with_retry(execution.context, name, "OVERWRITE", execution.joined, run, exclusive=True)
-    return write_result(execution.context.facts, report)
+    return write_result(execution.context.env, report)
 
 
 def _options(statement: Insert, text: Slice, partition: Mapping[str, object] | None) -> InsertOptions:
@@ -130,7 +130,7 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
             frames = [_bound_rows(binder, text) for text in texts]
             source = statement.leg_query(replace(statement.legs[0], query=Slice("SELECT 1")))
             _require_one_source(bound_frame(binder, source))
-            frames = at_one_moment(context.facts, frames)
+            frames = at_one_moment(context.env, frames)
         reports = []
         legs = [*zip(names, statement.legs, texts, partitions, frames, strict=True)]
         # An overwrite goes first: after an INSERT INTO with the same dynamic partition it would hide the rows of that one.
@@ -138,7 +138,7 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
         for name, leg, text, partition, frame in legs:
             with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(text):
                 reports.append(insert(context, name, frame, _options(leg, text, partition), txn))
-    return write_result(context.facts, *reports)
+    return write_result(context.env, *reports)
 
 
 def _require_one_source(source: DataFrame) -> None:
@@ -195,7 +195,7 @@ def load_data(execution: ExecutionContext, statement: LoadData) -> DataFrame:
     )
     with errors_at(statement.table.line, statement.table.column):
         report = load(execution.context, name, statement.path, options, execution.joined)
-    return write_result(execution.context.facts, report)
+    return write_result(execution.context.env, report)
 
 
 def partition_values(execution: ExecutionContext, spec: PartitionSpec) -> Mapping[str, object] | None:
@@ -218,7 +218,7 @@ def partition_values(execution: ExecutionContext, spec: PartitionSpec) -> Mappin
 
 def _computed(execution: ExecutionContext, expression: Slice) -> object:
     with spark_errors_at_source(expression, before=f"SELECT {BEFORE_EXPRESSION}"):
-        frame = execution.context.facts.spark.sql(f"SELECT {parenthesised(expression.text)} AS value")
+        frame = execution.context.env.spark.sql(f"SELECT {parenthesised(expression.text)} AS value")
         if frame.dtypes[0][1] in ("date", "timestamp"):
             frame = frame.select(frame.value.cast("string"))  # Python has no year beyond 9999
         row = frame.first()
@@ -295,13 +295,13 @@ def _run(
         piece is not None and mentions(piece.tokens, ("SELECT", "TABLE", "FROM")) for piece in pieces
     )
     if not has_subquery:
-        return write_result(context.facts, run(Binder(context, joined, None), joined))
+        return write_result(context.env, run(Binder(context, joined, None), joined))
 
     def run_in_txn(_: TableDefinition, txn: Transaction) -> WriteReport:
         with execution.binder(txn) as binder:
             return run(binder, txn)
 
-    return write_result(context.facts, run_with_retry(context, name, verb, joined, run_in_txn))
+    return write_result(context.env, run_with_retry(context, name, verb, joined, run_in_txn))
 
 
 class BoundExpressions:
@@ -360,7 +360,7 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
 
     exclusive = is_exclusive(context, inserts=statement.inserts)
     report = run_with_retry(context, name, "MERGE", execution.joined, run_in_txn, exclusive=exclusive)
-    return write_result(context.facts, report)
+    return write_result(context.env, report)
 
 
 def _source_name(binder: Binder, statement: Merge) -> str | TableName:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import TransactionStateError
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_text
 from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.table_binder import Binder, binder
@@ -78,11 +78,11 @@ WRITTEN = (
 )
 
 
-def small_frame(facts: SparkFacts, columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> DataFrame:
+def small_frame(env: SparkEnvironment, columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> DataFrame:
     """Return rows as a DataFrame; ``columns`` are names with Spark's type texts."""
     if len(columns) * len(rows) > _MAX_PARAMETERS:
         schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
-        return facts.spark.createDataFrame([tuple(row) for row in rows], schema)
+        return env.spark.createDataFrame([tuple(row) for row in rows], schema)
     values = ", ".join(
         f"({', '.join(_typed(cell, kind) for cell, (_, kind) in zip(row, columns, strict=True))})"
         for row in rows or [[None] * len(columns)]
@@ -91,8 +91,8 @@ def small_frame(facts: SparkFacts, columns: Sequence[tuple[str, str]], rows: Seq
     text = f"SELECT * FROM VALUES {values} AS t({names}){'' if rows else ' WHERE false'}"
     texts = [cell for row in rows for cell in row if isinstance(cell, str)]
     if texts:
-        return facts.spark.sql(text, args=texts)
-    return frame_of_text(facts, text)
+        return env.spark.sql(text, args=texts)
+    return frame_of_text(env, text)
 
 
 def _typed(cell: Cell, kind: str) -> str:
@@ -101,17 +101,17 @@ def _typed(cell: Cell, kind: str) -> str:
     return f"CAST({literal} AS {kind})"
 
 
-def string_rows(facts: SparkFacts, columns: Sequence[str], rows: Sequence[Row]) -> DataFrame:
+def string_rows(env: SparkEnvironment, columns: Sequence[str], rows: Sequence[Row]) -> DataFrame:
     """Return rows whose columns are all strings."""
-    return small_frame(facts, [(name, "string") for name in columns], rows)
+    return small_frame(env, [(name, "string") for name in columns], rows)
 
 
-def empty_result(facts: SparkFacts) -> DataFrame:
+def empty_result(env: SparkEnvironment) -> DataFrame:
     """Return a DataFrame without columns and rows, for statements without a result."""
-    return facts.spark.sql("SELECT 1 WHERE false").select()
+    return env.spark.sql("SELECT 1 WHERE false").select()
 
 
-def write_result(facts: SparkFacts, *reports: WriteReport) -> DataFrame:
+def write_result(env: SparkEnvironment, *reports: WriteReport) -> DataFrame:
     """Return the counts of a statement's changes as one row; ``write_id`` is NULL if nothing was written."""
     ids = [int(report.write_id) for report in reports if report.write_id is not None]
     row = (
@@ -122,4 +122,4 @@ def write_result(facts: SparkFacts, *reports: WriteReport) -> DataFrame:
         max(ids, default=None),
         sum(report.retries for report in reports),
     )
-    return small_frame(facts, WRITTEN, [row])
+    return small_frame(env, WRITTEN, [row])

@@ -85,7 +85,7 @@ def execute(execution: ExecutionContext, statement: values.Statement) -> DataFra
     Raises TransactionStateError for a statement that cannot be part of a transaction, or that writes in a snapshot.
     """
     rows = _executor(execution, statement)(execution, statement)
-    return empty_result(execution.context.facts) if rows is None else rows
+    return empty_result(execution.context.env) if rows is None else rows
 
 
 def _executor(execution: ExecutionContext, statement: values.Statement) -> Executor:

@@ -30,7 +30,7 @@ def explain(execution: ExecutionContext, statement: queries.Explain) -> DataFram
     """EXPLAIN: Spark's plan of a query; for a change also its target, lock and snapshot."""
     mode = next((option for option in statement.options if option in _MODES), "")
     lines = [*_lines(execution, statement.statement, mode)]
-    return string_rows(execution.context.facts, ("Explain",), [(line,) for line in lines])
+    return string_rows(execution.context.env, ("Explain",), [(line,) for line in lines])
 
 
 def _lines(execution: ExecutionContext, statement: Statement, mode: str) -> list[str]:

@@ -45,7 +45,7 @@ def query(execution: ExecutionContext, statement: Query) -> DataFrame:
     if not described:
         return frame
     rows = [(field.name, field.dataType.simpleString(), None) for field in frame.schema.fields]
-    return string_rows(execution.context.facts, ("col_name", "data_type", "comment"), rows)
+    return string_rows(execution.context.env, ("col_name", "data_type", "comment"), rows)
 
 
 def bound_frame(binder: Binder, text: Slice) -> DataFrame:
@@ -67,8 +67,8 @@ def _split_describe(text: Slice) -> tuple[Slice, bool]:
 def create_temporary_view(execution: ExecutionContext, statement: CreateTemporaryView) -> None:
     """CREATE TEMPORARY VIEW: the view keeps the current snapshot."""
     name = _view_name(statement.name)
-    facts = execution.context.facts
-    if not statement.is_global and not statement.replace and is_temporary_view(facts, name):
+    env = execution.context.env
+    if not statement.is_global and not statement.replace and is_temporary_view(env, name):
         raise AlreadyExistsError(f"temporary view {name} exists already: use CREATE OR REPLACE")
     with execution.binder() as binder:
         binder.subqueries = True  # of the queries that will read the view
@@ -88,7 +88,7 @@ def create_temporary_view(execution: ExecutionContext, statement: CreateTemporar
 
 def drop_temporary_view(execution: ExecutionContext, statement: DropView) -> None:
     """DROP VIEW: a temporary or (``global_temp.name``) a global temporary one."""
-    catalog = execution.context.facts.spark.catalog
+    catalog = execution.context.env.spark.catalog
     if statement.name.database == "global_temp":
         dropped = catalog.dropGlobalTempView(statement.name.name)
     else:
@@ -101,7 +101,7 @@ def is_temporary(execution: ExecutionContext, name: TableRef) -> bool:
     """Tell whether DROP VIEW means a temporary view."""
     if name.database is not None:
         return name.database == "global_temp"
-    return is_temporary_view(execution.context.facts, name.name)
+    return is_temporary_view(execution.context.env, name.name)
 
 
 def _view_name(name: TableRef) -> str:
@@ -132,7 +132,7 @@ class AcidView(AcidTable):
                 f"{self.name} is a view, which has no past of its own: as_of belongs to the tables in its query"
             )
         name = f"{quote_name(self.name.database)}.{quote_name(self.name.name)}"
-        with self.binder() as binder, active_session(self.context.facts):
+        with self.binder() as binder, active_session(self.context.env):
             return bound_frame(binder, Slice(f"SELECT * FROM {name}"))
 
 
@@ -206,12 +206,12 @@ def show_views(execution: ExecutionContext, statement: queries.ShowViews) -> Dat
     """SHOW VIEWS."""
     database = statement.database or execution.context.database
     rows = show_rows.view_rows(execution.context.catalog, database, statement.pattern)
-    return string_rows(execution.context.facts, show_rows.TABLE_COLUMNS, rows)
+    return string_rows(execution.context.env, show_rows.TABLE_COLUMNS, rows)
 
 
 def _require_free_in_spark(context: Context, name: TableName) -> None:
     """Raise AlreadyExistsError if a view would hide a table or view in Spark's own catalog."""
-    if exists_in_spark(context.facts, (name.database, name.name)):
+    if exists_in_spark(context.env, (name.database, name.name)):
         raise AlreadyExistsError(
             f"Spark's own catalog has a table or view {name}: give this one another name"
         )
@@ -233,10 +233,8 @@ def _view(
 ) -> ViewDefinition:
     """Return the definition of a view on a query; ``named``: its columns, by default those of the query."""
     context = execution.context
-    relations = reads_of(context.facts, query).relations
-    text = qualify_names(
-        context, query, relations, str(context.facts.spark.catalog.currentDatabase()).lower()
-    )
+    relations = reads_of(context.env, query).relations
+    text = qualify_names(context, query, relations, str(context.env.spark.catalog.currentDatabase()).lower())
     with execution.binder() as binder:
         binder.within.append(name)  # a query that reads the view itself would never end
         frame = bound_frame(binder, query)
@@ -269,7 +267,7 @@ def _view(
         original=query.text,
         outputs=output_names(frame),
         database=context.database,
-        settings=settings_of_meaning(context.facts),
+        settings=settings_of_meaning(context.env),
     )
     _require_same_elsewhere(execution, view, frame)
     return view

@@ -48,14 +48,14 @@ from hiveacid.table.partitions import partition_name, partitions_of, static_valu
 def databases(execution: ExecutionContext, statement: queries.ShowDatabases) -> DataFrame:
     """SHOW DATABASES."""
     names = show_rows.matching(execution.context.catalog.list_databases(), statement.pattern)
-    return string_rows(execution.context.facts, ("database_name",), [(name,) for name in names])
+    return string_rows(execution.context.env, ("database_name",), [(name,) for name in names])
 
 
 def tables(execution: ExecutionContext, statement: queries.ShowTables) -> DataFrame:
     """SHOW TABLES."""
     database = statement.database or execution.context.database
     rows = show_rows.table_rows(execution.context.catalog, database, statement.pattern)
-    return string_rows(execution.context.facts, show_rows.TABLE_COLUMNS, rows)
+    return string_rows(execution.context.env, show_rows.TABLE_COLUMNS, rows)
 
 
 def partitions(execution: ExecutionContext, statement: queries.ShowPartitions) -> DataFrame:
@@ -68,7 +68,7 @@ def partitions(execution: ExecutionContext, statement: queries.ShowPartitions) -
     partitions = partitions_of(context, table, execution.joined) or ()
     matches = matching_partitions(table, partitions, static)
     rows = sorted((partition_name(table, partition.values),) for partition in matches)
-    return string_rows(context.facts, ("partition",), rows)
+    return string_rows(context.env, ("partition",), rows)
 
 
 def create_table(execution: ExecutionContext, statement: queries.ShowCreateTable) -> DataFrame:
@@ -81,7 +81,7 @@ def create_table(execution: ExecutionContext, statement: queries.ShowCreateTable
         text = show_create_table(replace(relation, properties=tuple(properties)), with_database=with_database)
     else:
         text = show_create_view(relation, with_database=with_database)
-    return string_rows(execution.context.facts, ("createtab_stmt",), [(line,) for line in text.split("\n")])
+    return string_rows(execution.context.env, ("createtab_stmt",), [(line,) for line in text.split("\n")])
 
 
 def properties(execution: ExecutionContext, statement: queries.ShowTableProperties) -> DataFrame:
@@ -91,7 +91,7 @@ def properties(execution: ExecutionContext, statement: queries.ShowTableProperti
     if statement.key is not None:
         message = f"Table {relation.name} does not have property: {statement.key}"
         rows = [(statement.key, _property(relation.properties, statement.key, message))]
-    return string_rows(execution.context.facts, ("prpt_name", "prpt_value"), rows)
+    return string_rows(execution.context.env, ("prpt_name", "prpt_value"), rows)
 
 
 def _property(properties: Properties, key: str, missing: str) -> str:
@@ -106,7 +106,7 @@ def columns(execution: ExecutionContext, statement: queries.ShowColumns) -> Data
     if isinstance(relation, TableDefinition):
         names += relation.partition_column_names
     rows = [(name,) for name in show_rows.matching(names, statement.pattern)]
-    return string_rows(execution.context.facts, ("field",), rows)
+    return string_rows(execution.context.env, ("field",), rows)
 
 
 def _find(execution: ExecutionContext, ref: TableRef) -> TableDefinition | ViewDefinition:
@@ -116,7 +116,7 @@ def _find(execution: ExecutionContext, ref: TableRef) -> TableDefinition | ViewD
 def transactions(execution: ExecutionContext, _: queries.ShowTransactions) -> DataFrame:
     """SHOW TRANSACTIONS: open and aborted ones; times in milliseconds since the epoch."""
     rows = show_rows.transaction_rows(execution.context.store)
-    return string_rows(execution.context.facts, show_rows.TRANSACTION_COLUMNS, rows)
+    return string_rows(execution.context.env, show_rows.TRANSACTION_COLUMNS, rows)
 
 
 def locks(execution: ExecutionContext, statement: queries.ShowLocks) -> DataFrame:
@@ -131,7 +131,7 @@ def locks(execution: ExecutionContext, statement: queries.ShowLocks) -> DataFram
         and (name is None or (lock.database, lock.table) == (name.database, name.name))
         and partition in (None, lock.partition)
     ]
-    return string_rows(execution.context.facts, show_rows.LOCK_COLUMNS, show_rows.lock_rows(matches))
+    return string_rows(execution.context.env, show_rows.LOCK_COLUMNS, show_rows.lock_rows(matches))
 
 
 def named_partition(execution: ExecutionContext, name: TableName, spec: PartitionSpec) -> str | None:
@@ -160,7 +160,7 @@ def conf(execution: ExecutionContext, statement: queries.ShowConf) -> DataFrame:
     if setting is None:
         raise ConfigError(f"{statement.key} is not a setting: SET -v lists the settings")
     rows = [(setting.default, setting.kind, setting.doc)]
-    return string_rows(execution.context.facts, ("default", "type", "desc"), rows)
+    return string_rows(execution.context.env, ("default", "type", "desc"), rows)
 
 
 _EXTENDED = (
@@ -181,7 +181,7 @@ def table_extended(execution: ExecutionContext, statement: ShowTableExtended) ->
     table = context.require(TableName(database, (statement.pattern or "").lower()))
     partition = find_partition(execution, table, statement.partition)
     row = (database, table.name.name, False, _lines(_of_partition(table, partition)))
-    return small_frame(context.facts, _EXTENDED, [row])
+    return small_frame(context.env, _EXTENDED, [row])
 
 
 def extended_rows(context: Context, database: str, names: Sequence[str]) -> DataFrame:
@@ -193,7 +193,7 @@ def extended_rows(context: Context, database: str, names: Sequence[str]) -> Data
         for relation in relations
         if relation is not None
     ]
-    return small_frame(context.facts, _EXTENDED, rows)
+    return small_frame(context.env, _EXTENDED, rows)
 
 
 def java_time(seconds: int) -> str:
@@ -279,10 +279,10 @@ def describe_table(execution: ExecutionContext, statement: DescribeTable) -> Dat
     context = execution.context
     view = find_hiveacid_view(context, statement.table)
     if view is not None and not statement.partition:
-        return string_rows(context.facts, _HEADINGS, _rows(view, None, statement))
+        return string_rows(context.env, _HEADINGS, _rows(view, None, statement))
     table = context.require(execution.find(statement.table))
     partition = find_partition(execution, table, statement.partition) if statement.partition else None
-    return string_rows(context.facts, _HEADINGS, _rows(table, partition, statement))
+    return string_rows(context.env, _HEADINGS, _rows(table, partition, statement))
 
 
 def describe_history(execution: ExecutionContext, statement: DescribeHistory) -> DataFrame:
@@ -414,4 +414,4 @@ def describe_database(execution: ExecutionContext, statement: DescribeDatabase) 
     parameters = f"{{{shown}}}" if statement.extended and shown else ""
     user = execution.context.transactions.client.user
     row = (database.name, database.comment or "", database.location, "", user, "USER", "", "", parameters)
-    return string_rows(execution.context.facts, _DATABASE.split(), [row])
+    return string_rows(execution.context.env, _DATABASE.split(), [row])

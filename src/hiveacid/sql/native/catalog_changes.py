@@ -122,7 +122,7 @@ class ChangingCatalog(NativeCatalog):
 
     def _quoted(self, name: str) -> str:
         """Return the name of a database, which a catalog's may precede, with its parts in back-quotes."""
-        parts = self._native.acid.context.facts.parser.parseMultipartIdentifier(name)
+        parts = self._native.acid.context.env.parser.parseMultipartIdentifier(name)
         return ".".join(quote_name(str(part)) for part in scala_items(parts))
 
     def _literal(self, text: str) -> str:

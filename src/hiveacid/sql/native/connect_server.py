@@ -24,7 +24,7 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.parser.catalyst import java_class, java_sequence, java_value, scala_items, session_of
 from hiveacid.spark.parser.lexer import scan
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.sql.binding.parameters import literal
 from hiveacid.sql.grammar.admin import CACHE_ADVICE
@@ -116,10 +116,10 @@ class ClientTables:
         if not self._added:
             self._add_to_session()
         self._local.plans = {}  # those of the previous plan of this thread
-        return java_sequence(self.facts, [catalog, *named])
+        return java_sequence(self.env, [catalog, *named])
 
     def _add_to_session(self) -> None:
-        state = session_of(self.facts).sessionState()
+        state = session_of(self.env).sessionState()
         state.tableFunctionRegistry().createOrReplaceTempFunction(_ROWS, self, "python_udtf")
         catalogs = state.catalogManager().getClass().getDeclaredField("catalogs")
         catalogs.setAccessible(True)
@@ -129,17 +129,17 @@ class ClientTables:
 
     def view_of_rows(self, parts: Sequence[str], as_of: str) -> Any:
         """Return a view (of Java) with the rows of a table."""
-        facts, text = self.facts, f"SELECT * FROM {'.'.join(map(quote_name, parts))}{as_of}"
+        env, text = self.env, f"SELECT * FROM {'.'.join(map(quote_name, parts))}{as_of}"
         with self.connection().binder() as binder:
             rows, token = plan_of(binder.run(binder.bind(Slice(text)))), uuid.uuid4().hex
         plans = self._local.__dict__.setdefault("plans", {})
         plans[token] = rows
         if len(plans) > _MOST_TABLES:  # the server plans a relation that it keeps without the parser
             del plans[next(iter(plans))]
-        names = java_value(facts, {"view.referredTempFunctionsNames": f'["{_ROWS}"]'})
-        properties = java_class(facts, "org.apache.spark.api.python.PythonUtils").toScalaMap(names)
-        more = {_VIEW_TEXT: _option(facts, f"SELECT * FROM {_ROWS}('{token}')"), _PROPERTIES: properties}
-        return _v1_table(facts, parts, "VIEW", rows.schema(), more)
+        names = java_value(env, {"view.referredTempFunctionsNames": f'["{_ROWS}"]'})
+        properties = java_class(env, "org.apache.spark.api.python.PythonUtils").toScalaMap(names)
+        more = {_VIEW_TEXT: _option(env, f"SELECT * FROM {_ROWS}('{token}')"), _PROPERTIES: properties}
+        return _v1_table(env, parts, "VIEW", rows.schema(), more)
 
     @_for_java
     def apply(self, arguments: Any) -> Any:
@@ -150,9 +150,9 @@ class ClientTables:
         return self._local.plans[token]
 
     @property
-    def facts(self) -> SparkFacts:
+    def env(self) -> SparkEnvironment:
         """Return what is known about the session."""
-        return self.connection().context.facts
+        return self.connection().context.env
 
     class Java:
         """The Java interface that this class implements, as Py4J asks for it."""
@@ -177,7 +177,7 @@ class _JavaObject:
         return type(self).__name__
 
     def set_of(self, *items: Any) -> Any:
-        answer = java_class(self._tables.facts, "java.util.HashSet")()
+        answer = java_class(self._tables.env, "java.util.HashSet")()
         for item in items:
             answer.add(item)
         return answer
@@ -239,7 +239,7 @@ class _Written(_JavaObject):
 
     def capabilities(self) -> Any:
         """Return all kinds of writes: this class compares the columns, and refuses what it cannot do with a better error."""
-        kinds = java_class(self._tables.facts, f"{_CONNECTOR}.catalog.TableCapability")
+        kinds = java_class(self._tables.env, f"{_CONNECTOR}.catalog.TableCapability")
         return self.set_of(*(getattr(kinds, name) for name in _CAPABILITIES))
 
     def newWriteBuilder(self, info: Any) -> _Written:  # noqa: N802 - Spark's name
@@ -267,8 +267,8 @@ class _Written(_JavaObject):
     toInsertableRelation = build  # noqa: N815 - Spark's name
 
     def _no(self, metrics: str) -> Any:
-        gateway: Any = self._tables.facts.spark.sparkContext._gateway  # noqa: SLF001
-        return gateway.new_array(java_class(self._tables.facts, f"{_CONNECTOR}.metric.{metrics}"), 0)
+        gateway: Any = self._tables.env.spark.sparkContext._gateway  # noqa: SLF001
+        return gateway.new_array(java_class(self._tables.env, f"{_CONNECTOR}.metric.{metrics}"), 0)
 
     supportedCustomMetrics = partialmethod(_no, "CustomMetric")  # noqa: N815 - Spark's name
     reportDriverMetrics = partialmethod(_no, "CustomTaskMetric")  # noqa: N815 - Spark's name
@@ -279,7 +279,7 @@ class _Written(_JavaObject):
         method = "insertInto" if not options.by_name else "overwrite" if options.overwrite else "append"
         target = Target(connection, TableRef(self._table.database, self._table.name), self._table)
         self._spec.require_matches(method, target.require_table())
-        target.insert(method, DataFrame(rows, connection.context.facts.spark), options)
+        target.insert(method, DataFrame(rows, connection.context.env.spark), options)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -312,45 +312,43 @@ def _as_of(travel: tuple[Any, ...]) -> str:
 
 def _shown(tables: ClientTables, name: TableName) -> Any:
     """Return the description of a table or view (Spark's ``V1Table``)."""
-    context, facts = tables.connection().context, tables.facts
+    context, env = tables.connection().context, tables.env
     relation = context.catalog.get_view(name) or context.require(name)
     kind, columns = "VIEW", [*relation.columns]
     more = {
-        _COMMENT: _option(facts, relation.comment),
-        _VIEW_TEXT: _option(facts, getattr(relation, "text", None)),
+        _COMMENT: _option(env, relation.comment),
+        _VIEW_TEXT: _option(env, getattr(relation, "text", None)),
     }
     if isinstance(relation, TableDefinition):
         kind = "EXTERNAL" if relation.external else "MANAGED"
         columns += relation.partition_columns
-        more[_PARTITION_COLUMNS] = java_sequence(facts, relation.partition_column_names)
+        more[_PARTITION_COLUMNS] = java_sequence(env, relation.partition_column_names)
     schema = T.StructType()
     for column in columns:
         schema.add(
             column.name, column_type(column), metadata={"comment": column.comment} if column.comment else None
         )
-    java_schema = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
-    return _v1_table(facts, (name.database, name.name), kind, java_schema, more)
+    java_schema = java_class(env, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    return _v1_table(env, (name.database, name.name), kind, java_schema, more)
 
 
-def _option(facts: SparkFacts, value: Any) -> Any:
-    return java_class(facts, "scala.Option").apply(value)
+def _option(env: SparkEnvironment, value: Any) -> Any:
+    return java_class(env, "scala.Option").apply(value)
 
 
 def _v1_table(
-    facts: SparkFacts, parts: Sequence[str], kind: str, schema: Any, more: Mapping[int, Any]
+    env: SparkEnvironment, parts: Sequence[str], kind: str, schema: Any, more: Mapping[int, Any]
 ) -> Any:
     """Return a table of Spark's own catalog that it does not have. ``more``: parameters of ``CatalogTable`` by position."""
-    database, catalog = _option(facts, parts[-2]), _option(facts, SPARK_CATALOG)
-    name = java_class(facts, "org.apache.spark.sql.catalyst.TableIdentifier")(parts[-1], database, catalog)
-    kinds = java_class(facts, f"{_V1}.CatalogTableType")
-    storage = java_class(facts, f"{_V1}.CatalogStorageFormat").empty()
+    database, catalog = _option(env, parts[-2]), _option(env, SPARK_CATALOG)
+    name = java_class(env, "org.apache.spark.sql.catalyst.TableIdentifier")(parts[-1], database, catalog)
+    kinds = java_class(env, f"{_V1}.CatalogTableType")
+    storage = java_class(env, f"{_V1}.CatalogStorageFormat").empty()
     given = {0: name, 1: getattr(kinds, kind)(), 2: storage, 3: schema, **more}
-    defaults = getattr(java_class(facts, f"{_V1}.CatalogTable$"), "MODULE$")
-    constructor = java_class(facts, "java.lang.Class").forName(f"{_V1}.CatalogTable").getConstructors()[0]
+    defaults = getattr(java_class(env, f"{_V1}.CatalogTable$"), "MODULE$")
+    constructor = java_class(env, "java.lang.Class").forName(f"{_V1}.CatalogTable").getConstructors()[0]
     values = [
         given[index] if index in given else getattr(defaults, f"apply$default${index + 1}")()
         for index in range(constructor.getParameterCount())
     ]
-    return java_class(facts, f"{_CONNECTOR}.catalog.V1Table")(
-        java_class(facts, f"{_V1}.CatalogTable")(*values)
-    )
+    return java_class(env, f"{_CONNECTOR}.catalog.V1Table")(java_class(env, f"{_V1}.CatalogTable")(*values))

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.errors import CatalogError, HiveAcidError
 from hiveacid.spark.parser.catalyst import java_packages, parser_of
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import (
     external_catalog,
     frame_of_plan,
@@ -25,36 +25,36 @@ from hiveacid.table.context import Context
 _SHOWN = 3
 
 
-def create_mirror(facts: SparkFacts, text: str) -> DataFrame:
+def create_mirror(env: SparkEnvironment, text: str) -> DataFrame:
     """Run CREATE DATABASE in Spark's catalog without its LOCATION."""
-    plan: Any = parser_of(facts).parsePlan(text)
+    plan: Any = parser_of(env).parsePlan(text)
     # Scala 2.12 (Spark 3.5) has no `removed`.
     properties = getattr(plan.properties(), "$minus")("location")
-    return frame_of_plan(facts, plan.copy(plan.name(), plan.ifNotExists(), properties))
+    return frame_of_plan(env, plan.copy(plan.name(), plan.ifNotExists(), properties))
 
 
-def drop_mirror(facts: SparkFacts, statement: definitions.DropDatabase, text: str) -> DataFrame:
+def drop_mirror(env: SparkEnvironment, statement: definitions.DropDatabase, text: str) -> DataFrame:
     """Run DROP DATABASE in Spark's catalog so that only Spark's own tables lose their files.
 
     Spark deletes the directory of a database with everything in it. It therefore gets an empty one before. Spark then
     leaves the files of its managed tables, which are dropped one by one before.
     """
-    name, plan = statement.name, parser_of(facts).parsePlan(text)
-    if not has_database(facts, name):
-        return frame_of_plan(facts, plan)
-    catalog = external_catalog(facts)
+    name, plan = statement.name, parser_of(env).parsePlan(text)
+    if not has_database(env, name):
+        return frame_of_plan(env, plan)
+    catalog = external_catalog(env)
     if statement.cascade and name != "default":
-        for table in spark_catalog_tables(facts, name):
+        for table in spark_catalog_tables(env, name):
             catalog.dropTable(name, table, True, False)  # noqa: FBT003 - ignoreIfNotExists, purge
-    if facts.hive_support:  # Hive cannot change a location; `require_nothing_foreign` has looked at it
-        return frame_of_plan(facts, plan)
+    if env.hive_support:  # Hive cannot change a location; `require_nothing_foreign` has looked at it
+        return frame_of_plan(env, plan)
     before = catalog.getDatabase(name)
     scratch = tempfile.mkdtemp(prefix="hiveacid-dropped-database-")
-    catalog.alterDatabase(_at(before, facts, scratch))
+    catalog.alterDatabase(_at(before, env, scratch))
     try:
-        return frame_of_plan(facts, plan)
+        return frame_of_plan(env, plan)
     except BaseException:
-        if has_database(facts, name):
+        if has_database(env, name):
             catalog.alterDatabase(before)
         raise
     finally:
@@ -62,9 +62,9 @@ def drop_mirror(facts: SparkFacts, statement: definitions.DropDatabase, text: st
             Path(scratch).rmdir()
 
 
-def _at(database: Any, facts: SparkFacts, directory: str) -> Any:
+def _at(database: Any, env: SparkEnvironment, directory: str) -> Any:
     """Return a database's definition in Spark with another location."""
-    uri = java_packages(facts.spark).java.io.File(directory).toURI()
+    uri = java_packages(env.spark).java.io.File(directory).toURI()
     # Later versions have more fields than 3.5, and Scala 2.12 (Spark 3.5) does not tell their names.
     fields = [database.productElement(number) for number in range(int(database.productArity()))]
     return database.copy(*(uri if field == database.locationUri() else field for field in fields))
@@ -72,11 +72,11 @@ def _at(database: Any, facts: SparkFacts, directory: str) -> Any:
 
 def require_nothing_foreign(context: Context, name: str) -> None:
     """Raise CatalogError if Spark would delete foreign files with a database of a Hive Metastore that it uses itself."""
-    facts = context.facts
-    if not facts.hive_support or not has_database(facts, name):
+    env = context.env
+    if not env.hive_support or not has_database(env, name):
         return
-    location = str(external_catalog(facts).getDatabase(name).locationUri())
-    own = set(spark_catalog_tables(facts, name))
+    location = str(external_catalog(env).getDatabase(name).locationUri())
+    own = set(spark_catalog_tables(env, name))
     try:
         place = absolute(location)
         entries = context.fs.list_directory(place) if context.fs.exists(place) else ()

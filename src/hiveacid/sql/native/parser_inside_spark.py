@@ -13,7 +13,7 @@ from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.lexer import mentions, tokenize
 from hiveacid.spark.session import classic_session
 from hiveacid.spark.session.callback_server import LastReturned
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.identifier_clauses import has_identifier_clause, with_written_names
@@ -132,7 +132,7 @@ class NativeParser:
         self._connection().follow()
         context = self._connection().context
         ref = table_ref(parts)
-        if ref is not None and ref.database is None and is_temporary_view(context.facts, ref.name):
+        if ref is not None and ref.database is None and is_temporary_view(context.env, ref.name):
             return None
         name = None if ref is None else find_hiveacid_relation(context, ref)
         if name is None and parts[-1] in METADATA_TABLES and READ in (callers := self._callers()):
@@ -140,8 +140,8 @@ class NativeParser:
             named = source and [source.table.database, source.table.name, parts[-1]]
             return named and self._client_tables.parts(named, callers)
         if name is None:
-            if ref is not None and context.facts.hive_support:
-                refuse_transactional(context.facts, ref.resolve(context.database))
+            if ref is not None and context.env.hive_support:
+                refuse_transactional(context.env, ref.resolve(context.database))
             return None
         callers = self._callers()
         if any(caller in callers for caller in _NOT_OF_TABLES):
@@ -165,7 +165,7 @@ class NativeParser:
             if self._sql_gateway.is_resolved_by_spark(self.session_number, text):
                 return parse(text)
             session = self._connection()
-            source = _with_written_names(session.context.facts, Slice(text))
+            source = _with_written_names(session.context.env, Slice(text))
             refuse_own_catalogs(source.text)
             ownership = shared_gateway.decide_ownership(session, source)
             self._sql_gateway.require_allowed(self.session_number, ownership.statement)  # EXECUTE IMMEDIATE
@@ -190,7 +190,7 @@ class NativeParser:
                     classic_session.plan_of(frame) if is_query else classic_session.command_result_of(frame)
                 )
             if isinstance(ownership.statement, queries.ShowTables):
-                theirs = classic_session.frame_of_plan(session.context.facts, parse(text))
+                theirs = classic_session.frame_of_plan(session.context.env, parse(text))
                 return classic_session.plan_of(
                     shared_gateway.add_hiveacid_tables(session, ownership.statement, theirs)
                 )
@@ -275,11 +275,11 @@ def _refuse_too_large(text: str) -> None:
         return
 
 
-def _with_written_names(facts: SparkFacts, source: Slice) -> Slice:
+def _with_written_names(env: SparkEnvironment, source: Slice) -> Slice:
     """Write out the names of IDENTIFIER clauses; refuse one with a parameter, whose value Spark keeps to itself."""
     if not has_identifier_clause(source):
         return source
-    written = with_written_names(facts, source)
+    written = with_written_names(env, source)
     if has_identifier_clause(written) and has_parameters(written):
         raise UnsupportedFeatureError(
             "IDENTIFIER with a parameter needs the Python session that getOrCreate() returned: here (Spark Connect, "

@@ -94,7 +94,7 @@ class NativeSession(SparkSession):
         if not self._sql_gateway.open:
             return super().sql(sqlQuery, args, **kwargs)
         if kwargs:
-            with filled_in(self.acid.context.facts, sqlQuery, kwargs) as text:
+            with filled_in(self.acid.context.env, sqlQuery, kwargs) as text:
                 return self.sql(text, args)
         # a statement that hiveacid itself runs while it carries out another
         if getattr(self._local, "in_hiveacid_statement", False):
@@ -102,7 +102,7 @@ class NativeSession(SparkSession):
         self._local.in_hiveacid_statement = True
         try:
             with self.acid.statement(sqlQuery):
-                text = substitute_variables(self.acid.context.facts, sqlQuery)
+                text = substitute_variables(self.acid.context.env, sqlQuery)
                 return self._run_by_owner(Slice(text), args)
         finally:
             self._local.in_hiveacid_statement = False
@@ -110,9 +110,7 @@ class NativeSession(SparkSession):
     def _run_by_owner(self, source: Slice, args: Any) -> DataFrame:
         text, given = source.text, args
         if has_identifier_clause(source):
-            source = with_written_names(
-                self.acid.context.facts, Slice(self.acid.with_arguments(source, args))
-            )
+            source = with_written_names(self.acid.context.env, Slice(self.acid.with_arguments(source, args)))
             args = None
         ownership = decide_ownership(self.acid, source)
         self.require_allowed(ownership.statement)
@@ -157,7 +155,7 @@ class NativeSession(SparkSession):
         if ours is not None:
             rows = self.acid.table(ours).to_df()
             name = (SPARK_CATALOG, ours.database)
-            return named_frame(self.acid.context.facts, BoundTable(rows, ours.name, name))
+            return named_frame(self.acid.context.env, BoundTable(rows, ours.name, name))
         metadata = self.find_metadata_table(tableName)
         if metadata is not None:
             return metadata_frame(self.acid.context, metadata, None)
@@ -197,12 +195,12 @@ class NativeSession(SparkSession):
     def require_readable(self, name: str) -> None:
         """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog (a Hive Metastore)."""
         context = self.acid.context
-        if not context.facts.hive_support:
+        if not context.env.hive_support:
             return
         parts = self._parts(name)
         ref = table_ref(parts) if parts else None
-        if ref is not None and not (ref.database is None and is_temporary_view(context.facts, ref.name)):
-            refuse_transactional(context.facts, ref.resolve(context.database))
+        if ref is not None and not (ref.database is None and is_temporary_view(context.env, ref.name)):
+            refuse_transactional(context.env, ref.resolve(context.database))
 
     @property
     def read(self) -> DataFrameReader:

@@ -18,7 +18,7 @@ from hiveacid.core.model import TableName
 from hiveacid.errors import CatalogError
 from hiveacid.spark.parser.catalyst import parser_of
 from hiveacid.spark.session.callback_server import CallingThreads
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import (
     ANOTHER_CATALOG,
     copy_with_parser,
@@ -59,13 +59,13 @@ class NativeConnection(AcidSession):
     def follow(self) -> None:
         """Use Spark's current database, except while a view is read: its names belong to its own database."""
         if not self.context.in_view:
-            self.context.database = current_database(self.context.facts)
+            self.context.database = current_database(self.context.env)
 
     def use(self, database: str) -> None:
         """Make a database the current one, Spark's too. Raises NoSuchDatabaseError."""
         super().use(database)
-        create_database(self.context.facts, self.context.database)
-        set_current_database(self.context.facts, self.context.database)
+        create_database(self.context.env, self.context.database)
+        set_current_database(self.context.env, self.context.database)
 
     def sql(
         self, text: str, args: Arguments | None = None, *, first_line: int = 1, **values: object
@@ -136,8 +136,8 @@ class Gateway:
 
     def connection(self, spark: SparkSession, parser: Any) -> NativeConnection:
         """Return a connection on the shared store for one thread of a Spark session; ``parser``: Spark's own."""
-        facts = SparkFacts(spark, parser=parser)
-        context = replace(self.root.context, facts=facts)
+        env = SparkEnvironment(spark, parser=parser)
+        context = replace(self.root.context, env=env)
         connection = NativeConnection(context, abandoned=self._abandoned)
         with self._lock:
             references = [reference for reference in self._connections if reference() is not None]
@@ -231,7 +231,7 @@ def mirror_databases(session: AcidSession) -> None:
     """
     for name in session.context.catalog.list_databases():
         if _SPARK_DATABASE.fullmatch(name):
-            create_database(session.context.facts, name)
+            create_database(session.context.env, name)
 
 
 def decide_ownership(session: NativeConnection, source: Slice) -> Ownership:
@@ -264,7 +264,7 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
             ensure_database(session, table)
         case definitions.CreateDatabase(name=name) if context.catalog.get_database(name) is None:
             # if Spark refuses the statement, neither catalog gets the database
-            parser_of(context.facts).parsePlan(source.text)
+            parser_of(context.env).parsePlan(source.text)
             if not _SPARK_DATABASE.fullmatch(name):
                 raise CatalogError(
                     f"a database called {name!r} cannot be in a native session: Spark takes ASCII letters, digits and '_' only"
@@ -273,9 +273,9 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
         case definitions.DropDatabase(name=name, cascade=cascade) if (
             context.catalog.get_database(name) is not None
             # otherwise Spark refuses, and both catalogs keep it
-            and (cascade or not spark_catalog_tables(context.facts, name))
+            and (cascade or not spark_catalog_tables(context.env, name))
         ):
-            create_database(context.facts, name)  # first: if Spark refuses its name, both catalogs keep it
+            create_database(context.env, name)  # first: if Spark refuses its name, both catalogs keep it
             require_nothing_foreign(context, name)
             execute(session.execution(), ownership.statement)
         case administration.ResetOption(key=None):
@@ -287,7 +287,7 @@ def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ow
             | queries.ShowTables(database=str(name))
             | queries.ShowViews(database=str(name))
         ) if context.catalog.get_database(name) is not None:
-            create_database(context.facts, name)
+            create_database(context.env, name)
 
 
 def change_mirror(session: NativeConnection, source: Slice, ownership: Ownership) -> DataFrame | None:
@@ -295,9 +295,9 @@ def change_mirror(session: NativeConnection, source: Slice, ownership: Ownership
     if ownership.owner is Owner.BOTH:
         match ownership.statement:
             case definitions.CreateDatabase():
-                return create_mirror(session.context.facts, source.text)
+                return create_mirror(session.context.env, source.text)
             case definitions.DropDatabase() as statement:
-                return drop_mirror(session.context.facts, statement, source.text)
+                return drop_mirror(session.context.env, statement, source.text)
     return None
 
 
@@ -305,7 +305,7 @@ def ensure_database(session: NativeConnection, table: TableRef) -> None:
     """Create the database of a new table in the hiveacid catalog if only Spark's catalog has it."""
     context = session.context
     database = table.resolve(context.database).database
-    if context.catalog.get_database(database) is None and has_database(context.facts, database):
+    if context.catalog.get_database(database) is None and has_database(context.env, database):
         execute(session.execution(), definitions.CreateDatabase(database, if_not_exists=True))
 
 
@@ -322,5 +322,5 @@ def add_hiveacid_tables(session: AcidSession, statement: queries.ShowTables, the
         ours = extended_rows(session.context, database, names)
     else:
         rows = [(database, name, False) for name in names]
-        ours = small_frame(session.context.facts, _SHOW_TABLES_COLUMNS, rows)
+        ours = small_frame(session.context.env, _SHOW_TABLES_COLUMNS, rows)
     return theirs.union(ours).orderBy(*theirs.columns[:2])

@@ -113,8 +113,8 @@ def _may_stage(context: Context, target: StagingTarget, location: Location) -> b
     size = sum(file.size for directory in directories for file in directory.files)
     limit = min(_MAX_BYTES, context.settings.get(setting_definitions.SMALL_CHANGES))
     plain = target.options.keys() == {"compression"}
-    context.facts.require_plain_names()
-    return context.facts.local and not state.originals and size <= limit and plain
+    context.env.require_plain_names()
+    return context.env.local and not state.originals and size <= limit and plain
 
 
 def _fit_memory(context: Context, target: StagingTarget, files: Sequence[ScanFile]) -> bool:

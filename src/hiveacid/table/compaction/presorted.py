@@ -18,7 +18,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write import sort_and_stage
 from hiveacid.spark.write.splice_task_files import splice_by_bucket
 from hiveacid.spark.write.staged_files import StagedKind, add_reports, list_staged_files
@@ -49,22 +49,22 @@ def stage_in_order(
     chosen = _files_without_sorting(location, footers, large)
     if not chosen:
         return None
-    facts = context.facts.session_with_task_per_file(_split_size(context.facts, list(chosen.values())))
+    env = context.env.session_with_task_per_file(_split_size(context.env, list(chosen.values())))
     rows, events = footers.plans[location.partition]
     unsorted, others = (
         tuple(file for file in rows if (file.path in chosen) == inside) for inside in (True, False)
     )
 
-    def scan_of(files: tuple[ScanFile, ...], facts: SparkFacts) -> DataFrame:
+    def scan_of(files: tuple[ScanFile, ...], env: SparkEnvironment) -> DataFrame:
         plans = {location.partition: LocationPlan(files, events)}
-        source = ScanSource(facts, context.fs, target.table, write_ids, plans)
+        source = ScanSource(env, context.fs, target.table, write_ids, plans)
         return scan(source, [location], footers.bounds, current=True)
 
-    read = scan_of(unsorted, facts)
-    reports = [sort_and_stage.stage_in_read_order(replace(target, facts=facts), read, f"{directory}/read")]
+    read = scan_of(unsorted, env)
+    reports = [sort_and_stage.stage_in_read_order(replace(target, env=env), read, f"{directory}/read")]
     files = list_staged_files(context.fs, f"{directory}/read", StagedKind.INSERTED, reports[0])
     if others:
-        read = scan_of(others, context.facts)
+        read = scan_of(others, context.env)
         reports.append(sort_and_stage.stage_rows_with_ids(target, read, f"{directory}/sorted"))
         files += list_staged_files(context.fs, f"{directory}/sorted", StagedKind.INSERTED, reports[1])
     result = splice_by_bucket(context.fs, files)
@@ -90,7 +90,7 @@ def _files_without_sorting(location: Location, footers: Footers, large: int) -> 
     return {file.path: file.size for file in files if file.path in chosen}
 
 
-def _split_size(facts: SparkFacts, sizes: list[int]) -> int | None:
+def _split_size(env: SparkEnvironment, sizes: list[int]) -> int | None:
     """Return the split size in bytes that gives every core a part; None if there are enough files."""
-    cores = facts.spark.sparkContext.defaultParallelism
+    cores = env.spark.sparkContext.defaultParallelism
     return None if len(sizes) >= cores else max(_LEAST_PART, -(-sum(sizes) // cores))

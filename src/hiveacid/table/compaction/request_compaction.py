@@ -112,7 +112,7 @@ def _check(context: Context, table: TableDefinition, options: CompactionOptions)
     if options.order_by is not None:
         order = sort_columns(options.order_by, [column.name for column in table.columns])
         with translate_errors():
-            require_sortable(context.facts, table, order)
+            require_sortable(context.env, table, order)
 
 
 def _targets(
@@ -183,7 +183,7 @@ class _RunningJobs:
         """Start no further job, and cancel the running ones. Called from another thread."""
         self.stopping.set()
         for job_id in tuple(self.jobs):
-            cancel_jobs(self.context.facts, job_group(job_id))
+            cancel_jobs(self.context.env, job_group(job_id))
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def _run_requests(
     at_work = _RunningJobs(context, stopping)
     works = [partial(_run_request, context, request, at_work, wait=wait, alone=alone) for request in requests]
     reports = run_in_parallel(
-        context.facts, works, context.settings.get(setting_definitions.COMPACT_THREADS), at_work.stop
+        context.env, works, context.settings.get(setting_definitions.COMPACT_THREADS), at_work.stop
     )
     return reports, at_work.silent
 
@@ -272,7 +272,7 @@ def _enqueue_after_sweep(context: Context, request: CompactionRequest) -> Compac
     except errors.CompactionRefusedError:
         if not context.store.maintained_by_hiveacid():
             raise
-        release_unused_plans(context.facts, context.read_leases.sweep, patient=True)
+        release_unused_plans(context.env, context.read_leases.sweep, patient=True)
         return _enqueue(context, request)
 
 
@@ -412,6 +412,6 @@ def _clean_after(context: Context, reports: Sequence[CompactionReport]) -> list[
     ready = [report for report in reports if report.state == CompactionState.READY_FOR_CLEANING]
     if ready:
         context.transactions.heartbeats.beat()
-        release_unused_plans(context.facts, context.read_leases.sweep)
+        release_unused_plans(context.env, context.read_leases.sweep)
     removed = {report.id: tuple(clean_job(context, report.id)) for report in ready}
     return [replace(report, removed=removed.get(report.id, ())) for report in reports]

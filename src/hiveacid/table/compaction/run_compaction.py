@@ -100,9 +100,7 @@ def run_job(
     try:
         naming: AbstractContextManager[None] = nullcontext()
         if writing is None:
-            naming = named_jobs(
-                context.facts, job_group(job.id), f"{job.request.kind} compaction of {subject}"
-            )
+            naming = named_jobs(context.env, job_group(job.id), f"{job.request.kind} compaction of {subject}")
         with naming:
             report = _run(context, job, worker, writing or write_compacted_files.file_writer())
     except _RefusedError as refused:

@@ -81,7 +81,7 @@ class RewriteTask:
         """Return the target of staged rows and events."""
         options = writer_options(self.table, self.context.settings)
         return sort_and_stage.StagingTarget(
-            self.context.facts, self.table, self.plan.high_watermark, {}, options
+            self.context.env, self.table, self.plan.high_watermark, {}, options
         )
 
 
@@ -251,12 +251,10 @@ def _without_time_zone(context: Context, table: TableDefinition) -> Context:
     Text files hold no instants: Spark parses their timestamps, and hashes them, in the zone of a session, here one in UTC.
     """
     if file_kind(table.storage) is FileKind.TEXTFILE:
-        in_utc = context.facts.with_settings({"spark.sql.session.timeZone": "UTC"})
-        return replace(context, facts=in_utc)
-    facts = replace(
-        context.facts, copies_timestamps=True, files_in_driver_zone=not publish.reads_footers(table)
-    )
-    return replace(context, facts=facts)
+        in_utc = context.env.with_settings({"spark.sql.session.timeZone": "UTC"})
+        return replace(context, env=in_utc)
+    env = replace(context.env, copies_timestamps=True, files_in_driver_zone=not publish.reads_footers(table))
+    return replace(context, env=env)
 
 
 def _write_rows(job: RewriteTask, output: str) -> publish.PublishedFiles:
@@ -309,11 +307,11 @@ def _stage_by_shuffle(job: RewriteTask, location: Location, directory: str) -> S
 def _rebalanced(job: RewriteTask, frame: DataFrame, directory: str) -> DataFrame:
     context, request = job.context, job.request
     order = sort_columns(request.order_by, [column.name for column in job.table.columns])
-    runs = stage_runs(context.facts, context.fs, job.table, frame, directory, order)
+    runs = stage_runs(context.env, context.fs, job.table, frame, directory, order)
     size = sum(entry.size for entry in context.fs.list_tree(directory))
     fixed_buckets = request.buckets or (1 if context.single_bucket(job.table) else None)
     buckets = bucket_count(fixed_buckets, size, context.settings.get(setting_definitions.TARGET_FILE_SIZE))
-    return renumber_rows(context.facts, job.table, runs, buckets, reordered=bool(order))
+    return renumber_rows(context.env, job.table, runs, buckets, reordered=bool(order))
 
 
 def _event_location(job: RewriteTask) -> Location:
@@ -325,12 +323,12 @@ def _valid_delete_events(job: RewriteTask) -> DataFrame:
     """Return the delete events of a minor compaction that committed transactions wrote."""
     location = _event_location(job)
     footers = read_footers(job.context, job.table, [location], job.txn)
-    source = ScanSource(job.context.facts, job.context.fs, job.table, job.plan.write_ids, footers.plans)
+    source = ScanSource(job.context.env, job.context.fs, job.table, job.plan.write_ids, footers.plans)
     return scan_deletes(source, [location])
 
 
 def _write_events(job: RewriteTask, output: str) -> publish.PublishedFiles:
-    job.context.facts.require_plain_names()
+    job.context.env.require_plain_names()
     directory = job.staging(output)
     kind, location, write_ids = StagedKind.DELETE, _event_location(job), job.plan.write_ids
     staged = in_driver.stage_delete_events(job.context, job.target, location, write_ids, directory)

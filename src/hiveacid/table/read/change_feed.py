@@ -92,7 +92,7 @@ def _check(table: TableDefinition, request: Changes) -> None:
 
 def read_changes(context: Context, table: TableDefinition, txn: Transaction, request: Changes) -> DataFrame:
     """Return the changes of a request as a plan, ``ROW__ID`` among its columns."""
-    context.facts.prepare_scan()
+    context.env.prepare_scan()
     present = txn.valid_write_ids(table.name)
     span = feed.plan_span(
         present.at(WriteId(0))
@@ -117,7 +117,7 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
         reach = footers.bounds.box.write_id
         changed = [_without_unaffected(change, span, reach.low, reach.high) for change in changed]
         footers = replace(footers, plans=_plans_of_read_files(footers.plans, changed))
-    source = ScanSource(context.facts, context.fs, table, span.until, footers.plans)
+    source = ScanSource(context.env, context.fs, table, span.until, footers.plans)
     frame = change_feed(source, span, changed, footers.bounds, net=request.net)
     return with_char_metadata(
         table, pair_updates(frame, request.key, net=request.net) if request.key else frame
@@ -138,7 +138,7 @@ def resolve_point(
         return present.at(WriteId(point))
     if (isinstance(point, str) and point.count(":") < _COLONS) or isinstance(point, datetime):
         try:
-            point = Instant(epoch_millis(context.facts, point))
+            point = Instant(epoch_millis(context.env, point))
         except errors.ConfigError as error:
             raise errors.ConfigError(f"{point!r} is not a valid write-id list, nor a timestamp") from error
     if isinstance(point, Instant):

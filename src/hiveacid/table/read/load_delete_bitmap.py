@@ -58,7 +58,7 @@ def load_delete_bitmap(
     except (pa.ArrowException, OSError):
         return None  # if a file is damaged, the join raises the error
     rows = build_delete_bitmap(tables, bounds.boxes)
-    lookup = None if rows is None else BitmapLookup.of(context.facts, rows)
+    lookup = None if rows is None else BitmapLookup.of(context.env, rows)
     if cacheable:
         size = 1 if rows is None else rows.size_in_memory
         cache.bits.put(key, lookup, size)

@@ -39,7 +39,7 @@ def index_made_ahead(
         yield lambda _: None
         return
     with ThreadPoolExecutor(1, thread_name_prefix="hiveacid-file-index") as pool:
-        made = pool.submit(make_index, context.facts, group)
+        made = pool.submit(make_index, context.env, group)
         yield lambda asked: made.result() if asked.files == group.files else None
 
 

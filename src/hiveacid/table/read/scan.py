@@ -19,7 +19,7 @@ from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.plan_lifetime import RelationWatch
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
 from hiveacid.table.context import Context
@@ -59,7 +59,7 @@ def reading_transaction(
 def extend_lease(context: Context, reader: Transaction, frame: DataFrame) -> None:
     """Let a read lease last as long as the plan of a DataFrame can run."""
     if context.read_leases.is_leased(reader):
-        context.read_leases.add_holder(reader, RelationWatch(context.facts, frame))
+        context.read_leases.add_holder(reader, RelationWatch(context.env, frame))
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def list_snapshot(
     *,
     where: str | None = None,
     alias: str | None = None,
-    session: SparkFacts | None = None,
+    session: SparkEnvironment | None = None,
     as_of: PointInTime | None = None,
 ) -> TableSnapshot:
     """List the partitions of a table and select the directories that ``txn`` sees.
@@ -132,12 +132,12 @@ def list_snapshot(
     partitions, argument = partitions_of(context, table, txn), None
     if where is not None:
         # An invalid condition raises its error, with the position, when the rows are filtered by it.
-        facts = session or context.facts
-        with suppress(CatalogError, StatementError), active_session(facts) if session else nullcontext():
-            conditions = table_conjuncts(facts, table, where, alias=alias)
+        env = session or context.env
+        with suppress(CatalogError, StatementError), active_session(env) if session else nullcontext():
+            conditions = table_conjuncts(env, table, where, alias=alias)
             if partitions is not None:
-                partitions = prune_partitions(facts, table, partitions, conditions, alias=alias)
-            argument = search_argument(context.facts, table, conditions)
+                partitions = prune_partitions(env, table, partitions, conditions, alias=alias)
+            argument = search_argument(context.env, table, conditions)
     locations = list_as_of(context, table, partitions, write_ids, txn, as_of)
     warn_of_foreign_files(table, locations, txn)
     return TableSnapshot(context, table, txn, locations, write_ids, argument)
@@ -158,14 +158,14 @@ def scan_locations(
     subqueries: bool = False,
 ) -> DataFrame:
     """Return the live rows of listed locations (``spark.read.scan``); ``changing`` as in `TableSnapshot.scan`."""
-    context.facts.prepare_scan()
+    context.env.prepare_scan()
     with index_made_ahead(context, table, locations, wanted=not counted) as index_ahead:
         footers = read_footers(context, table, locations, txn)
         if changing and footers.has_acid_v1_events:
             raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
         delete_bitmap = partial(load_delete_bitmap, context, table, write_ids, footers)
         source = ScanSource(
-            context.facts,
+            context.env,
             context.fs,
             table,
             write_ids,

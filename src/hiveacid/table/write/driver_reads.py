@@ -15,7 +15,7 @@ from hiveacid.errors import BadFileError, CatalogError, StatementError, Unsuppor
 from hiveacid.spark.formats.driver_frames import max_bytes_in_driver
 from hiveacid.spark.predicates.column_conditions import predicate_of, require_char_padding
 from hiveacid.spark.predicates.subquery_values import Members, members_of
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import (
     PartitionFiles,
@@ -59,38 +59,38 @@ class Condition:
     put into it by ``exact_predicate``.
     """
 
-    facts: SparkFacts
+    env: SparkEnvironment
     predicate: Predicate = _ALL_ROWS
     exact: bool = True
     members: Sequence[Members] = ()
     exact_predicate: Callable[[Iterable[Predicate]], Predicate] | None = None
 
     @classmethod
-    def of(cls, facts: SparkFacts, table: TableDefinition, plan: Any) -> Condition:
+    def of(cls, env: SparkEnvironment, table: TableDefinition, plan: Any) -> Condition:
         """Return the condition in a plan of `condition_rows`."""
         members: list[Members] = []
 
         def computed_later(node: Any) -> Predicate:
-            found = members_of(facts, node)
+            found = members_of(env, node)
             members.extend([] if found is None else [found])
             return UNDECIDED if found is None else Comparison(found.column, Operator.IN)
 
         predicate = predicate_of(table, plan, computed_later)
         exact = is_exact(predicate, table)
         if not members:
-            return cls(facts, predicate, exact)
+            return cls(env, predicate, exact)
 
         def put(values: Iterable[Predicate]) -> Predicate:
             remaining = iter(values)
             return predicate_of(table, plan, lambda _: next(remaining))
 
-        return cls(facts, predicate_of(table, plan), exact, members, put)
+        return cls(env, predicate_of(table, plan), exact, members, put)
 
     def with_members(self) -> Predicate:
         """Compute the members of subqueries, and return the exact predicate."""
         if self.exact_predicate is None or not self.exact:
             return self.predicate
-        return self.exact_predicate([members.predicate(self.facts) for members in self.members])
+        return self.exact_predicate([members.predicate(self.env) for members in self.members])
 
 
 def select_rows(
@@ -124,10 +124,10 @@ def may_read_in_driver(context: Context, table: TableDefinition | None = None) -
 
     Raises UnsupportedFeatureError as `require_plain_names` and `require_char_padding`.
     """
-    context.facts.require_plain_names()
+    context.env.require_plain_names()
     if table is not None:
-        require_char_padding(context.facts.spark, table)
-    return bool(context.settings.get(setting_definitions.SMALL_CHANGES)) and not context.facts.case_sensitive
+        require_char_padding(context.env.spark, table)
+    return bool(context.settings.get(setting_definitions.SMALL_CHANGES)) and not context.env.case_sensitive
 
 
 def snapshot_for_driver(
@@ -138,7 +138,7 @@ def snapshot_for_driver(
     Raises UnsupportedFeatureError as `require_changeable`.
     """
     partitions: Sequence[Partition] | None = partitions_of(context, table, txn)
-    max_local = _MAX_FILES_WITH_LOCAL_MASTER if context.facts.local else _MAX_LOCAL_FILES
+    max_local = _MAX_FILES_WITH_LOCAL_MASTER if context.env.local else _MAX_LOCAL_FILES
     max_files = max_local if is_local(table.location) else _MAX_REMOTE_FILES
     if partitions is not None:
         partitions = possible_partitions(table, partitions, predicate)
@@ -149,7 +149,7 @@ def snapshot_for_driver(
     lengths = [file.length for part in snapshot.partitions for file in part.rows]
     lengths += [file.length for part in snapshot.partitions for file in part.events]
     max_bytes = context.settings.get(setting_definitions.SMALL_CHANGES)
-    max_bytes *= _LOCAL_FACTOR if context.facts.local else 1
+    max_bytes *= _LOCAL_FACTOR if context.env.local else 1
     return (snapshot, sum(lengths)) if len(lengths) <= max_files and sum(lengths) <= max_bytes else None
 
 
@@ -169,7 +169,7 @@ def read_selected(
 
     ``selections``: partitions of the snapshot, each with the rows to select there.
     """
-    rows_left, bytes_left = max_rows, max_bytes_in_driver(context.facts)
+    rows_left, bytes_left = max_rows, max_bytes_in_driver(context.env)
     selected = []
     for files, selection in selections:
         part = replace(snapshot, partitions=(files,))

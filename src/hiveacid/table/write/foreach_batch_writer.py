@@ -171,7 +171,7 @@ class StreamWriter:
         return [name.lower() for name in columns if name is not None]
 
     def _write_rows(self, frame: DataFrame, txn: Transaction) -> None:
-        frame = in_session(self.context.facts, frame)  # a streaming query has a copy of the session
+        frame = in_session(self.context.env, frame)  # a streaming query has a copy of the session
         if self.options.merge_on:
             self._merge(frame, txn)
             return

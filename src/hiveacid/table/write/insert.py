@@ -86,7 +86,7 @@ def insert(
     itself reads all commits before the lock.
     """
     table = context.require(name)
-    context.facts.require_plain_names()
+    context.env.require_plain_names()
     static = static_values(context, table, options.partition)
     _require_dynamic_allowed(context.settings, table, static)
     _require_one_partition(table, static, options)
@@ -123,7 +123,7 @@ def empty_partitions(
     txn: Transaction,
 ) -> None:
     """Remove the rows of partitions by an empty base for each; the caller commits."""
-    names, nothing = table.partition_column_names, empty_rows(context.facts, table)
+    names, nothing = table.partition_column_names, empty_rows(context.env, table)
     for partition in partitions:
         values = dict(zip(names, partition.values, strict=True))
         write_rows(context, table, nothing, values, replace(options, small=True), txn)
@@ -189,7 +189,7 @@ def _fitted(
     options: InsertOptions,
 ) -> DataFrame:
     with translate_errors():
-        rows = in_session(context.facts, rows)
+        rows = in_session(context.env, rows)
         return fit_columns(table, rows, static, options.columns, by_name=options.by_name)
 
 
@@ -232,7 +232,7 @@ def write_rows(
     if dynamic and static:
         rows = add_static_partition_columns(table, rows, static)
     target = StagingTarget(
-        context.facts,
+        context.env,
         table,
         outputs.write_id,
         outputs.statement_ids,
@@ -269,7 +269,7 @@ def count_flat_rows(context: Context, table: TableDefinition, paths: Sequence[st
     if not paths:
         return 0
     with translate_errors():
-        return flat.read(context.facts, table, escape_globs(map(spark_path, paths)), STRICT_READ).count()
+        return flat.read(context.env, table, escape_globs(map(spark_path, paths)), STRICT_READ).count()
 
 
 def require_writable(

@@ -33,9 +33,7 @@ def stage_listed_rows(
         count = count_listed_rows(frame)
         if count is None or count > _MAX_ROWS:
             return by_spark(target, directory)
-        staged = stage_computed_rows(
-            context, collect_as_arrow(context.facts, frame), target_of_rows, directory
-        )
+        staged = stage_computed_rows(context, collect_as_arrow(context.env, frame), target_of_rows, directory)
         return staged or by_spark(target, directory)
 
     return stage

@@ -105,7 +105,7 @@ class Merge(Displayed):
             self._with_columns_of_stars(table, self._checked(table, clause)) for clause in self.clauses
         ]
         on = expand_stars(self.on, self._columns(table))
-        plan = MergePlan(self.context.facts, table, on, clauses, self.target_name, self.source_name)
+        plan = MergePlan(self.context.env, table, on, clauses, self.target_name, self.source_name)
         with translate_errors():
             sides = self._sides(table, txn, plan)
             changes = plan.changed_rows(sides.target, sides.source)

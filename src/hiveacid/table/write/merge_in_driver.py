@@ -90,19 +90,19 @@ def target_read(
 
     Only with a local master: on a cluster, a part of the computed source is lost with its executor, and Spark cannot compute it again.
     """
-    facts = context.facts
+    env = context.env
     try:
-        if not facts.local or not may_read_in_driver(context, table) or not can_narrow(plan):
+        if not env.local or not may_read_in_driver(context, table) or not can_narrow(plan):
             return None
         if estimated_bytes(source) > _MAX_SOURCE_BYTES:
             return None
         with translate_errors():
-            joined = plan.joined(empty_rows(facts, table), source)
+            joined = plan.joined(empty_rows(env, table), source)
             join = plan_of(joined)
             if join.nodeName() != "Join":  # a function of SQL makes further plans
                 return None
             values = plan_of(selected(joined, [together(plan.expressions())]))
-            names = columns_used(facts, values, join.left(), "Join")
+            names = columns_used(env, values, join.left(), "Join")
         kept = {column.name for column in table.all_columns if plan.keeps(column)}
         columns = passed_columns(table, names | kept)
     except FALLBACK_ERRORS:
@@ -122,7 +122,7 @@ def matching_rows(
     """
     pairs, types = read.pairs, {column.name: column.type for column in read.columns}
     frame = source.select(*[quote_name(pair.source) for pair in pairs]).limit(_MAX_ROWS + 1)
-    values = collect_as_arrow(context.facts, frame)
+    values = collect_as_arrow(context.env, frame)
     if values.num_rows > _MAX_ROWS:
         return None
     names = tuple(types)
@@ -139,8 +139,8 @@ def matching_rows(
     rows = pa.concat_tables(
         [output_schema(table, names, row_ids=True).empty_table(), *(part.rows for part in parts)]
     )
-    target = broadcast_rows(context.facts, read.columns, rows)
-    small = computed_bytes(context.facts, source) <= max_bytes_in_driver(context.facts)
+    target = broadcast_rows(context.env, read.columns, rows)
+    small = computed_bytes(context.env, source) <= max_bytes_in_driver(context.env)
     in_driver = _are_unique(values) and can_write(table) and small
     return Sides(target, source, rows.num_rows + values.num_rows, in_driver)
 
@@ -206,7 +206,7 @@ def stage_in_driver(
 
     def stage(target: StagingTarget, directory: str) -> StagedOutput:
         with translate_errors():
-            computed = collect_within_limit(context.facts, changed_rows_for_arrow(target, changes), texts)
+            computed = collect_within_limit(context.env, changed_rows_for_arrow(target, changes), texts)
         staged = None if computed is None else stage_computed_rows(context, computed, target, directory)
         return staged or by_spark(target, directory)
 

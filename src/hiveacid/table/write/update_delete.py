@@ -106,7 +106,7 @@ def _stage_by_job(context: Context, table: TableDefinition, txn: Transaction, ch
         if change.assignments:
             changes = constrain_changes(context, table, changes, columns_set_to_default(change.assignments))
     # One task is enough for little to read, without a subquery, which may read other tables of any size.
-    small = snapshot.size <= _MAX_BYTES_OF_ONE_TASK and not has_subquery(context.facts, plan_of(changes))
+    small = snapshot.size <= _MAX_BYTES_OF_ONE_TASK and not has_subquery(context.env, plan_of(changes))
     return stage_by_spark(
         context, changes, size=snapshot.largest_location if change.assignments else None, small=small
     )
@@ -118,7 +118,7 @@ def select_by_spark(
     """Return a scan of the rows that a condition selects, and its snapshot."""
     snapshot = list_snapshot(context, table, txn, where=text_of(where), alias=alias)
     frame = snapshot.scan(changing=True)
-    return filter_rows(context.facts, frame, where, alias or table.name), snapshot
+    return filter_rows(context.env, frame, where, alias or table.name), snapshot
 
 
 def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
@@ -173,7 +173,7 @@ def stage_by_spark(
         groups = decide_row_groups(
             size,
             context.settings.get(setting_definitions.WRITE_FILE_SIZE),
-            shuffle_tasks(context.facts),
+            shuffle_tasks(context.env),
             partitioned=bool(target.table.partition_columns),
         )
         with translate_errors():
@@ -210,7 +210,7 @@ def write_changes(
     outputs = output_directories.OutputDirectories(context, table, txn, partitions, write_id, statements)
     txn.on_abort(outputs.remove)
     options = writer_options(table, context.settings)
-    target = StagingTarget(context.facts, table, write_id, statements, options, context.single_bucket(table))
+    target = StagingTarget(context.env, table, write_id, statements, options, context.single_bucket(table))
     with output_directories.staging(context, table, txn) as directory:
         files, reported = stage(target, directory)
         published = outputs.publish(outputs.place(files), reported, directory)

@@ -61,14 +61,14 @@ def _changed_rows(
     """Return the rows that a statement changes, with their new values; None if it has to be a job."""
     if not may_read_in_driver(context, table) or not _can_take_new_values(context, table, change):
         return None
-    facts, where = context.facts, change.where
+    env, where = context.env, change.where
     if where is None and not change.assignments:
-        return select_rows(context, table, txn, Condition(facts), ())
+        return select_rows(context, table, txn, Condition(env), ())
     with translate_errors():
-        rows = condition_rows(facts, table, where, alias=change.alias)
-        condition = Condition(facts) if where is None else Condition.of(facts, table, plan_of(rows))
+        rows = condition_rows(env, table, where, alias=change.alias)
+        condition = Condition(env) if where is None else Condition.of(env, table, plan_of(rows))
         alone = condition.exact and not change.assignments
-        passed = [] if alone else columns_to_pass(facts, table, rows, change, judged=not condition.exact)
+        passed = [] if alone else columns_to_pass(env, table, rows, change, judged=not condition.exact)
     names = table.column_names if change.assignments else [column.name for column in passed]
     parts = select_rows(context, table, txn, condition, tuple(names))
     if not parts or alone:
@@ -100,7 +100,7 @@ def _changed_parts(
     """Return those of the rows that Spark selects, with the new values that it computes."""
     rows = pa.concat_tables([part.rows for part in parts])
     with translate_errors():
-        positions, values = compute_changes(context.facts, table, rows, passed, change)
+        positions, values = compute_changes(context.env, table, rows, passed, change)
     rows = rows.take(positions) if change.where is not None else rows
     for column in table.columns if change.assignments else ():
         new = values.column(column.name) if column.name in change.assignments else rows.column(column.name)

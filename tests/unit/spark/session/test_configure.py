@@ -11,7 +11,7 @@ import pytest
 
 import hiveacid
 from hiveacid.errors import ConfigError
-from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkEnvironment
 
 
 class Builder:
@@ -62,7 +62,7 @@ def test_relative_warehouses_are_refused_in_cluster_mode(mode: str, warehouse: s
     conf = SimpleNamespace(get=lambda name, default: mode if name == "spark.submit.deployMode" else default)
     session: Any = SimpleNamespace(conf=conf)
     if not refused:
-        SparkFacts(session).require_absolute_warehouse(warehouse)
+        SparkEnvironment(session).require_absolute_warehouse(warehouse)
         return
     with pytest.raises(ConfigError, match="whole path"):
-        SparkFacts(session).require_absolute_warehouse(warehouse)
+        SparkEnvironment(session).require_absolute_warehouse(warehouse)
