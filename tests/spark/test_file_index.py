@@ -12,7 +12,7 @@ import pytest
 
 from hiveacid.errors import BadFileError
 from hiveacid.spark.read import file_index
-from hiveacid.table.read import prepared_file_index
+from hiveacid.table.read import scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,9 +112,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return make(env, group)
 
     monkeypatch.setattr(file_index, "MIN_FILES", 1)
-    monkeypatch.setattr(prepared_file_index, "MIN_FILES", 1)
+    monkeypatch.setattr(scan, "MIN_FILES", 1)
     monkeypatch.setattr(file_index, "make_index", spy)
-    monkeypatch.setattr(prepared_file_index, "make_index", spy)
+    monkeypatch.setattr(scan, "make_index", spy)
     yield threads
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(AHEAD)]
 

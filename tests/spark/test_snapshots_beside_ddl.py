@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hiveacid.errors import WriteConflictError
-from hiveacid.table.read import listing_reuse
+from hiveacid.storage import snapshot_locations
+from hiveacid.table.read import visible_locations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,14 +45,15 @@ READS: dict[str, Callable[[AcidSession], object]] = {
 
 def drop_before_listing(other: AcidSession, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Let the partition go after a reader has taken its snapshot, and before it lists the files; return what is still to do."""
-    look, acts = listing_reuse.table_locations.for_each_location, [lambda: other.sql(DROP)]
+    look, acts = snapshot_locations.for_each_location, [lambda: other.sql(DROP)]
 
     def later(table: Any, *arguments: Any) -> Any:
         if acts and table.name.name == "t":
             acts.pop()()
         return look(table, *arguments)
 
-    monkeypatch.setattr("hiveacid.storage.snapshot_locations.for_each_location", later)
+    for module in (snapshot_locations, visible_locations):
+        monkeypatch.setattr(module, "for_each_location", later)
     return acts
 
 

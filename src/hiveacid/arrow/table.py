@@ -27,7 +27,7 @@ from hiveacid.table.arrow_read.filters import Condition, arrow_filter, condition
 from hiveacid.table.arrow_read.read_tasks import ReadTask, read_tasks
 from hiveacid.table.arrow_read.scan import BATCH_ROWS, Selection, output_schema, read_batches, reading_threads
 from hiveacid.table.context import StoreContext
-from hiveacid.table.read.time_travel import Instant, PointInTime
+from hiveacid.table.read.history_and_time_travel import Instant, PointInTime
 
 AsOf = int | str | datetime | None
 _OF_SPARK = frozenset({"insert", "overwrite", "update", "delete", "merge", "compact", "stream_writer"}) | {

@@ -84,7 +84,7 @@ def deltas(*, connection: options.ConnectionOptions, name: str, output: str) -> 
 @options.connection_options
 def history(*, connection: options.ConnectionOptions, name: str, limit: int | None, output: str) -> None:
     """List the table's commits with user, time and operation, newest first."""
-    from hiveacid.table.read.table_history import HISTORY, format_times, history_rows  # noqa: PLC0415 - keeps --help fast
+    from hiveacid.table.read.history_and_time_travel import HISTORY, format_times, history_rows  # noqa: PLC0415 - keeps --help fast
 
     with connection.standalone_access() as access:
         rows = history_rows(access, *access.find(name))
@@ -221,7 +221,7 @@ def txn() -> None:
 @connection_options
 def list_transactions(*, connection: ConnectionOptions, output: str) -> None:
     """List open and aborted transactions, with times in UTC."""
-    from hiveacid.table.read.time_travel import format_millis  # noqa: PLC0415 - keeps --help fast
+    from hiveacid.table.read.history_and_time_travel import format_millis  # noqa: PLC0415 - keeps --help fast
 
     with connection.opened_store() as store:
         show_rows(TRANSACTION_COLUMNS, transaction_rows(store, format_millis), output)
@@ -241,7 +241,7 @@ def abort(*, connection: ConnectionOptions, ids: tuple[int, ...]) -> None:
 @connection_options
 def locks(*, connection: ConnectionOptions, output: str) -> None:
     """List locks, held and waiting, with times in UTC."""
-    from hiveacid.table.read.time_travel import format_millis  # noqa: PLC0415 - keeps --help fast
+    from hiveacid.table.read.history_and_time_travel import format_millis  # noqa: PLC0415 - keeps --help fast
 
     with connection.opened_store() as store:
         store.abort_timed_out()

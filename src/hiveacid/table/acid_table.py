@@ -25,8 +25,8 @@ from hiveacid.table.compaction.request_compaction import CompactionOptions, comp
 from hiveacid.table.context import Context
 from hiveacid.table.inspect import Inspect
 from hiveacid.table.read.change_feed import Changes
+from hiveacid.table.read.history_and_time_travel import Instant, PointInTime
 from hiveacid.table.read.scan import extend_lease, list_snapshot, reading_transaction
-from hiveacid.table.read.time_travel import Instant, PointInTime
 from hiveacid.table.write.foreach_batch_writer import StreamOptions, StreamWriter
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge

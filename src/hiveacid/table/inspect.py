@@ -16,7 +16,13 @@ from hiveacid.table.check_files import check_quick, inventory_of_partitions
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of, static_values
 from hiveacid.table.read import inventory
-from hiveacid.table.read.table_history import HISTORY, SNAPSHOTS, HistoryRow, history_rows, snapshot_rows
+from hiveacid.table.read.history_and_time_travel import (
+    HISTORY,
+    SNAPSHOTS,
+    HistoryRow,
+    history_rows,
+    snapshot_rows,
+)
 from hiveacid.transactions.transaction import Transaction
 
 _PARTITIONS = "partition string, location string, files int, bytes bigint"

@@ -15,7 +15,7 @@ from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_sou
 from hiveacid.sql.statements.values import Slice
 from hiveacid.table.context import Context
 from hiveacid.table.read.change_feed import Changes, FeedPoint
-from hiveacid.table.read.time_travel import Instant
+from hiveacid.table.read.history_and_time_travel import Instant
 from hiveacid.transactions.transaction import Transaction
 
 

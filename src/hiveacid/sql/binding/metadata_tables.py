@@ -12,7 +12,7 @@ from hiveacid.spark.session.temporary_views import exists_in_spark
 from hiveacid.sql.statements.values import SPARK_CATALOG
 from hiveacid.table.context import Context
 from hiveacid.table.inspect import Inspect
-from hiveacid.table.read.time_travel import PointInTime
+from hiveacid.table.read.history_and_time_travel import PointInTime
 from hiveacid.transactions.transaction import Transaction
 
 METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})

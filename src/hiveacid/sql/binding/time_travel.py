@@ -9,7 +9,7 @@ from hiveacid.spark.predicates import constant_expressions
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.statements.values import Slice
 from hiveacid.table.context import Context
-from hiveacid.table.read.time_travel import Instant, PointInTime
+from hiveacid.table.read.history_and_time_travel import Instant, PointInTime
 
 
 def resolve_as_of(context: Context, source: Slice, relation: Relation) -> PointInTime | None:

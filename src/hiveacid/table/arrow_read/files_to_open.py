@@ -25,7 +25,7 @@ from hiveacid.table.arrow_read.pruning import partition_guarantee, possible_frag
 from hiveacid.table.cast_to_table_columns import cast
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.flush_length_files import readable_length
-from hiveacid.table.read.time_travel import PointInTime
+from hiveacid.table.read.history_and_time_travel import PointInTime
 from hiveacid.table.read.visible_locations import list_as_of, warn_of_foreign_files, write_ids_of
 from hiveacid.transactions.transaction import Transaction
 

@@ -27,8 +27,8 @@ from hiveacid.storage import snapshot_locations as table_locations
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.footers import read_footers
+from hiveacid.table.read.history_and_time_travel import Instant, write_ids_at_instant
 from hiveacid.table.read.scan import ACID_V1_EVENTS, extend_lease, reading_transaction
-from hiveacid.table.read.time_travel import Instant, write_ids_at_instant
 from hiveacid.table.read.visible_locations import require_same_table
 from hiveacid.transactions.transaction import Transaction
 

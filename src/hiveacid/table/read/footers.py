@@ -1,12 +1,15 @@
-"""Footers of a snapshot's ORC files: each is read once, several at a time.
+"""Footers of a snapshot's ORC files, and the files that a scan need not read by their statistics.
 
-A footer holds facts that a listing lacks:
+Each footer is read once, several at a time. It holds facts that a listing lacks:
 
 - whether a file has row ids
 - the columns of the file, which may differ from the table's
 - the number of rows, from which original files get their row ids
 - the range of keys of delete events
 - whether ACID v1 left update events in the file
+- bounds of each column's values (``orc.column_bounds``), by which `files_to_skip` leaves files out. ORC's reader makes a
+  similar comparison, but only after a task has opened the file. A table with many small deltas has many files, and a key
+  is in few of them.
 """
 
 from __future__ import annotations
@@ -16,11 +19,26 @@ from dataclasses import dataclass, field
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.predicates import ANY_VALUE, Bounds, Predicate, bounds_test, columns_of
 from hiveacid.core.schema.evolution import ColumnMapping, map_columns, matching
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.schema.types import (
+    INTEGER_TYPES,
+    Array,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    Union,
+    parse_type,
+)
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.scan_plan import AskFile, LocationPlan, ScanFile, plan_location
+from hiveacid.errors import BadFileError
+from hiveacid.orc.column_bounds import column_bounds
+from hiveacid.orc.column_statistics import StatisticsList
 from hiveacid.orc.footer_summary import FileKey, FileSummary, read_summary
+from hiveacid.orc.tail import ROW
 from hiveacid.spark.read.delete_bounds import DeleteBounds, measure_delete_bounds
 from hiveacid.spark.read.scan_source import Plans
 from hiveacid.storage.snapshot_locations import Location, PlanMemo, map_in_threads, memo_of
@@ -29,6 +47,9 @@ from hiveacid.table.read.flush_length_files import prepare_readable_part
 from hiveacid.transactions.transaction import Transaction
 
 _OF_LISTING = ScanFile._fields.index("rows")  # fields that are known without the footer
+
+_MIN_SKIPPED_SHARE = 4  # with fewer than one file in four skipped, the memo of the whole scan is worth more
+_TEXT = frozenset({"string", "varchar"})
 
 
 @dataclass(frozen=True)
@@ -151,3 +172,100 @@ def read_summaries(context: Context, files: Sequence[ScanFile]) -> dict[str, Fil
 
 def _key(file: ScanFile) -> FileKey:
     return file.path, file.length, file.listed.modified
+
+
+def files_to_skip(
+    context: Context,
+    table: TableDefinition,
+    locations: Sequence[Location],
+    footers: Footers,
+    predicate: Predicate,
+) -> frozenset[str]:
+    """Return the paths of data files, and of original files, without a row for which ``predicate`` is true.
+
+    None are returned beside update events of ACID v1, because the newest version of a row decides there, and none if they
+    are few.
+    """
+    numbers = {column.name: number for number, column in enumerate(table.columns)}
+    names = [name for name in columns_of(predicate) if name in numbers]
+    if not names or footers.has_acid_v1_events:
+        return frozenset()
+    types = [parse_type(table.columns[numbers[name]].type) for name in names]
+    may_match = bounds_test(predicate, names)
+    column_ids: dict[tuple[bool, int], list[int | None]] = {}  # there is one mapping for each schema
+    skipped, files = [], 0
+    for location in locations:
+        for file in footers.plans[location.partition].rows:
+            key, mapping = (file.path, file.listed.size, file.listed.modified), file.mapping
+            files += file.rows > 0
+            summary, statistics = context.summaries.get(key), context.summaries.statistics(key)
+            if not file.rows or file.copy is not None or summary is None or mapping is None or not statistics:
+                continue
+            kind = (summary.is_acid, id(mapping))
+            if kind not in column_ids:
+                column_ids[kind] = [
+                    _column_id(summary, mapping, numbers[name], hive)
+                    for name, hive in zip(names, types, strict=True)
+                ]
+            if not may_match(_bounds(column_ids[kind], types, StatisticsList(file.path, statistics))):
+                skipped.append(file.path)
+    return frozenset(skipped) if _MIN_SKIPPED_SHARE * len(skipped) >= files else frozenset()
+
+
+def _column_id(summary: FileSummary, mapping: ColumnMapping, number: int, table_type: HiveType) -> int | None:
+    """Return the ORC column id of a table's column in a file; None if its statistics are not those of the values.
+
+    Columns are numbered in the order of the schema, those of a nested type after it.
+    """
+    source, schema = mapping.columns[number], summary.schema
+    if source.name is None or source.cut or source.problem is not None:
+        return None
+    names = [field.name for field in schema.fields]
+    if mapping.positional is not None:
+        index = int(source.name.removeprefix("c"))
+    elif source.name in names:
+        index = names.index(source.name)
+    else:  # a column that was added to the table later
+        return None
+    stored = schema.fields[index].type
+    if stored != table_type and not _are_ordered_alike(stored, table_type):
+        return None
+    root = ROW if summary.is_acid else 0
+    return root + 1 + sum(_count_columns(field.type) for field in schema.fields[:index])
+
+
+def _are_ordered_alike(stored: HiveType, table_type: HiveType) -> bool:
+    if not isinstance(stored, Primitive) or not isinstance(table_type, Primitive):
+        return False
+    kinds = [stored.name, table_type.name]
+    if not set(kinds).issubset(INTEGER_TYPES):
+        return set(kinds) <= _TEXT
+    # A number that is too large for a narrower type is read as NULL, which the statistics do not count.
+    return sorted(kinds, key=INTEGER_TYPES.index) == kinds
+
+
+def _count_columns(kind: HiveType) -> int:
+    match kind:
+        case Struct():
+            return 1 + sum(_count_columns(field.type) for field in kind.fields)
+        case Array():
+            return 1 + _count_columns(kind.element)
+        case Map():
+            return 1 + _count_columns(kind.key) + _count_columns(kind.value)
+        case Union():
+            return 1 + sum(map(_count_columns, kind.alternatives))
+    return 1
+
+
+def _bounds(
+    column_ids: Sequence[int | None], types: Sequence[HiveType], statistics: StatisticsList
+) -> list[Bounds]:
+    try:
+        return [
+            ANY_VALUE
+            if column_id is None or column_id >= len(statistics)
+            else column_bounds(statistics[column_id], hive)
+            for column_id, hive in zip(column_ids, types, strict=True)
+        ]
+    except BadFileError:  # the reader tells what is wrong, if it needs them
+        return [ANY_VALUE] * len(types)

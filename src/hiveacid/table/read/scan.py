@@ -1,35 +1,48 @@
-"""Read the rows that the snapshot of a transaction sees in a table, as a DataFrame."""
+"""Read the rows that the snapshot of a transaction sees in a table, as a DataFrame.
+
+`list_snapshot` lists the files, and `scan_locations` plans a scan of their live rows. Meanwhile the JVM makes Spark's index
+of the files (`index_made_ahead`). The delete events become a bitmap where they fit into memory (`load_delete_bitmap`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import gc
+import threading
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import ADOPTED_TXN
-from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
+from hiveacid.orc.build_delete_bitmap import NO_DELETE_KEYS, build_delete_bitmap, read_delete_keys
 from hiveacid.spark.parser.catalyst import active_session
 from hiveacid.spark.predicates.column_conditions import table_conjuncts, with_char_metadata
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
+from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
+from hiveacid.spark.read.file_index import is_indexed, make_index
 from hiveacid.spark.read.scan import scan
+from hiveacid.spark.read.scan_groups import FileGroup, ReadOptions, partition_key
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.plan_lifetime import RelationWatch
+from hiveacid.storage.paths import spark_path
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of, require_changeable
-from hiveacid.table.read.file_skipping import files_to_skip
-from hiveacid.table.read.footers import read_footers
-from hiveacid.table.read.load_delete_bitmap import load_delete_bitmap
-from hiveacid.table.read.prepared_file_index import index_made_ahead
-from hiveacid.table.read.python_garbage_collector import rare_collections
-from hiveacid.table.read.time_travel import PointInTime
+from hiveacid.table.read.footers import Footers, files_to_skip, footers_are_known, read_footers
+from hiveacid.table.read.history_and_time_travel import PointInTime
 from hiveacid.table.read.visible_locations import (
     list_as_of,
     list_visible,
@@ -37,6 +50,52 @@ from hiveacid.table.read.visible_locations import (
     write_ids_of,
 )
 from hiveacid.transactions.transaction import Transaction
+
+_OBJECTS = 100_000
+"""Objects between two runs of the garbage collector meanwhile, of the youngest generation only. Cycles of other threads wait no longer than that."""
+
+MIN_FILES = 1000
+"""Files from which a thread that makes their index is worthwhile."""
+
+_THREADS = 16
+_MAX_PARTITIONS = 1000
+"""Partitions whose delete files the driver reads; of more partitions Spark reads them."""
+
+
+@dataclass
+class _Thresholds:
+    """Number of those who asked for rare runs, and the process's own thresholds, to be put back after the last one."""
+
+    users: int = 0
+    own: tuple[int, int, int] = (0, 0, 0)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_THRESHOLDS = _Thresholds()  # like the collector itself, one of the process
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Let Python's cyclic garbage collector run rarely while a plan makes very many objects that stay.
+
+    It runs whenever 700 objects were added, and every older generation follows. For a table of 100,000 files it went through
+    the same listings again and again, which took half of the CPU time of the listing. A program that has turned it off, or
+    set higher thresholds, keeps its settings.
+    """
+    with _THRESHOLDS.lock:
+        _THRESHOLDS.users += 1
+        if _THRESHOLDS.users == 1:
+            _THRESHOLDS.own = gc.get_threshold()
+            if 0 < _THRESHOLDS.own[0] < _OBJECTS:
+                gc.set_threshold(_OBJECTS, _OBJECTS, _OBJECTS)
+    try:
+        yield
+    finally:
+        with _THRESHOLDS.lock:
+            _THRESHOLDS.users -= 1
+            # unless the program has set others meanwhile
+            if not _THRESHOLDS.users and gc.get_threshold()[0] == _OBJECTS:
+                gc.set_threshold(*_THRESHOLDS.own)
 
 
 @contextmanager
@@ -203,3 +262,104 @@ def require_no_acid_v1_events(context: Context, table: TableDefinition, txn: Tra
     locations = list_visible(context, table, partitions_of(context, table, txn), write_ids, txn)
     if read_footers(context, table, locations, txn).has_acid_v1_events:
         raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
+
+
+@contextmanager
+def index_made_ahead(
+    context: Context, table: TableDefinition, locations: Sequence[Location], *, wanted: bool
+) -> Iterator[Callable[[FileGroup], Any]]:
+    """Begin to make Spark's index of a first plan; yield a function that returns it if a group has its files, else None.
+
+    Only the footers tell which files a scan reads together. So the index is a guess, which a scan takes only if it holds
+    exactly the scan's files. ``wanted``: files will be scanned.
+    """
+    group = None
+    if wanted and table.kind is TableKind.FULL_ACID and not footers_are_known(context, table, locations):
+        group = _expected_group(locations)
+    if group is None or len(group.files) < MIN_FILES or not is_indexed(group):
+        yield lambda _: None
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="hiveacid-file-index") as pool:
+        made = pool.submit(make_index, context.env, group)
+        yield lambda asked: made.result() if asked.files == group.files else None
+
+
+def _expected_group(locations: Sequence[Location]) -> FileGroup:
+    """Return the files that no delete event can match, in the order of a scan, as if each had rows and the same columns."""
+    files, sizes = [], []
+    for location in locations:
+        root = spark_path(location.root)
+        for directory in () if location.state.delete_deltas else location.state.row_directories:
+            for file in directory.acid_files if directory.validity is RangeShare.ALL else ():
+                if file.size and file.flush_length_path is None:
+                    files.append(f"{root}/{file.path}")
+                    sizes.append((file.size, file.modified))
+    return FileGroup(tuple(files), 0, ReadOptions(), (), (), None, sizes=tuple(sizes))
+
+
+def load_delete_bitmap(
+    context: Context,
+    table: TableDefinition,
+    write_ids: ValidWriteIdList,
+    footers: Footers,
+    locations: Sequence[Location],
+) -> BitmapLookup | None:
+    """Return the bitmap of the deleted rows in locations; None if a join has to find them.
+
+    A join is needed for too many events, partitions or write ids, without statistics, and for files that
+    pyarrow cannot read. Raises FormatError if statistics are wrong.
+    """
+    bounds = footers.bounds
+    if bounds is None or not bounds.boxes or len(locations) > _MAX_PARTITIONS:
+        return None
+    if bounds.events > context.settings.get(setting_definitions.EVENTS_IN_MEMORY):
+        return None
+    places = {
+        partition_key(table, location): footers.plans[location.partition].events for location in locations
+    }
+    if len(places) < len(locations):
+        return None
+    cache = context.delete_cache
+    key = tuple((root, tuple(_key(file, write_ids) for file in files)) for root, files in places.items())
+    now = context.clock.now()
+    cacheable = all(file.listed.is_identified(now) for files in places.values() for file in files)
+    if cacheable and (cached := cache.bits.get(key)):
+        return cached[0]
+    try:
+        tables = _read(context, write_ids, list(places.values()))
+    except (pa.ArrowException, OSError):
+        return None  # if a file is damaged, the join raises the error
+    rows = build_delete_bitmap(tables, bounds.boxes)
+    lookup = None if rows is None else BitmapLookup.of(context.env, rows)
+    if cacheable:
+        size = 1 if rows is None else rows.size_in_memory
+        cache.bits.put(key, lookup, size)
+    return lookup
+
+
+def _key(file: ScanFile, write_ids: ValidWriteIdList) -> Hashable:
+    checked = write_ids.to_string() if file.partly_valid else None
+    return file.path, file.length, file.listed.modified, checked
+
+
+def _read(context: Context, write_ids: ValidWriteIdList, places: Sequence[Sequence[ScanFile]]) -> list[Any]:
+    """Return the delete keys of each location as one table; several files are read at a time."""
+    cache = context.delete_cache.files
+
+    def read(file: ScanFile) -> Any:
+        key, cacheable = _key(file, write_ids), file.listed.is_identified(context.clock.now())
+        if cacheable and (cached := cache.get(key)):
+            return cached[0]
+        data = context.fs.read_bytes(file.path, 0, file.length)
+        delete_keys = read_delete_keys(data, write_ids if file.partly_valid else None)
+        if cacheable:
+            cache.put(key, delete_keys, delete_keys.num_rows)
+        return delete_keys
+
+    files = [file for group in places for file in group]
+    if len(files) == 1:
+        tables = iter([read(files[0])])
+    else:
+        with ThreadPoolExecutor(min(_THREADS, len(files) or 1)) as pool:
+            tables = iter(list(pool.map(read, files)))
+    return [pa.concat_tables([NO_DELETE_KEYS, *islice(tables, len(group))]) for group in places]

@@ -1,22 +1,38 @@
-"""Locations of a table as a transaction sees them, now or in the past; nothing here needs an engine."""
+"""Locations of a table as a transaction sees them, now or in the past; nothing here needs an engine.
+
+A connection keeps listings for later snapshots of unchanged directories (`list_kept`).
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from hiveacid.config import setting_definitions
-from hiveacid.config.property_definitions import ADOPTED_TXN, PARTITIONS_DROPPED
+from hiveacid.config.property_definitions import ADOPTED_TXN, CONVERSION, PARTITIONS_DROPPED
 from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.core.snapshot.selection import SnapshotIds
+from hiveacid.core.snapshot.selection import IdView, Reach, SnapshotIds, is_final, measure_reach
 from hiveacid.errors import FormatError, NotEnoughHistoryError, StorageError, WriteConflictError
-from hiveacid.storage.snapshot_locations import Location, id_property, list_locations, memo_of
+from hiveacid.storage.directory_stamps import DirectoryStamp, StampedListings
+from hiveacid.storage.paths import is_local
+from hiveacid.storage.snapshot_locations import (
+    ListedLocations,
+    Location,
+    adopted_txn_id,
+    for_each_location,
+    id_property,
+    list_locations,
+    memo_of,
+    read_location,
+    select_location,
+    uncommitted_txn_ids,
+)
 from hiveacid.table.context import StoreContext
-from hiveacid.table.read.listing_reuse import list_kept
-from hiveacid.table.read.time_travel import PointInTime, require_history, write_ids_at
+from hiveacid.table.read.history_and_time_travel import PointInTime, require_history, write_ids_at
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
@@ -29,7 +45,7 @@ def write_ids_of(
 ) -> ValidWriteIdList:
     """Return the write ids that a transaction sees, at a point in the past if one is given.
 
-    Raises what `time_travel.write_ids_at` raises.
+    Raises what `write_ids_at` raises.
     """
     if as_of is None:
         return txn.valid_write_ids(table.name)
@@ -198,3 +214,90 @@ def _foreign(table: TableDefinition, location: Location) -> Iterator[str]:
             continue
         read = {*directory.acid_files, *directory.loaded_files}
         yield from (f"{location.root}/{file.path}" for file in directory.files if file not in read)
+
+
+@dataclass(frozen=True)
+class _KeptListing:
+    """A listed location with the conditions of its reuse.
+
+    ``reach``: the highest ids in the directory names. ``view``: state of the ids up to ``reach`` in
+    the snapshot of the listing.
+    """
+
+    location: Location
+    stamp: DirectoryStamp
+    reach: Reach
+    view: IdView
+
+    def is_reusable(self, partition: Partition | None, ids: SnapshotIds) -> bool:
+        return (
+            self.location.partition == partition
+            and _min_write_id(self.location.partition) == _min_write_id(partition)
+            and ids.view(self.reach) == self.view
+            and self.stamp.is_current()
+        )
+
+
+def _min_write_id(partition: Partition | None) -> int:
+    return 0 if partition is None else partition.min_write_id
+
+
+def list_kept(
+    context: StoreContext, table: TableDefinition, partitions: Sequence[Partition] | None, ids: SnapshotIds
+) -> tuple[Location, ...]:
+    """List the partitions (or the table) as `storage.snapshot_locations.list_locations` does, reusing kept listings.
+
+    ``ids``: the current snapshot, taken before the call. If all listings are reused, the result is the earlier object.
+    """
+    listings = StampedListings.begin(context.fs, context.clock.now())
+    cache = context.listings.locations
+    table_key = (
+        table.name,
+        table.incarnation,
+        table.kind,
+        adopted_txn_id(table),
+        uncommitted_txn_ids(table),
+        CONVERSION.of(table),
+    )
+
+    roots_not_kept: list[str] = []
+
+    def list_or_reuse(root: str, partition: Partition | None) -> Location:
+        if listings is None or table.kind is TableKind.PLAIN or not is_local(root):
+            roots_not_kept.append(root)
+            return read_location(context.fs, table, root, partition, ids.write_ids, ids.txns)
+        cached = cache.get((table_key, root))
+        # LruCache.get returns a value in a tuple of one, because a value may be None
+        if cached is not None and cached[0].is_reusable(partition, ids):
+            listing: _KeptListing = cached[0]
+            return listing.location
+        entries, stamp = listings.list(root)
+        location = select_location(context.fs, table, root, partition, entries, ids.write_ids, ids.txns)
+        if stamp is not None and is_final(location.state):
+            reach = measure_reach(entries)
+            cache.put(
+                (table_key, root), _KeptListing(location, stamp, reach, ids.view(reach)), _size(location)
+            )
+        else:
+            roots_not_kept.append(root)
+        return location
+
+    locations = for_each_location(table, partitions, list_or_reuse)
+    return locations if roots_not_kept else _reuse_result(context, (table_key, len(locations)), locations)
+
+
+def _reuse_result(
+    context: StoreContext, key: tuple[object, int], locations: tuple[Location, ...]
+) -> tuple[Location, ...]:
+    """Return an earlier result whose locations are the same objects, so that what was computed from them (its memo) is used."""
+    snapshots = context.listings.snapshots
+    cached = snapshots.get(key)  # in a tuple of one, as above
+    if cached is not None and all(old is new for old, new in zip(cached[0], locations, strict=True)):
+        return cached[0]
+    listed = ListedLocations.of(locations)
+    snapshots.put(key, listed, sum(map(_size, locations)))
+    return listed
+
+
+def _size(location: Location) -> int:
+    return 1 + sum(len(directory.files) for directory in location.state.directories_to_read)

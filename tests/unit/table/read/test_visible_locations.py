@@ -21,8 +21,9 @@ from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockTy
 from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
 from hiveacid.errors import NotEnoughHistoryError, StorageError, WriteConflictError
 from hiveacid.ports.clock import SystemClock
+from hiveacid.storage import snapshot_locations
 from hiveacid.streaming import Connection
-from hiveacid.table.read import listing_reuse
+from hiveacid.table.read import visible_locations
 from hiveacid.table.read.visible_locations import list_visible, require_same_table
 from hiveacid.transactions.transaction import Transaction
 from support.samples import ORC
@@ -110,14 +111,15 @@ def drop_half_of_a(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def before_listing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Let something happen once, after a reader has taken its snapshot and partitions, and before it lists these."""
-    look, acts = listing_reuse.table_locations.for_each_location, [act]
+    look, acts = snapshot_locations.for_each_location, [act]
 
     def later(*arguments: Any) -> Any:
         if acts:
             acts.pop()()
         return look(*arguments)
 
-    monkeypatch.setattr(listing_reuse.table_locations, "for_each_location", later)
+    for module in (snapshot_locations, visible_locations):
+        monkeypatch.setattr(module, "for_each_location", later)
 
 
 READS: dict[str, Callable[[Any], object]] = {

@@ -17,7 +17,7 @@ from hiveacid.core.schema.types import Struct, parse_type
 from hiveacid.orc.column_bounds import column_bounds
 from hiveacid.orc.column_statistics import ColumnStatistics
 from hiveacid.orc.footer_summary import FileSummary
-from hiveacid.table.read.file_skipping import _column_id
+from hiveacid.table.read.footers import _column_id
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

@@ -18,9 +18,14 @@ from hiveacid.core.transactions.commit_records import (
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.transactions import Operation
 from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.table.read.history_and_time_travel import (
+    HISTORY,
+    Instant,
+    format_times,
+    history_rows,
+    snapshot_rows,
+)
 from hiveacid.table.read.inventory import StandaloneAccess
-from hiveacid.table.read.table_history import HISTORY, format_times, history_rows, snapshot_rows
-from hiveacid.table.read.time_travel import Instant
 from support.clock import ManualClock
 from support.memory_store.store import MemoryStore
 from support.samples import CLIENT, ORC, ORDERS, database, wrote
