@@ -60,7 +60,7 @@ def ingest(
     """
     from hiveacid.ports.clock import SystemClock  # noqa: PLC0415 - keeps --help fast
     from hiveacid.streaming import Connection  # noqa: PLC0415
-    from hiveacid.streaming.line_feeder import Feeder  # noqa: PLC0415
+    from hiveacid.streaming.text_lines import Feeder  # noqa: PLC0415
 
     clock = SystemClock()
     began = clock.now()

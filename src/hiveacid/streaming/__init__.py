@@ -1,16 +1,15 @@
 """Streaming into transactional tables without Spark jobs (Hive's Streaming Ingest API, version 2).
 
 A `Connection` opens a batch of transactions (`transaction_batch`). Its records become Arrow batches of the table's
-columns (`records`), which are split by partition and bucket (`split_by_partition_and_bucket`).
+columns (`records`), which are split by partition and bucket (`stream_target`).
 Each transaction stages one file for each bucket (`table.write.stripe_file`), on any file system. `StreamingQueryWriter` adds
-exactly-once batches of a streaming query, and `line_feeder` feeds a connection lines of files and pipes (`text_lines`).
+exactly-once batches of a streaming query, and `text_lines.Feeder` feeds a connection lines of files and pipes.
 
 A commit moves the files into directories of its own before the store commits. Files that grow, with a flushed length in a
 side file, are read only: Hive's own streaming writes them.
 """
 
-from hiveacid.streaming.connection import Connection, Statistics
-from hiveacid.streaming.exactly_once_batches import StreamingQueryWriter
+from hiveacid.streaming.connection import Connection, Statistics, StreamingQueryWriter
 
 __all__ = [
     "Connection",

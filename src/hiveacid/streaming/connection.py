@@ -1,10 +1,13 @@
-"""`Connection`: writes a stream of rows into one table, with the API of Hive's ``HiveStreamingConnection``."""
+"""`Connection`: writes a stream of rows into one table, with the API of Hive's ``HiveStreamingConnection``.
+
+`StreamingQueryWriter` writes the batches of a streaming query through it, each exactly once.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
@@ -12,18 +15,19 @@ from typing import Any, Self, TypeVar
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
 from hiveacid.core.model import Column, TableDefinition, TableName
-from hiveacid.core.transactions.commit_records import StreamBatch
+from hiveacid.core.transactions.commit_records import StreamBatch, StreamKey, StreamProgress, batch_error
 from hiveacid.errors import (
     BadRecordError,
     ConfigError,
     SchemaMismatchError,
+    StreamReplayedError,
     TransactionAbortedError,
     TransactionStateError,
     WriteConflictError,
 )
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.ports.store import TransactionStore, WarehouseStore
+from hiveacid.ports.store import TransactionStore, WarehouseStore, stream_store
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.streaming.records import to_batches
 from hiveacid.streaming.stream_target import StreamTarget, require_no_update_events
@@ -204,7 +208,7 @@ class Connection:
                 batch.close()
 
     def add_stream_progress(self, batch: StreamBatch) -> None:
-        """Commit the progress of a query's batch together with the open transaction (``streaming.exactly_once_batches``)."""
+        """Commit the progress of a query's batch together with the open transaction (``streaming.connection``)."""
         with self._exclusive():
             self._require_open().txn.add_stream_batch(batch)
 
@@ -344,3 +348,59 @@ def retry_conflicts(work: str, attempt: Callable[[], T]) -> T:
                 ) from error
             logger.info("%s lost a race; trying again", work)
     raise AssertionError  # the loop returns or raises
+
+
+@dataclass(frozen=True)
+class StreamingQueryWriter:
+    """Registered writer of one run of a streaming query. ``first``: this run had not registered before."""
+
+    connection: Connection
+    progress: StreamProgress
+    first: bool
+
+    @classmethod
+    def register(
+        cls, connection: Connection, query: str, run: str, checkpoint: str, *, restart: bool = False
+    ) -> StreamingQueryWriter:
+        """Register a run of the query, or let it continue.
+
+        Raises StreamFencedError (a newer run has taken over), StreamCheckpointError (see ``core.transactions.commit_records``).
+        """
+        stream = StreamKey(connection.table, query)
+        store = stream_store(connection.store, stream)
+        before = store.stream_progress(stream)
+        progress = store.register_stream(stream, run, checkpoint, restart=restart)
+        return cls(connection, progress, first=before is None or before.epoch != progress.epoch)
+
+    def deliver(self, batch_id: int, rows: Callable[[], Iterable[Any]]) -> int | None:
+        """Write a batch in one transaction; return its number of rows, None if the table already has the batch.
+
+        ``rows`` returns the arguments for `Connection.write`; it is called again if another transaction overwrote a
+        partition. Raises the errors of `Connection.write` and `Connection.commit`, and StreamFencedError; then no row of
+        the batch is visible.
+        """
+        progress = self.progress
+        batch = StreamBatch(progress.stream, progress.checkpoint, progress.epoch, batch_id)
+        try:
+            refused = batch_error(progress, batch)
+            if refused is not None:
+                raise refused
+            return retry_conflicts(
+                f"batch {batch_id} of stream {batch.stream}", lambda: self._attempt(batch, rows())
+            )
+        except StreamReplayedError as replayed:
+            logger.info("%s", replayed)
+            return None
+
+    def _attempt(self, batch: StreamBatch, rows: Iterable[Any]) -> int:
+        connection = self.connection
+        connection.begin_transaction()
+        try:
+            connection.add_stream_progress(batch)
+            for records in rows:
+                connection.write(records)
+        except BaseException:
+            if connection.in_transaction:
+                connection.abort()
+            raise
+        return connection.commit()

@@ -29,8 +29,7 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Begun, Operation, Remains
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.staging import delete_staging, new_staging_directory
-from hiveacid.streaming.split_by_partition_and_bucket import split_by_bucket
-from hiveacid.streaming.stream_target import StreamTarget
+from hiveacid.streaming.stream_target import StreamTarget, split_by_bucket
 from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.conflict_checks import is_overwritten

@@ -1,6 +1,6 @@
 """Hive's bucket hash of a row, bucketing versions 1 and 2: the reference in plain Python.
 
-``spark.formats.bucket_hash_expressions`` and ``streaming.split_by_partition_and_bucket`` compute the same for whole columns.
+``spark.formats.bucket_hash_expressions`` and ``streaming.stream_target`` compute the same for whole columns.
 
 Rules: Hive's ``ObjectInspectorUtils.hashCode`` (version 1) and ``hashCodeMurmur`` (version 2), with their quirks.
 Version 2 turns the bits of floats into numbers before hashing. It hashes map values by version 1, and its murmur
