@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from polars.io.plugins import register_io_source
 
@@ -22,13 +23,13 @@ _OPERATORS = {"Eq": "__eq__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", 
 _INTEGERS = frozenset({"Int8", "Int16", "Int32", "Int64", "Int", "Int128"})
 
 
-def lazy_frame(schema: Any, read: Read) -> Any:
+def lazy_frame(schema: pa.Schema, read: Read) -> pl.LazyFrame:
     """Return a LazyFrame of a table; ``schema``: that of the table's definition."""
-    frame: Any = pl.from_arrow(schema.empty_table())
+    frame = pl.from_arrow(schema.empty_table())
 
     def batches(
-        with_columns: list[str] | None, predicate: Any, n_rows: int | None, _: int | None
-    ) -> Iterator[Any]:
+        with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _: int | None
+    ) -> Iterator[pl.DataFrame]:
         names = schema.names if with_columns is None else with_columns
         needed, where = [*names], None
         if predicate is not None:
@@ -37,7 +38,7 @@ def lazy_frame(schema: Any, read: Read) -> Any:
             where = pushed_filter(predicate, schema) if n_rows is None else None
         remaining = n_rows
         for batch in read(needed, where):
-            rows: Any = pl.from_arrow(pa.Table.from_batches([batch]))
+            rows = pl.from_arrow(pa.Table.from_batches([batch]))
             if remaining is not None:
                 rows = rows.head(remaining)
                 remaining -= rows.height
@@ -50,7 +51,7 @@ def lazy_frame(schema: Any, read: Read) -> Any:
     return register_io_source(batches, schema=frame.schema)
 
 
-def pushed_filter(predicate: Any, schema: Any) -> Any:
+def pushed_filter(predicate: pl.Expr, schema: pa.Schema) -> pc.Expression | None:
     """Return a pyarrow filter that keeps every row of a Polars predicate; None if no part of it is supported."""
     try:
         return _pushed(json.loads(predicate.meta.serialize(format="json")), schema)
@@ -58,7 +59,7 @@ def pushed_filter(predicate: Any, schema: Any) -> Any:
         return None
 
 
-def _pushed(node: dict[str, Any], schema: Any) -> Any:
+def _pushed(node: dict[str, Any], schema: pa.Schema) -> pc.Expression | None:
     (kind, parts), *_ = node.items()
     if kind == "BinaryExpr":
         operator = parts["op"]
@@ -80,7 +81,9 @@ def _pushed(node: dict[str, Any], schema: Any) -> Any:
     return None
 
 
-def _comparison(left: Any, operator: str, right: Any, schema: Any) -> Any:
+def _comparison(
+    left: dict[str, Any], operator: str, right: dict[str, Any], schema: pa.Schema
+) -> pc.Expression | None:
     mirrored = {"Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
     if "Column" in right:
         left, right, operator = right, left, mirrored.get(operator, operator)
@@ -91,7 +94,7 @@ def _comparison(left: Any, operator: str, right: Any, schema: Any) -> Any:
     return None if value is None else getattr(ds.field(name), _OPERATORS[operator])(value)
 
 
-def _literal(literal: Any, data_type: Any) -> Any:
+def _literal(literal: dict[str, Any], data_type: pa.DataType) -> pa.Scalar | None:
     """Return a literal as a scalar of the column's type; None for other types, whose comparison may differ."""
     (kind, value), *_ = literal.items()
     if kind in ("Scalar", "Dyn"):

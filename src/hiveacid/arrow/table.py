@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, NoReturn, Protocol, Self, TypeAlias, TypedDict, Unpack, cast, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,11 +29,30 @@ from hiveacid.table.arrow_read.scan import BATCH_ROWS, Selection, output_schema,
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.history_and_time_travel import Instant, PointInTime
 
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow.dataset as ds
+
+    from hiveacid.ports.store import WarehouseStore
+
 AsOf = int | str | datetime | None
+Where: TypeAlias = str | pc.Expression | Condition | None
 _OF_SPARK = frozenset({"insert", "overwrite", "update", "delete", "merge", "compact", "stream_writer"}) | {
     *("to_df", "scan", "changes", "inspect", "valid_write_ids")
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ArrowStream(Protocol):
+    """Data of any library with Arrow's C stream interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the stream."""
+
+
+ArrowRows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStream
 
 
 class ArrowReadOptions(TypedDict, total=False):
@@ -54,14 +73,18 @@ class ScanPlan(Sequence[ReadTask]):
     """
 
     tasks: tuple[ReadTask, ...]
-    schema: Any
+    schema: pa.Schema
     _lease: ExitStack
 
     def __len__(self) -> int:
         """Return the number of tasks."""
         return len(self.tasks)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> ReadTask: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ReadTask, ...]: ...
+    def __getitem__(self, index: int | slice) -> ReadTask | tuple[ReadTask, ...]:
         """Return a task, or several by a slice."""
         return self.tasks[index]
 
@@ -119,27 +142,27 @@ class ArrowTable:
         return self.context.require(self.name)
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> pa.Schema:
         """Return the Arrow schema: data columns, then partition columns."""
         table = self.definition
         return output_schema(table, table.column_names, row_ids=False)
 
     def to_arrow(
-        self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ArrowReadOptions]
-    ) -> Any:
+        self, columns: Sequence[str] | None = None, where: Where = None, **options: Unpack[ArrowReadOptions]
+    ) -> pa.Table:
         """Return the rows as a ``pyarrow.Table``: ``t.to_arrow(["id"], where="qty > 1")``."""
         return self._open_reader(columns, where, sys.maxsize, reading_threads(), **options).read_all()
 
     def to_batches(
         self,
         columns: Sequence[str] | None = None,
-        where: Any = None,
+        where: Where = None,
         *,
         as_of: AsOf = None,
         limit: int | None = None,
         row_ids: bool = False,
         batch_size: int = BATCH_ROWS,
-    ) -> Any:
+    ) -> pa.RecordBatchReader:
         """Return the rows as a ``pyarrow.RecordBatchReader``, which holds one stripe of a file in memory at a time.
 
         The files stay until the reader is exhausted or garbage-collected, or the warehouse is closed.
@@ -147,13 +170,13 @@ class ArrowTable:
         return self._open_reader(columns, where, batch_size, 1, as_of=as_of, limit=limit, row_ids=row_ids)
 
     def to_pandas(
-        self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ArrowReadOptions]
-    ) -> Any:
+        self, columns: Sequence[str] | None = None, where: Where = None, **options: Unpack[ArrowReadOptions]
+    ) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame."""
         require_package("pandas")
         return self.to_arrow(columns, where, **options).to_pandas()
 
-    def to_polars(self, as_of: AsOf = None, *, row_ids: bool = False) -> Any:
+    def to_polars(self, as_of: AsOf = None, *, row_ids: bool = False) -> pl.LazyFrame:
         """Return a Polars LazyFrame; each ``collect`` reads the snapshot of its moment.
 
         Only the columns that the query uses are read. Filters drop partitions and stripes.
@@ -163,7 +186,9 @@ class ArrowTable:
 
         return lazy_frame(*self._source(as_of, row_ids=row_ids))
 
-    def to_duckdb(self, connection: Any, as_of: AsOf = None, *, row_ids: bool = False) -> Any:
+    def to_duckdb(
+        self, connection: duckdb.DuckDBPyConnection, as_of: AsOf = None, *, row_ids: bool = False
+    ) -> duckdb.DuckDBPyRelation:
         """Return a DuckDB relation of a connection; each query reads the snapshot of its moment.
 
         Only the columns that the query uses are read. Filters drop partitions and stripes.
@@ -171,11 +196,11 @@ class ArrowTable:
         require_package("duckdb")
         return connection.from_arrow(self.to_dataset(as_of, row_ids=row_ids))
 
-    def to_dataset(self, as_of: AsOf = None, *, row_ids: bool = False) -> Any:
+    def to_dataset(self, as_of: AsOf = None, *, row_ids: bool = False) -> ds.Dataset:
         """Return a ``pyarrow.dataset.Dataset`` whose scans push columns and filters down, for `duckdb.register`."""
         return TableDataset(str(self.name), *self._source(as_of, row_ids=row_ids))
 
-    def count(self, where: Any = None, as_of: AsOf = None) -> int:
+    def count(self, where: Where = None, as_of: AsOf = None) -> int:
         """Return the number of rows. Without a condition it reads only footers, if these give the count."""
         with self._reading([], where, as_of, row_ids=False) as (snapshot, selection):
             return sum(batch.num_rows for batch in self._batches(snapshot, selection, reading_threads()))
@@ -183,7 +208,7 @@ class ArrowTable:
     def plan(
         self,
         columns: Sequence[str] | None = None,
-        where: Any = None,
+        where: Where = None,
         *,
         as_of: AsOf = None,
         row_ids: bool = False,
@@ -198,7 +223,7 @@ class ArrowTable:
             tasks = tuple(read_tasks(self.context.fs, snapshot, selection))
             return ScanPlan(tasks, selection.schema(snapshot), lease.pop_all())
 
-    def append(self, rows: Any) -> int:
+    def append(self, rows: ArrowRows) -> int:
         """Append an Arrow table, batch or reader in one transaction; return the number of rows.
 
         Columns are matched by name. Partition columns are among them. Raises what `streaming.Connection.write` raises,
@@ -211,15 +236,15 @@ class ArrowTable:
         settings = dict(context.settings.changed)
 
         def write() -> int:
-            store: Any = context.store
-            options: dict[str, Any] = {
-                "warehouse": context.warehouse,
-                "store": store,
-                "settings": settings,
-                "fs": context.fs,
-            }
             count = 0
-            with Connection(self.name, agent="hiveacid append", **options) as connection:
+            with Connection(
+                self.name,
+                agent="hiveacid append",
+                warehouse=context.warehouse,
+                store=cast("WarehouseStore", context.store),  # `open_warehouse`
+                settings=settings,
+                fs=context.fs,
+            ) as connection:
                 with connection.transaction():
                     for batch in batches:
                         connection.write(batch)
@@ -233,20 +258,20 @@ class ArrowTable:
     def _open_reader(
         self,
         columns: Sequence[str] | None,
-        where: Any,
+        where: Where,
         batch_size: int,
         threads: int,
         *,
         as_of: AsOf = None,
         limit: int | None = None,
         row_ids: bool = False,
-    ) -> Any:
+    ) -> pa.RecordBatchReader:
         """Return a reader of batches. ``threads`` as in `read_batches`; a read with a limit has one thread."""
         if batch_size < 1:
             raise ConfigError(f"batch_size={batch_size!r}: it must be at least 1")
         max_rows = _checked_limit(limit)
 
-        def rows() -> Iterator[Any]:
+        def rows() -> Iterator[pa.Schema | pa.RecordBatch]:
             with self._reading(columns, where, as_of, row_ids=row_ids) as (snapshot, selection):
                 yield selection.schema(snapshot)
                 batches = self._batches(snapshot, selection, threads if max_rows is None else 1)
@@ -260,7 +285,7 @@ class ArrowTable:
 
     @contextmanager
     def _reading(
-        self, columns: Sequence[str] | None, where: Any, as_of: AsOf | PointInTime, *, row_ids: bool
+        self, columns: Sequence[str] | None, where: Where, as_of: AsOf | PointInTime, *, row_ids: bool
     ) -> Iterator[tuple[Snapshot, Selection]]:
         """Yield a snapshot, whose files stay during the block, and what to read of it."""
         table = self.definition
@@ -290,18 +315,20 @@ class ArrowTable:
             if complete and not context.closed:
                 leases.sweep()
 
-    def _batches(self, snapshot: Snapshot, selection: Selection, threads: int = 1) -> Iterator[Any]:
+    def _batches(
+        self, snapshot: Snapshot, selection: Selection, threads: int = 1
+    ) -> Iterator[pa.RecordBatch]:
         for batch in read_batches(self.context, snapshot, selection, threads):
             self.context.require_open()
             yield batch
 
-    def _source(self, as_of: AsOf, *, row_ids: bool) -> tuple[Any, Read]:
+    def _source(self, as_of: AsOf, *, row_ids: bool) -> tuple[pa.Schema, Read]:
         """Return the schema of all columns, and a function that reads the current snapshot for each query."""
         definition, point = self.definition, _point(as_of)
         self._require_row_ids(definition, row_ids=row_ids)
         schema = output_schema(definition, definition.column_names, row_ids=row_ids)
 
-        def read(names: Sequence[str], predicate: Any) -> Iterator[Any]:
+        def read(names: Sequence[str], predicate: pc.Expression | None) -> Iterator[pa.RecordBatch]:
             ids = row_ids and ROW_ID in names
             stored = [name for name in names if name != ROW_ID or not row_ids]
             condition = None if predicate is None else condition_from_arrow(predicate, schema)
@@ -321,7 +348,9 @@ class ArrowTable:
             raise ConfigError(f"{table.name}: only full ACID tables have row ids")
 
 
-def select(table: TableDefinition, columns: Sequence[str] | None, where: Any, *, row_ids: bool) -> Selection:
+def select(
+    table: TableDefinition, columns: Sequence[str] | None, where: Where, *, row_ids: bool
+) -> Selection:
     """Check and resolve columns and filter. Raises NoSuchColumnError, ParseError, ConfigError."""
     names, condition = _columns(table, columns), _condition(table, where)
     if condition is None:
@@ -346,7 +375,7 @@ def _columns(table: TableDefinition, columns: Sequence[str] | None) -> tuple[str
     return tuple(lowered)
 
 
-def _condition(table: TableDefinition, where: Any) -> Condition | None:
+def _condition(table: TableDefinition, where: Where) -> Condition | None:
     if where is None:
         return None
     if isinstance(where, str):
@@ -364,7 +393,7 @@ def _checked_limit(limit: int | None) -> int | None:
     return limit
 
 
-def _limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     """Yield the first ``limit`` rows in batches (None: all), and read no batch after them."""
     remaining = limit
     if remaining == 0:
@@ -394,7 +423,7 @@ def _point(as_of: AsOf | PointInTime) -> PointInTime | None:
         ) from error
 
 
-def _batches_of(rows: Any) -> Sequence[Any]:
+def _batches_of(rows: ArrowRows) -> Sequence[pa.RecordBatch]:
     """Return the record batches of an Arrow table, batch, reader, or anything with Arrow's C stream interface."""
     if isinstance(rows, pa.RecordBatch):
         return [rows]

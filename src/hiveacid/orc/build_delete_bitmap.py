@@ -15,7 +15,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -95,9 +94,9 @@ class DeleteBitmap:
     """
 
     layout: BitmapLayout
-    pages: Any = field(repr=False, compare=False)  # an Int32Array
-    chunks: Any = field(repr=False, compare=False)  # an Int32Array
-    bits: Any = field(repr=False, compare=False)  # a BooleanArray
+    pages: pa.Int32Array = field(repr=False, compare=False)
+    chunks: pa.Int32Array = field(repr=False, compare=False)
+    bits: pa.BooleanArray = field(repr=False, compare=False)
 
     def chunk(self, partition: int, write_id: int, bucket_property: int) -> int | None:
         """Return the number of the first chunk of a bucket property; None if it has no delete event."""
@@ -122,8 +121,8 @@ class DeleteBitmap:
         return int(self._sums[chunk].as_py()) + int(self.bits.slice(begin, offset).true_count)
 
     @cached_property
-    def _sums(self) -> Any:
-        """Return an Int32Array: the number of bits set before each chunk, and the total."""
+    def _sums(self) -> pa.Int32Array:
+        """Return the number of bits set before each chunk, and the total."""
         size = 1 << self.layout.chunk_bits
         starts = range(0, len(self.bits), size)
         counts = pa.array([int(self.bits.slice(start, size).true_count) for start in starts], pa.int32())
@@ -141,7 +140,7 @@ class DeleteBitmap:
         return len(self.bits) // 8 + 8 * len(self.chunks) + 4 * len(self.pages)
 
 
-def read_delete_events(data: bytes, valid: ValidWriteIdList | None) -> Any:
+def read_delete_events(data: bytes, valid: ValidWriteIdList | None) -> pa.Table:
     """Return a file's delete events as an Arrow table of int64 columns: those of the key, and ``currentTransaction``.
 
     ``valid``: both write ids of an event must be valid; None if all are. Raises what pyarrow raises.
@@ -159,12 +158,12 @@ def read_delete_events(data: bytes, valid: ValidWriteIdList | None) -> Any:
     return events
 
 
-def read_delete_keys(data: bytes, valid: ValidWriteIdList | None) -> Any:
+def read_delete_keys(data: bytes, valid: ValidWriteIdList | None) -> pa.Table:
     """Return the keys of `read_delete_events`."""
     return read_delete_events(data, valid).select([*_KEY_COLUMNS])
 
 
-def build_delete_bitmap(partitions: Iterable[Any], bounds: Sequence[KeyBox]) -> DeleteBitmap | None:
+def build_delete_bitmap(partitions: Iterable[pa.Table], bounds: Sequence[KeyBox]) -> DeleteBitmap | None:
     """Return the bitmap of the keys of some partitions (`read_delete_keys`); None if it would be too large.
 
     Raises FormatError for a key outside all ``bounds``: scans skip the lookup for files outside them.
@@ -193,7 +192,7 @@ def build_delete_bitmap(partitions: Iterable[Any], bounds: Sequence[KeyBox]) -> 
     return _fill(layout, pages, used_chunks, batches)
 
 
-def _batches(tables: Sequence[Any]) -> Iterator[Any]:
+def _batches(tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
     """Yield the keys of all partitions in batches, with the number of each key's partition."""
     pieces, rows = [], 0
     for number, table in enumerate(tables):
@@ -208,7 +207,7 @@ def _batches(tables: Sequence[Any]) -> Iterator[Any]:
         yield pa.concat_tables(pieces).combine_chunks()
 
 
-def _layout_of(batches: Sequence[Any], partitions: int) -> BitmapLayout | None:
+def _layout_of(batches: Sequence[pa.Table], partitions: int) -> BitmapLayout | None:
     """Return the layout for all keys with the smallest chunks; None for numbers that no known writer produces."""
     write_id, bucket_property, row_id = (
         _min_max(_column(batch, name) for batch in batches) for name in _KEY_COLUMNS
@@ -240,33 +239,33 @@ def _round_up(number: int, step: int) -> int:
     return -(-number // step) * step
 
 
-def _min_max(columns: Iterable[Any]) -> tuple[int, int]:
+def _min_max(columns: Iterable[pa.Array]) -> tuple[int, int]:
     ends = [pc.min_max(column).as_py() for column in columns]
     return min(pair["min"] for pair in ends), max(pair["max"] for pair in ends)
 
 
-def _column(events: Any, name: str) -> Any:
+def _column(events: pa.Table, name: str) -> pa.Int64Array:
     """Return a column of one piece as an array."""
     column = events.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _statement_ids(bucket_properties: Any) -> Any:
+def _statement_ids(bucket_properties: pa.Int64Array) -> pa.Int64Array:
     return pc.bit_wise_and(bucket_properties, STATEMENT_MASK)
 
 
-def _sorted_distinct(arrays: Iterable[Any]) -> Any:
+def _sorted_distinct(arrays: Iterable[pa.Int64Array]) -> pa.Int64Array:
     """Return the distinct values of some arrays in ascending order."""
     values = pc.unique(pa.chunked_array([pc.unique(values) for values in arrays]))
     return values.take(pc.array_sort_indices(values))
 
 
-def _page_numbers(layout: BitmapLayout, events: Any) -> Any:
+def _page_numbers(layout: BitmapLayout, events: pa.Table) -> pa.Int64Array:
     partition = pc.shift_left(_column(events, _PARTITION), layout.write_id_bits)
     return pc.add(partition, pc.subtract(_column(events, _KEY_COLUMNS[0]), layout.first_write_id))
 
 
-def _chunk_numbers(layout: BitmapLayout, pages: Any, events: Any) -> Any:
+def _chunk_numbers(layout: BitmapLayout, pages: pa.Int64Array, events: pa.Table) -> pa.Int64Array:
     """Return the chunk number of each event; ``pages``: the numbers of the pages that exist."""
     bucket_property, row_id = _column(events, _KEY_COLUMNS[1]), _column(events, _KEY_COLUMNS[2])
     page = pc.add(pc.index_in(_page_numbers(layout, events), pages).cast(pa.int64()), 1)
@@ -279,8 +278,8 @@ def _chunk_numbers(layout: BitmapLayout, pages: Any, events: Any) -> Any:
 
 
 def _with_chunk_size(
-    smallest: BitmapLayout, pages: int, used_chunks: Any, chunk_bits: int
-) -> tuple[int, BitmapLayout, Any] | None:
+    smallest: BitmapLayout, pages: int, used_chunks: pa.Int64Array, chunk_bits: int
+) -> tuple[int, BitmapLayout, pa.Int64Array] | None:
     """Return memory in bits, layout and used chunks for one chunk size; None if the bitmap would be too large.
 
     ``used_chunks``: the chunks with events under the ``smallest`` chunk size.
@@ -296,7 +295,9 @@ def _with_chunk_size(
     return bits + _CHUNK_ENTRY_BITS * pages * layout.chunks_per_page, layout, larger
 
 
-def _fill(layout: BitmapLayout, pages: Any, used_chunks: Any, batches: Sequence[Any]) -> DeleteBitmap:
+def _fill(
+    layout: BitmapLayout, pages: pa.Int64Array, used_chunks: pa.Int64Array, batches: Sequence[pa.Table]
+) -> DeleteBitmap:
     """Set the bits of all events, given the pages and chunks that have some."""
     chunk_rows = 1 << layout.chunk_bits
     page_table = _offset_table(layout.partitions << layout.write_id_bits, pages, layout.chunks_per_page)
@@ -313,15 +314,15 @@ def _fill(layout: BitmapLayout, pages: Any, used_chunks: Any, batches: Sequence[
     return DeleteBitmap(layout, page_table, chunk_table, bits)
 
 
-def _offset_table(length: int, positions: Any, step: int) -> Any:
-    """Return an Int32Array of zeros with ``step``, 2 * ``step``, … at ascending positions."""
+def _offset_table(length: int, positions: pa.Int64Array, step: int) -> pa.Int32Array:
+    """Return zeros with ``step``, 2 * ``step``, … at ascending positions."""
     values = array("i", bytes(4 * length))
     for number, position in enumerate(positions.to_pylist(), start=1):
         values[position] = number * step
     return pa.Array.from_buffers(pa.int32(), length, [None, pa.py_buffer(values)])
 
 
-def _require_within(columns: Sequence[Any], bounds: Sequence[KeyBox]) -> None:
+def _require_within(columns: Sequence[pa.Array | pa.ChunkedArray], bounds: Sequence[KeyBox]) -> None:
     in_any = None
     for box in bounds:
         in_this = None
@@ -333,7 +334,7 @@ def _require_within(columns: Sequence[Any], bounds: Sequence[KeyBox]) -> None:
         raise FormatError("a delete event lies outside the statistics of its file")
 
 
-def _sorted_unique(positions: Any) -> Any:
+def _sorted_unique(positions: pa.Int64Array) -> pa.Int64Array:
     """Return the distinct values of an array in ascending order; sorts only if it has to."""
     if len(positions) > 1 and not pc.all(pc.greater(positions[1:], positions[:-1])).as_py():
         positions = pc.unique(positions)
@@ -341,8 +342,8 @@ def _sorted_unique(positions: Any) -> Any:
     return positions
 
 
-def _bits_at(positions: Any, size: int) -> Any:
-    """Return a BooleanArray with the bits at ascending positions set; position 0 is not among them."""
+def _bits_at(positions: pa.Int64Array, size: int) -> pa.BooleanArray:
+    """Return an array with the bits at ascending positions set; position 0 is not among them."""
     gap = pc.not_equal(pc.subtract(positions[1:], positions[:-1]), 1)
     edge = pa.array([True])
     starts = positions.filter(pa.concat_arrays([edge, gap]))

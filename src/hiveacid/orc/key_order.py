@@ -149,7 +149,7 @@ def read_keys_if_ascending(fs: FileSystem, path: str, size: int) -> KeyRun | Non
     return KeyRun(sum(run.rows for run in runs), runs[0].first, runs[-1].last, buckets)
 
 
-def _stripe_run(file: Any, number: int) -> KeyRun | None:
+def _stripe_run(file: pyarrow.orc.ORCFile, number: int) -> KeyRun | None:
     batch = file.read_stripe(number, columns=_KEY)
     columns = [batch.column(name) for name in _KEY]
     rows = batch.num_rows
@@ -159,7 +159,7 @@ def _stripe_run(file: Any, number: int) -> KeyRun | None:
     return KeyRun(rows, first, last, frozenset(pc.unique(columns[1]).to_pylist()))
 
 
-def _is_ascending(columns: Sequence[Any]) -> bool:
+def _is_ascending(columns: Sequence[pa.Array]) -> bool:
     """Tell whether keys, given as columns of their parts, are strictly ascending; False if one has a null."""
     pairs = [(column.slice(0, len(column) - 1), column.slice(1)) for column in columns]
     # (a1, b1, c1) < (a2, b2, c2), built from the last key part to the first
@@ -171,7 +171,7 @@ def _is_ascending(columns: Sequence[Any]) -> bool:
     return bool(pc.all(ascending, skip_nulls=False, min_count=0).as_py())
 
 
-def sort_by_key(rows: Any, key: Sequence[str]) -> Any:
+def sort_by_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return an Arrow table sorted by its key columns."""
     columns = [rows.column(name).combine_chunks() for name in key]
     if not rows.num_rows or _is_ascending(columns):
@@ -179,7 +179,7 @@ def sort_by_key(rows: Any, key: Sequence[str]) -> Any:
     return rows.sort_by([(name, "ascending") for name in key])
 
 
-def group_rows(rows: Any, keys: Sequence[Any]) -> Iterator[tuple[list[Any], Any]]:
+def group_rows(rows: pa.Table, keys: Sequence[pa.Array]) -> Iterator[tuple[list[Any], pa.Table]]:
     """Group rows by arrays of keys, one value a row: yield each key and its rows, whose order stays."""
     if not rows.num_rows:
         return
@@ -203,7 +203,7 @@ def group_rows(rows: Any, keys: Sequence[Any]) -> Iterator[tuple[list[Any], Any]
         begin += sizes[code]
 
 
-def split_by_bucket(rows: Any, column: str) -> Iterator[tuple[int, Any]]:
+def split_by_bucket(rows: pa.Table, column: str) -> Iterator[tuple[int, pa.Table]]:
     """Yield each bucket number and its rows, whose order stays. ``column``: name of the column of bucket properties.
 
     Raises BadFileError for an invalid bucket property.

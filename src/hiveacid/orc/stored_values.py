@@ -6,8 +6,6 @@ proleptic Gregorian calendar, as Hive 3.1 does. ``orc.writing`` marks the calend
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,7 +42,7 @@ _TYPES = {
 _BOUNDED_TEXTS = frozenset({"char", "varchar"})
 
 
-def arrow_type(hive: HiveType) -> Any:
+def arrow_type(hive: HiveType) -> pa.DataType:
     """Return the Arrow type that holds every value of a Hive type (times to the microsecond).
 
     Raises UnsupportedFeatureError for union types.
@@ -63,12 +61,12 @@ def arrow_type(hive: HiveType) -> Any:
     raise UnsupportedFeatureError(f"values of type {hive} can only be read and written through Spark")
 
 
-def arrow_schema(columns: tuple[Column, ...]) -> Any:
+def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
     """Return the Arrow schema of a table's columns."""
     return pa.schema([pa.field(column.name, arrow_type(parse_type(column.type))) for column in columns])
 
 
-def to_stored_values(values: Any, hive: HiveType) -> Any:
+def to_stored_values(values: pa.Array, hive: HiveType) -> pa.Array:
     """Return a column's values in the form that Hive stores."""
     if not has_primitive(hive, _BOUNDED_TEXTS):
         return values
@@ -81,12 +79,12 @@ def to_stored_values(values: Any, hive: HiveType) -> Any:
     return _stored_members(without_offset(values), hive)
 
 
-def without_offset(values: Any) -> Any:
+def without_offset(values: pa.Array) -> pa.Array:
     """Return a copy of an array without offset and without members outside its slice."""
     return pa.concat_arrays([values, values.slice(0, 0)])
 
 
-def _stored_members(values: Any, hive: HiveType) -> Any:
+def _stored_members(values: pa.Array, hive: HiveType) -> pa.Array:
     """Convert the members of a nested array, which must have no offset (Arrow refuses masks with one)."""
     nulls = values.is_null()
     match hive:
@@ -107,14 +105,16 @@ def _stored_members(values: Any, hive: HiveType) -> Any:
     return values
 
 
-def is_beyond_arrow(values: Any, hive: HiveType, *, in_slices: bool = False) -> bool:
+def is_beyond_arrow(values: pa.Array, hive: HiveType, *, in_slices: bool = False) -> bool:
     """Tell whether Arrow's ORC writer would store an array wrongly; ``in_slices``: or one of its slices."""
     return has_fractions_before_1970(values, hive) or _has_null_inner_struct(
         values, hive, None, in_slices=in_slices
     )
 
 
-def _has_null_inner_struct(values: Any, hive: HiveType, outer_nulls: int | None, *, in_slices: bool) -> bool:
+def _has_null_inner_struct(
+    values: pa.Array, hive: HiveType, outer_nulls: int | None, *, in_slices: bool
+) -> bool:
     """Tell whether a struct inside another one is NULL somewhere, while the outer one is never NULL (in some slice).
 
     Arrow's ORC writer (version 26) then shifts the values of the inner struct and fills the gaps with 0.
@@ -136,7 +136,7 @@ def _has_null_inner_struct(values: Any, hive: HiveType, outer_nulls: int | None,
     return False
 
 
-def has_fractions_before_1970(values: Any, hive: HiveType) -> bool:
+def has_fractions_before_1970(values: pa.Array, hive: HiveType) -> bool:
     """Tell whether an array has timestamps before 1970 with a fraction of a second.
 
     Arrow's ORC writer stores a negative fraction for them, which Java's readers refuse.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -165,6 +165,7 @@ def _statistics(pieces: Sequence[PlacedStripes]) -> Iterable[bytes]:
         yield encode_field(_STATISTICS, shorten_texts(merge_statistics(parts)))
 
 
+_Values: TypeAlias = pa.Array | pa.ChunkedArray
 _INSERT, _DELETE = 0, 2
 _BLOCK = 65536  # bytes of a compressed block
 _STRIDE = 10_000  # rows of a row group
@@ -183,7 +184,7 @@ class RecordKeys:
 
 
 def write_rows(
-    batch: Any, columns: Sequence[Column], keys: RecordKeys | None, codec: str = "snappy"
+    batch: pa.RecordBatch, columns: Sequence[Column], keys: RecordKeys | None, codec: str = "snappy"
 ) -> StripeBlock:
     """Write a batch (of `stored_values.arrow_schema`) as a flat file and return its stripes.
 
@@ -194,7 +195,9 @@ def write_rows(
     return _write_values(batch, columns, fixed, codec)
 
 
-def write_rows_with_ids(batch: Any, columns: Sequence[Column], ids: Any, codec: str) -> StripeBlock:
+def write_rows_with_ids(
+    batch: pa.RecordBatch, columns: Sequence[Column], ids: pa.Table, codec: str
+) -> StripeBlock:
     """Write rows that keep their ids, as `write_rows` does.
 
     ``ids``: write id, bucket property, row id and current write id, as a table in key order.
@@ -202,7 +205,9 @@ def write_rows_with_ids(batch: Any, columns: Sequence[Column], ids: Any, codec: 
     return _write_values(batch, columns, _insert_fields(ids.columns, batch.num_rows), codec)
 
 
-def _write_values(batch: Any, columns: Sequence[Column], fixed: Sequence[Any], codec: str) -> StripeBlock:
+def _write_values(
+    batch: pa.RecordBatch, columns: Sequence[Column], fixed: Sequence[_Values], codec: str
+) -> StripeBlock:
     types = [parse_type(column.type) for column in columns]
     values = [_stored(array, of) for array, of in zip(batch.columns, types, strict=True)]
     table = _flat_table(fixed, values)
@@ -210,13 +215,13 @@ def _write_values(batch: Any, columns: Sequence[Column], fixed: Sequence[Any], c
     return read_stripes(_by_pyorc(table, types, codec) if odd else _by_arrow(table, codec))
 
 
-def _stored(values: Any, hive: HiveType) -> Any:
+def _stored(values: pa.Array, hive: HiveType) -> pa.Array:
     """Return values as a file stores them. Nested ones get no offset: Arrow's writer takes structs of other rows then."""
     stored = to_stored_values(values, hive)
     return stored if isinstance(hive, Primitive) else without_offset(stored)
 
 
-def write_delete_events(ids: Any, columns: Sequence[Column], codec: str) -> StripeBlock:
+def write_delete_events(ids: pa.Table, columns: Sequence[Column], codec: str) -> StripeBlock:
     """Write delete events as a flat file and return its stripes.
 
     ``ids``: write id, bucket property and row id of the deleted rows, and the deleting write id, as a table in key order.
@@ -227,25 +232,25 @@ def write_delete_events(ids: Any, columns: Sequence[Column], codec: str) -> Stri
     return read_stripes(_by_arrow(_flat_table(of_event, values), codec))
 
 
-def _flat_table(fixed: Sequence[Any], values: Sequence[Any]) -> Any:
+def _flat_table(fixed: Sequence[_Values], values: Sequence[_Values]) -> pa.Table:
     names = [*ACID_FIELDS[: len(fixed)], *map(staged_column, range(len(values)))]
     return pa.table([*fixed, *values], names=names)
 
 
-def _insert_fields(ids: Sequence[Any], rows: int) -> list[Any]:
+def _insert_fields(ids: Sequence[_Values], rows: int) -> list[_Values]:
     """Return the ACID columns of rows, from their write ids, bucket properties, row ids and current write ids."""
     operation = pa.repeat(pa.scalar(_INSERT, pa.int32()), rows)
     return [operation, *ids, pa.repeat(pa.scalar(True), rows)]  # noqa: FBT003 - the value itself
 
 
-def _consecutive_ids(keys: RecordKeys, rows: int) -> list[Any]:
+def _consecutive_ids(keys: RecordKeys, rows: int) -> list[pa.Array]:
     write_ids = pa.repeat(pa.scalar(keys.write_id, pa.int64()), rows)
     buckets = pa.repeat(pa.scalar(keys.bucket, pa.int32()), rows)
     row_ids = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=keys.first - 1)
     return [write_ids, buckets, row_ids, write_ids]
 
 
-def _by_arrow(table: Any, codec: str) -> bytes:
+def _by_arrow(table: pa.Table, codec: str) -> bytes:
     sink = pa.BufferOutputStream()
     with pyarrow.orc.ORCWriter(
         sink,
@@ -260,7 +265,7 @@ def _by_arrow(table: Any, codec: str) -> bytes:
     return data
 
 
-def _by_pyorc(table: Any, types: Sequence[HiveType], codec: str) -> bytes:
+def _by_pyorc(table: pa.Table, types: Sequence[HiveType], codec: str) -> bytes:
     from io import BytesIO  # noqa: PLC0415 - with pyorc
 
     try:
@@ -338,7 +343,7 @@ def _pyorc_type(hive: HiveType) -> str:
     return str(hive)
 
 
-def _number_type(of: Any) -> Any:
+def _number_type(of: pa.DataType) -> pa.DataType:
     """Return a type with numbers for dates and timestamps: Python's own types lack some years and the calendar."""
     if pa.types.is_timestamp(of):
         return pa.int64()

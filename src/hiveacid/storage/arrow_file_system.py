@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hiveacid.core.snapshot.directory_listing import FileEntry, ancestors, is_as_listed
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem, FileVersion
 from hiveacid.storage.local_file_system import require_version
+
+if TYPE_CHECKING:
+    import pyarrow.fs
 
 BLOCK = 16 << 20
 """Bytes read at a time where a file is copied through this process."""
@@ -31,13 +34,13 @@ _LARGEST_COPY = 5 << 30  # bytes; S3 copies larger objects only in parts
 class ArrowFileSystem:
     """``ports.FileSystem`` on one of Arrow's file systems.
 
-    ``fs``: a ``pyarrow.fs.FileSystem``. ``inner``: turns a URI into a path of ``fs``. ``renames``: True on HDFS, where a
+    ``inner``: turns a URI into a path of ``fs``. ``renames``: True on HDFS, where a
     rename is one step, for directories too, and unfinished files are visible. False on object stores, where a file
     appears with its last byte. ``copier``: builds a file inside an object store (`finish_file`). OSError becomes
     StorageError with the path.
     """
 
-    fs: Any
+    fs: pyarrow.fs.FileSystem
     inner: Callable[[str], str]
     renames: bool = False
     copier: Copier | None = None
@@ -299,5 +302,5 @@ def _storage_errors(verb: str, path: str) -> Iterator[None]:
         raise StorageError(f"cannot {verb} {path}: {told}") from error
 
 
-def _milliseconds(info: Any) -> int:
+def _milliseconds(info: pyarrow.fs.FileInfo) -> int:
     return 0 if info.mtime_ns is None else int(info.mtime_ns) // 1_000_000

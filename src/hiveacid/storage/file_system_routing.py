@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hiveacid.core.snapshot.directory_listing import FileEntry
 from hiveacid.errors import StorageError, UnsupportedFeatureError
@@ -22,6 +22,9 @@ from hiveacid.ports.file_system import FileSystem, FileVersion
 from hiveacid.storage.arrow_file_system import ArrowFileSystem, blocks
 from hiveacid.storage.local_file_system import LocalFileSystem, require_version
 from hiveacid.storage.paths import S3, StorageUri, is_local, parse_uri
+
+if TYPE_CHECKING:
+    import pyarrow.fs
 
 Lookup = Callable[[str], str | None]
 """Returns the value of a Hadoop setting (``fs.s3a.endpoint``), None if it is not set."""
@@ -78,7 +81,7 @@ def path_only(path: str) -> str:
     return parse_uri(path).path or "/"
 
 
-def s3_options(bucket: str, lookup: Lookup) -> dict[str, Any]:
+def s3_options(bucket: str, lookup: Lookup) -> dict[str, str | bool | None]:
     """Return arguments of ``pyarrow.fs.S3FileSystem`` that follow ``fs.s3a.*`` and ``fs.s3a.bucket.NAME.*``.
 
     Raises UnsupportedFeatureError for an encryption that Arrow cannot request.
@@ -93,7 +96,7 @@ def s3_options(bucket: str, lookup: Lookup) -> dict[str, Any]:
             f"s3a://{bucket}: Arrow cannot request fs.s3a.encryption.algorithm={encryption}; make it the bucket's "
             "default encryption instead, and remove the setting"
         )
-    options: dict[str, Any] = {}
+    options: dict[str, str | bool | None] = {}
     access, secret = get("access.key"), get("secret.key")
     provider = get("aws.credentials.provider")
     if "Anonymous" in provider:
@@ -120,7 +123,7 @@ def s3_options(bucket: str, lookup: Lookup) -> dict[str, Any]:
     return options
 
 
-def _s3(bucket: str, lookup: Lookup) -> Any:
+def _s3(bucket: str, lookup: Lookup) -> pyarrow.fs.FileSystem:
     import pyarrow as pa  # noqa: PLC0415 - Arrow only when it is needed
     from pyarrow import fs  # noqa: PLC0415
 
@@ -130,14 +133,14 @@ def _s3(bucket: str, lookup: Lookup) -> Any:
     return fs.S3FileSystem(**options)
 
 
-def _azure(uri: StorageUri, lookup: Lookup) -> Any:
+def _azure(uri: StorageUri, lookup: Lookup) -> pyarrow.fs.FileSystem:
     from pyarrow.fs import AzureFileSystem  # noqa: PLC0415 - Arrow only when it is needed
 
     host = uri.authority.rpartition("@")[2]
     return AzureFileSystem(host.partition(".")[0], account_key=lookup(f"fs.azure.account.key.{host}"))
 
 
-def _hadoop(uri: StorageUri) -> Any:
+def _hadoop(uri: StorageUri) -> pyarrow.fs.FileSystem:
     from pyarrow.fs import HadoopFileSystem  # noqa: PLC0415 - Arrow only when it is needed
 
     host, _, port = uri.authority.partition(":")

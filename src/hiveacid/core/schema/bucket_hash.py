@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -68,7 +68,7 @@ def check_bucketing_type(hive_type: HiveType, version: int) -> None:
         _primitive_hash(hive_type, version)
 
 
-def _fold(pairs: Any, version: int) -> int:
+def _fold(pairs: Iterable[tuple[object, HiveType]], version: int) -> int:
     total = 0
     for value, hive_type in pairs:
         total = 31 * total + _hash(value, hive_type, version)
