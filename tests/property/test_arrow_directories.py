@@ -29,7 +29,8 @@ from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.datasource.change_feed_task import read_file_changes
-from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
+from hiveacid.datasource.options import ChangeOptions
+from hiveacid.datasource.stream_offsets import ChangeSource
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.table.arrow_read import scan

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import hiveacid
+from hiveacid.datasource.change_feed_task import pair_updates
 from hiveacid.errors import (
     ConfigError,
     NoSuchColumnError,
@@ -14,6 +18,7 @@ from hiveacid.errors import (
     NotTransactionalError,
     UnsupportedFeatureError,
 )
+from hiveacid.spark.read.change_feed import pair_updates as pair_updates_in_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +48,27 @@ def clean(acid: AcidSession) -> None:
         if {row.state for row in acid.table("t").inspect.deltas().collect()} == {"used"}:
             return
     raise AssertionError("directories are still held")
+
+
+def test_updates_are_paired_in_plans_as_in_arrow(spark: SparkSession) -> None:
+    """The two homes of the rule, over every set of at most two deletes and two inserts of a key in two write ids."""
+    numbers = product(range(3), repeat=4)  # deletes and inserts of write id 5, then those of 6
+    kinds = [("delete", 5), ("insert", 5), ("delete", 6), ("insert", 6)]
+    rows = [
+        (key, part, kind, write_id)
+        for key, counts in enumerate(numbers)
+        for part in (key % 7, None)
+        for (kind, write_id), count in zip(kinds, counts, strict=True)
+        for _ in range(count)
+    ]
+    columns = ["key", "part", "_change_type", "_write_id"]
+    frame = spark.createDataFrame(rows, "key INT, part INT, _change_type STRING, _write_id BIGINT")
+    changes = pa.table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+    key = ["part", "key"]
+    in_plan = Counter(map(tuple, pair_updates_in_plan(frame, key, net=False).select(*columns).collect()))
+    in_arrow = Counter(tuple(row.values()) for row in pair_updates(changes, key).to_pylist())
+    assert in_plan == in_arrow
+    assert sum(in_arrow[row] for row in in_arrow if row[2] == "update_after") == 18
 
 
 def test_changes_of_statements_updates_paired_by_key_and_net(acid: AcidSession) -> None:

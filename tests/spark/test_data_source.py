@@ -216,7 +216,7 @@ def test_a_job_that_fails_leaves_nothing(spark: SparkSession, home: AcidSession)
 
 def test_what_a_lost_attempt_staged_does_not_count(spark: SparkSession, home: AcidSession) -> None:
     """Spark commits one attempt of each task; others may have staged rows, whole or in part."""
-    from hiveacid.datasource.batch_read_write import batch_writer  # noqa: PLC0415 - not there in Spark 3.5
+    from hiveacid.datasource.data_source import batch_writer  # noqa: PLC0415 - not there in Spark 3.5
 
     writer = batch_writer(options(home), frame_of(spark).schema, overwrite=False)
     batch = pa.RecordBatch.from_pylist([{"id": 1, "v": "a", "p": 1}])

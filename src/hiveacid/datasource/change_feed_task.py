@@ -1,4 +1,4 @@
-"""Changes in one file, for a task of a streaming query or of a batch read.
+"""Changes in one file, or of all files of a batch as updates, for a task of a streaming query.
 
 `OrcReader` reads the file, as for `hiveacid.open`. The row ids of a stripe come first, its other columns only if a row was
 inserted or deleted.
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
@@ -20,7 +21,7 @@ from hiveacid.core.schema.types import Primitive, has_primitive, parse_type
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.arrow_arrays import are_valid
+from hiveacid.orc.arrow_arrays import are_valid, row_numbers
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.arrow_read.delete_keys import DeleteKeys, Keys, int64_values
@@ -29,6 +30,8 @@ from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OrcReader,
 
 _ROWS = 65_536  # of one batch
 _NEVER = np.iinfo(np.int64).max  # a write id above all others
+# Columns beside those of the key, which may have any other name.
+_INSERTS, _DELETES, _ROW_NUMBER = "__hiveacid_inserts", "__hiveacid_deletes", "__hiveacid_row_number"
 
 
 @dataclass(frozen=True)
@@ -168,3 +171,42 @@ def _batch(changes: FileChanges, columns: Sequence[Any], kind: str, write_ids: A
         arrays += [pa.repeat(kind, count), pa.array(write_ids, pa.int64())]
         names += [CHANGE_TYPE, WRITE_ID]
     return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[Any]:
+    """Yield the changes of all files of a batch as `read_file_changes` does, with updates named by `pair_updates`.
+
+    The whole batch is held in memory. Raises the errors of `read_file_changes`.
+    """
+    batches = [batch for file in files for batch in read_file_changes(file)]
+    if batches:
+        yield from pair_updates(pa.Table.from_batches(batches), key).to_batches()
+
+
+def pair_updates(changes: Any, key: Sequence[str]) -> Any:
+    """Name a delete and an insert of one key ``update_before`` and ``update_after``.
+
+    They are a pair if they have the same write id, there is exactly one of each, and no part of the key is NULL. The
+    format itself does not link the versions of a row. ``spark.read.change_feed`` has the same rule for plans.
+    """
+    kinds = changes.column(CHANGE_TYPE)
+    inserted = pc.equal(kinds, "insert")
+    same = [*key, WRITE_ID]
+    keys = changes.select(same)
+    counted = keys.append_column(_INSERTS, inserted.cast(pa.int64()))
+    counted = counted.append_column(_DELETES, pc.invert(inserted).cast(pa.int64()))
+    counts = counted.group_by(same).aggregate([(_INSERTS, "sum"), (_DELETES, "sum")])
+    # in this join a NULL in the key matches nothing, not even another NULL
+    matched = (
+        keys.append_column(_ROW_NUMBER, row_numbers(len(kinds)))
+        .join(counts, same, join_type="left outer")
+        .sort_by(_ROW_NUMBER)
+    )
+    sums = (f"{_INSERTS}_sum", f"{_DELETES}_sum")
+    occurs_once = [pc.equal(matched.column(name), 1).fill_null(False) for name in sums]  # noqa: FBT003
+    change_types = pc.if_else(inserted, "update_after", "update_before")
+    return changes.set_column(
+        changes.schema.get_field_index(CHANGE_TYPE),
+        CHANGE_TYPE,
+        pc.if_else(pc.and_(*occurs_once), change_types, kinds),
+    )

@@ -24,6 +24,7 @@ READ_STREAM = _ADDRESS | {
 WRITE_STREAM = _ADDRESS | {"query_name", "queryname", "checkpointlocation", "restart"}
 
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no", "")
+_STARTS = ("latest", "earliest", "snapshot")
 
 
 @dataclass(frozen=True)
@@ -144,3 +145,44 @@ def choice_of(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -
     if text not in choices:
         raise ConfigError(f"{name}={text}: it must be one of {', '.join(choices)}")
     return text
+
+
+@dataclass(frozen=True)
+class ChangeOptions:
+    """Options of a streaming query over changes; see docs/stream.md."""
+
+    table: str
+    warehouse: str | None
+    store: str | None
+    changes: bool = False
+    key: tuple[str, ...] = ()
+    ignore_changes: bool = False
+    starting: str = "latest"
+    starting_write_id: int | None = None
+    snapshot_where_gone: bool = False
+    max_write_ids: int | None = None
+    max_bytes: int | None = None
+
+
+def parse_change_options(options: Mapping[str, str], address: TableAddress) -> ChangeOptions:
+    """Read the options of a source (docs/stream.md). Raises ConfigError."""
+    change_options = ChangeOptions(
+        address.table,
+        address.warehouse,
+        address.store,
+        changes=flag_of(options, "changes"),
+        key=tuple(name.strip().lower() for name in options.get("key", "").split(",") if name.strip()),
+        ignore_changes=flag_of(options, "ignore_changes"),
+        starting=choice_of(options, "starting", _STARTS),
+        starting_write_id=count_of(options, "starting_write_id"),
+        snapshot_where_gone=choice_of(options, "on_history_gone", ("fail", "snapshot")) == "snapshot",
+        max_write_ids=count_of(options, "max_write_ids_per_trigger"),
+        max_bytes=count_of(options, "max_bytes_per_trigger"),
+    )
+    if change_options.starting_write_id is not None and "starting" in options:
+        raise ConfigError("starting and starting_write_id both set the start of the stream: give one of them")
+    if change_options.key and not change_options.changes:
+        raise ConfigError("key pairs the changes of a row: it needs changes=true")
+    if change_options.changes and change_options.ignore_changes:
+        raise ConfigError("changes and ignore_changes contradict each other: give one of them")
+    return change_options

@@ -22,12 +22,8 @@ from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot import change_feed
 from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.datasource.change_feed_task import FileChanges, require_readable
-from hiveacid.errors import (
-    ConfigError,
-    NotEnoughHistoryError,
-    NotTransactionalError,
-    UnsupportedFeatureError,
-)
+from hiveacid.datasource.options import ChangeOptions
+from hiveacid.errors import ConfigError, NotEnoughHistoryError, NotTransactionalError, UnsupportedFeatureError
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.clock import SystemClock
@@ -50,23 +46,6 @@ from hiveacid.transactions.transaction import Transaction, Transactions, this_cl
 logger = logging.getLogger(__name__)
 
 Offset = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class ChangeOptions:
-    """Options of a streaming query over changes; see docs/stream.md."""
-
-    table: str
-    warehouse: str | None
-    store: str | None
-    changes: bool = False
-    key: tuple[str, ...] = ()
-    ignore_changes: bool = False
-    starting: str = "latest"
-    starting_write_id: int | None = None
-    snapshot_where_gone: bool = False
-    max_write_ids: int | None = None
-    max_bytes: int | None = None
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Streaming source: the changes of a table as a streaming query.
 
-A process on the driver lives as long as the query and determines offsets and files. Python workers read the files
-stripe by stripe as Arrow batches (``datasource.change_feed_task``). With a key, one worker pairs the deletes and inserts of a
-whole batch.
+A process on the driver lives as long as the query and determines offsets and files (``datasource.stream_offsets``). Python
+workers read the files stripe by stripe as Arrow batches (``datasource.change_feed_task``). With a key, one worker pairs the
+deletes and inserts of a whole batch.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
@@ -22,83 +20,12 @@ from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.datasource import options as source_options
-from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes
-from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource, Offset
+from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes, read_paired
+from hiveacid.datasource.stream_offsets import ChangeSource, Offset
 from hiveacid.datasource.worker_pickling import SentToWorkers
 from hiveacid.errors import ConfigError
-from hiveacid.orc.arrow_arrays import row_numbers
 from hiveacid.spark.formats.types import spark_type
 from hiveacid.spark.predicates.column_conditions import char_metadata
-
-# Columns beside those of the key, which may have any other name.
-_INSERTS, _DELETES, _ROW_NUMBER = "__hiveacid_inserts", "__hiveacid_deletes", "__hiveacid_row_number"
-
-
-def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[Any]:
-    """Yield the changes of all files of a batch as `read_file_changes` does, with updates named by `pair_updates`.
-
-    The whole batch is held in memory. Raises the errors of `read_file_changes`.
-    """
-    batches = [batch for file in files for batch in read_file_changes(file)]
-    if batches:
-        yield from pair_updates(pa.Table.from_batches(batches), key).to_batches()
-
-
-def pair_updates(changes: Any, key: Sequence[str]) -> Any:
-    """Name a delete and an insert of one key ``update_before`` and ``update_after``.
-
-    They are a pair if they have the same write id, there is exactly one of each, and no part of the key is NULL. The
-    format itself does not link the versions of a row. ``spark.read.change_feed`` has the same rule.
-    """
-    kinds = changes.column(CHANGE_TYPE)
-    inserted = pc.equal(kinds, "insert")
-    same = [*key, WRITE_ID]
-    keys = changes.select(same)
-    counted = keys.append_column(_INSERTS, inserted.cast(pa.int64()))
-    counted = counted.append_column(_DELETES, pc.invert(inserted).cast(pa.int64()))
-    counts = counted.group_by(same).aggregate([(_INSERTS, "sum"), (_DELETES, "sum")])
-    # in this join a NULL in the key matches nothing, not even another NULL
-    matched = (
-        keys.append_column(_ROW_NUMBER, row_numbers(len(kinds)))
-        .join(counts, same, join_type="left outer")
-        .sort_by(_ROW_NUMBER)
-    )
-    sums = (f"{_INSERTS}_sum", f"{_DELETES}_sum")
-    occurs_once = [pc.equal(matched.column(name), 1).fill_null(False) for name in sums]  # noqa: FBT003
-    change_types = pc.if_else(inserted, "update_after", "update_before")
-    return changes.set_column(
-        changes.schema.get_field_index(CHANGE_TYPE),
-        CHANGE_TYPE,
-        pc.if_else(pc.and_(*occurs_once), change_types, kinds),
-    )
-
-
-_STARTS = ("latest", "earliest", "snapshot")
-
-
-def parse_change_options(options: Mapping[str, str], address: source_options.TableAddress) -> ChangeOptions:
-    """Read the options of a source (docs/stream.md). Raises ConfigError."""
-    change_options = ChangeOptions(
-        address.table,
-        address.warehouse,
-        address.store,
-        changes=source_options.flag_of(options, "changes"),
-        key=tuple(name.strip().lower() for name in options.get("key", "").split(",") if name.strip()),
-        ignore_changes=source_options.flag_of(options, "ignore_changes"),
-        starting=source_options.choice_of(options, "starting", _STARTS),
-        starting_write_id=source_options.count_of(options, "starting_write_id"),
-        snapshot_where_gone=source_options.choice_of(options, "on_history_gone", ("fail", "snapshot"))
-        == "snapshot",
-        max_write_ids=source_options.count_of(options, "max_write_ids_per_trigger"),
-        max_bytes=source_options.count_of(options, "max_bytes_per_trigger"),
-    )
-    if change_options.starting_write_id is not None and "starting" in options:
-        raise ConfigError("starting and starting_write_id both set the start of the stream: give one of them")
-    if change_options.key and not change_options.changes:
-        raise ConfigError("key pairs the changes of a row: it needs changes=true")
-    if change_options.changes and change_options.ignore_changes:
-        raise ConfigError("changes and ignore_changes contradict each other: give one of them")
-    return change_options
 
 
 def change_schema(options: Mapping[str, str]) -> T.StructType:
@@ -110,7 +37,7 @@ def change_schema(options: Mapping[str, str]) -> T.StructType:
     # of both, because Spark does not say yet whether it is a batch read or a stream
     source_options.require_known(options, source_options.READ | source_options.READ_STREAM)
     source_options.require_warehouse(options)
-    change_options = parse_change_options(options, address)
+    change_options = source_options.parse_change_options(options, address)
     with open_warehouse(address.warehouse, address.store) as warehouse:
         table = warehouse.table(address.table).definition
     marks = [char_metadata(column.type) for column in table.all_columns]
@@ -169,7 +96,9 @@ class _ChangeReader(SentToWorkers, DataSourceStreamReader):
     """Reader of offsets and files; `read` runs in the tasks, everything else in the driver's process."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.change_options = parse_change_options(options, source_options.TableAddress.of(options))
+        self.change_options = source_options.parse_change_options(
+            options, source_options.TableAddress.of(options)
+        )
         source_options.require_known(options, source_options.READ_STREAM)
         source_options.require_warehouse(options)
         self.source: ChangeSource | None = None

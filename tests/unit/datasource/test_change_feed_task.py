@@ -15,7 +15,8 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName
 from hiveacid.datasource.change_feed_task import read_file_changes
-from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
+from hiveacid.datasource.options import ChangeOptions
+from hiveacid.datasource.stream_offsets import ChangeSource
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.clock import SystemClock
 from support.directories.shelves import definition

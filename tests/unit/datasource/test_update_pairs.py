@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from hiveacid.datasource.stream_source import pair_updates
+from hiveacid.datasource.change_feed_task import pair_updates
 
 
 def test_one_delete_and_one_insert_of_a_key_and_write_id_are_an_update() -> None:

@@ -11,7 +11,7 @@ import pyspark
 import pytest
 from pyspark import cloudpickle
 
-from hiveacid.datasource.batch_read_write import BatchWriter
+from hiveacid.datasource.data_source import BatchWriter
 from hiveacid.datasource.stream_sink import Sink
 
 WRITER = BatchWriter(Sink({"table": "t"}, "run", "/home", "rows"), overwrite=True)

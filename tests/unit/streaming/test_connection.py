@@ -19,7 +19,8 @@ from hiveacid.core.model import Column, TableName
 from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import parse_type
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
+from hiveacid.datasource.options import ChangeOptions
+from hiveacid.datasource.stream_offsets import ChangeSource
 from hiveacid.errors import (
     BadRecordError,
     ConfigError,

@@ -13,9 +13,7 @@ from stream_tables import ACID, Warehouse, opened
 
 from hiveacid.errors import SchemaMismatchError, UnsupportedFeatureError
 
-batch = pytest.importorskip(
-    "hiveacid.datasource.batch_read_write", reason="Spark 3.5 has no Python data sources"
-)
+batch = pytest.importorskip("hiveacid.datasource.data_source", reason="Spark 3.5 has no Python data sources")
 SCHEMA = T.StructType().add("id", "long").add("v", "string").add("p", "integer")
 
 

@@ -18,7 +18,8 @@ from hiveacid.config import Settings
 from hiveacid.core.format.names import BaseName
 from hiveacid.core.model import Column, Partition, TableDefinition, TableName, WriteId
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.datasource.stream_offsets import ChangeOptions, ChangeSource
+from hiveacid.datasource.options import ChangeOptions
+from hiveacid.datasource.stream_offsets import ChangeSource
 from hiveacid.errors import NotEnoughHistoryError, StorageError, WriteConflictError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage import snapshot_locations

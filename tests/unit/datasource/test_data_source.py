@@ -17,8 +17,7 @@ from hiveacid.arrow.warehouse import open_warehouse
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
-from hiveacid.datasource.batch_read_write import BatchWriter
-from hiveacid.datasource.data_source import HiveAcidDataSource
+from hiveacid.datasource.data_source import BatchWriter, HiveAcidDataSource
 from hiveacid.datasource.stream_sink import Sink
 from hiveacid.datasource.worker_pickling import pickle_for_workers
 from hiveacid.errors import UnsupportedFeatureError, WriteConflictError
