@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from hiveacid import errors
-from hiveacid.cli.main import main as command_line
+from hiveacid.cli import main as command_line
 from hiveacid.config import property_definitions, setting_definitions
 from hiveacid.config.property_definitions import TableProperty
 from hiveacid.config.setting_types import AnySetting, Section

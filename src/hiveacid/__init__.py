@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hiveacid import errors
     from hiveacid.arrow.warehouse import open_warehouse as open  # noqa: A004 - hiveacid.open(...)
     from hiveacid.errors import HiveAcidError
-    from hiveacid.sql.native.builder import configure
+    from hiveacid.sql.native.session import configure
     from hiveacid.sql.session import AcidSession, connect
 
 __version__ = "0.1.0"
@@ -23,7 +23,7 @@ __all__ = ["AcidSession", "HiveAcidError", "__version__", "configure", "connect"
 _HOMES = (
     ("AcidSession", "hiveacid.sql.session", "AcidSession"),
     ("HiveAcidError", "hiveacid.errors", "HiveAcidError"),
-    ("configure", "hiveacid.sql.native.builder", "configure"),
+    ("configure", "hiveacid.sql.native.session", "configure"),
     ("connect", "hiveacid.sql.session", "connect"),
     ("open", "hiveacid.arrow.warehouse", "open_warehouse"),
 )

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 
 main(prog_name="hiveacid")

@@ -18,9 +18,9 @@ from typing import Any, cast
 import pytest
 
 from hiveacid.errors import ConfigError, StoreUnavailableError
-from hiveacid.serve import hs2_structs
+from hiveacid.serve import hs2_messages
 from hiveacid.serve.authentication import Authentication, Kerberos, Ldap
-from hiveacid.serve.codec import CALL, Decoder, encode_message, encode_struct
+from hiveacid.serve.hs2_messages import CALL, Decoder, encode_message, encode_struct
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Sessions
@@ -328,8 +328,8 @@ def test_beeline_logs_in_by_kerberos(
 def open_session_by_curl(port: int, place: Path, *options: str) -> tuple[str, bytes]:
     """Send one call over HTTP; return the status and the answer."""
     call, answer = place / "call", place / "answer"
-    request = hs2_structs.TOpenSessionReq(client_protocol=9)
-    arguments = hs2_structs.CALLS["OpenSession"].arguments(req=request)
+    request = hs2_messages.TOpenSessionReq(client_protocol=9)
+    arguments = hs2_messages.CALLS["OpenSession"].arguments(req=request)
     call.write_bytes(encode_message("OpenSession", CALL, 1, encode_struct(arguments)))
     status = said(
         "curl", "-s", *options, "-o", answer, "-w", "%{http_code}", "-H", "Content-Type: application/x-thrift",

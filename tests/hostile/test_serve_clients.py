@@ -21,9 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.errors import ClientProtocolError, ConfigError, StoreUnavailableError
-from hiveacid.serve import hs2_structs
+from hiveacid.serve import hs2_messages
 from hiveacid.serve.authentication import Anyone, Authentication, Ldap, PasswordFile, hash_line
-from hiveacid.serve.codec import CALL, Decoder, encode_message, encode_struct
+from hiveacid.serve.hs2_messages import CALL, Decoder, encode_message, encode_struct
 from hiveacid.serve.metadata import matches
 from hiveacid.serve.operations import ClientOperation, TimeLimits
 from hiveacid.serve.server import Server, ServerOptions
@@ -98,7 +98,7 @@ def test_garbage_and_huge_lengths_end_only_their_own_connection(server: Server) 
                     client.sendall(head + tail)
                     assert closes(client), seed
         with pytest.raises(CallError) as caught:
-            calm.call("CloseSession", sessionHandle=hs2_structs.TSessionHandle())
+            calm.call("CloseSession", sessionHandle=hs2_messages.TSessionHandle())
         assert caught.value.status.statusCode == 4
 
 
@@ -160,7 +160,7 @@ def test_handshakes_of_tls_that_stop_hold_no_more_threads_than_connections(tmp_p
 
 def test_calls_before_a_login_are_refused(guarded: Server) -> None:
     body = encode_struct(
-        hs2_structs.CALLS["OpenSession"].arguments(req=hs2_structs.TOpenSessionReq(client_protocol=9))
+        hs2_messages.CALLS["OpenSession"].arguments(req=hs2_messages.TOpenSessionReq(client_protocol=9))
     )
     message = encode_message("OpenSession", CALL, 1, body)
     for data in (message, struct.pack(">I", len(message)) + message, struct.pack(">BI", 5, 0)):
@@ -217,7 +217,7 @@ def test_http_requests_that_are_no_calls(web: Server, text: bytes, status: bytes
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
-    for call in (hs2_structs.CALLS["OpenSession"], hs2_structs.CALLS["GetTables"]):
+    for call in (hs2_messages.CALLS["OpenSession"], hs2_messages.CALLS["GetTables"]):
         with suppress(ClientProtocolError):
             Decoder(data).arguments(call)
     with suppress(ClientProtocolError):
@@ -233,7 +233,7 @@ def test_deep_nesting_and_lengths_beyond_the_end_are_refused() -> None:
         b"\x0b\x00\x05\xff\xff\xff\xff",
     ):
         with pytest.raises(ClientProtocolError):
-            Decoder(data).arguments(hs2_structs.CALLS["OpenSession"])
+            Decoder(data).arguments(hs2_messages.CALLS["OpenSession"])
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_refused_requests_are_audited_with_their_user(
     ],
 )
 def test_messages_of_many_values_are_refused_at_once(server: Server, body: bytes) -> None:
-    call = hs2_structs.CALLS["ExecuteStatement"]
+    call = hs2_messages.CALLS["ExecuteStatement"]
     data = struct.pack(">bh", 12, 1) + body + b"\0\0"
     began = time.thread_time()
     with pytest.raises(ClientProtocolError, match="too many values"):
@@ -449,7 +449,7 @@ def test_messages_of_many_values_are_refused_at_once(server: Server, body: bytes
 def test_unknown_lists_of_numbers_are_skipped_by_arithmetic() -> None:
     data = struct.pack(">bhbhbi", 12, 1, 15, 99, 2, 30_000_000) + b"\0" * 30_000_000 + b"\0\0"
     began = time.thread_time()
-    Decoder(data, 5000).arguments(hs2_structs.CALLS["ExecuteStatement"])
+    Decoder(data, 5000).arguments(hs2_messages.CALLS["ExecuteStatement"])
     assert time.thread_time() - began < 0.5
 
 
@@ -457,10 +457,10 @@ def test_only_statements_may_be_large(server: Server) -> None:
     large = "x" * (2 << 20)
     with Hs2Client(server.port, opened=False) as client:
         with pytest.raises(CallError) as caught:
-            client.call("ExecuteStatement", sessionHandle=hs2_structs.TSessionHandle(), statement=large)
-        assert caught.value.status.statusCode == hs2_structs.INVALID_HANDLE
+            client.call("ExecuteStatement", sessionHandle=hs2_messages.TSessionHandle(), statement=large)
+        assert caught.value.status.statusCode == hs2_messages.INVALID_HANDLE
         body = encode_struct(
-            hs2_structs.CALLS["OpenSession"].arguments(req=hs2_structs.TOpenSessionReq(username=large))
+            hs2_messages.CALLS["OpenSession"].arguments(req=hs2_messages.TOpenSessionReq(username=large))
         )
         client.send(encode_message("OpenSession", CALL, 1, body))
         assert closes(client.socket)

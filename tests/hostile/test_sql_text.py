@@ -18,7 +18,7 @@ from hiveacid.errors import HiveAcidError, ParseError, StatementTooLargeError
 from hiveacid.spark.parser.lexer import MAX_COMMENT_DEPTH, MAX_DEPTH, MAX_LENGTH, MAX_TOKENS, split, tokenize
 from hiveacid.sql.binding.parameters import with_arguments
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements.values import Slice
+from hiveacid.sql.statements import Slice
 from support.cost import SECONDS, assert_quick, assert_small, cpu_seconds
 from support.exhaustive import examples
 

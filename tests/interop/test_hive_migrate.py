@@ -17,7 +17,7 @@ from hive_server import HiveServers
 
 from hiveacid.catalog.migrate import Migration, MigrationStore
 from hiveacid.catalog.opening import open_store
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.format.write_id_lists import ValidWriteIdList

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from hive_client import Hive
 from hive_server import HiveServers
 
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.commit_records import StreamKey
 from hiveacid.errors import UnsupportedFeatureError

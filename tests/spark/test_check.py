@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 
 import hiveacid
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import Primitive
 from hiveacid.core.snapshot.check_findings import Finding, FindingKind, Severity

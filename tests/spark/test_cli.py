@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hiveacid
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.core.compaction.queue_records import CompactionRequest
 from hiveacid.core.model import TableName
 
@@ -300,7 +300,7 @@ def process(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_needs_no_spark() -> None:
-    code = "import sys; from hiveacid.cli.main import main; main(['sql', '--help'], standalone_mode=False); print(sorted({'pyspark', 'sqlalchemy', 'rich'} & set(sys.modules)))"
+    code = "import sys; from hiveacid.cli import main; main(['sql', '--help'], standalone_mode=False); print(sorted({'pyspark', 'sqlalchemy', 'rich'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -309,7 +309,7 @@ def test_what_only_asks_the_store_starts_no_spark(warehouse: str) -> None:
     calls = (["table", "list"], ["txn", "list"], ["locks"], ["txn", "abort", "999"])
     for call, expected in zip(calls, (0, 0, 0, 1), strict=True):
         code = (
-            "import sys; from hiveacid.cli.main import main\n"
+            "import sys; from hiveacid.cli import main\n"
             f"code = main({[*call, '-w', warehouse]!r}, standalone_mode=False) or 0\n"
             "print(code, sorted({'pyspark', 'py4j'} & set(sys.modules)))"
         )

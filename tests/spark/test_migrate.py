@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hiveacid
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.config.property_definitions import MIGRATION
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableName

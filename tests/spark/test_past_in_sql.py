@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import hiveacid
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.errors import (
     ConfigError,
     HiveAcidError,

@@ -15,9 +15,9 @@ import pyspark
 import pytest
 
 from hiveacid.errors import ConfigError
-from hiveacid.serve import hs2_structs, sessions
+from hiveacid.serve import hs2_messages, sessions
 from hiveacid.serve.authentication import Anyone, Authentication
-from hiveacid.serve.codec import CALL, encode_message, encode_struct
+from hiveacid.serve.hs2_messages import CALL, encode_message, encode_struct
 from hiveacid.serve.results import SparkResult
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
@@ -179,7 +179,7 @@ def test_a_session_over_http_ends_soon_unless_it_holds_a_transaction(web: Server
 def test_a_session_whose_handle_no_client_gets_is_closed(web: Server) -> None:
     service = web._service
     body = encode_struct(
-        hs2_structs.CALLS["OpenSession"].arguments(req=hs2_structs.TOpenSessionReq(client_protocol=9))
+        hs2_messages.CALLS["OpenSession"].arguments(req=hs2_messages.TOpenSessionReq(client_protocol=9))
     )
     call = encode_message("OpenSession", CALL, 1, body)
 
@@ -229,7 +229,7 @@ def test_a_statement_for_a_session_that_ends_is_refused(server: Server, native: 
         handles = [client.start(text) for text in (SLOW, *["INSERT INTO t VALUES (1, 'a')"] * 6)]
         statements = [session.operations[handle.operationId.guid] for handle in handles]
         session.end()
-        assert [statement.state for statement in statements] == [hs2_structs.CANCELED] * 7
+        assert [statement.state for statement in statements] == [hs2_messages.CANCELED] * 7
         server._service.sessions._sessions[guid] = session  # found just before it ended
         with pytest.raises(CallError, match="closed") as caught:
             client.run("INSERT INTO t VALUES (2, 'b')")
@@ -304,11 +304,11 @@ def test_a_cancel_stops_analysis_and_the_session_keeps_its_settings(server: Serv
         for settings in ({}, {"spark.sql.caseSensitive": "true", "spark.sql.codegen.wholeStage": "false"}):
             answer = client.call("ExecuteStatement", statement=deep, runAsync=True, confOverlay=settings)
             client.call("CancelOperation", operationHandle=answer.operationHandle)
-            assert client.wait(answer.operationHandle).operationState == hs2_structs.CANCELED
+            assert client.wait(answer.operationHandle).operationState == hs2_messages.CANCELED
             assert client.run(shown) == before
         client.run("SET spark.sql.ansi.enabled=false")
         answer = client.call("ExecuteStatement", statement=deep, runAsync=True, queryTimeout=1)
-        assert client.wait(answer.operationHandle).operationState == hs2_structs.CANCELED
+        assert client.wait(answer.operationHandle).operationState == hs2_messages.CANCELED
         assert client.run("SELECT CAST('x' AS INT) AS A, a FROM VALUES (1) AS t(a)") == [(None, 1)]
 
 
@@ -326,7 +326,7 @@ def test_a_statement_that_has_committed_cannot_be_told_as_cancelled(
             patched.setattr(SparkResult, "batches", cancelled)
             handle = client.start("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
             status = client.wait(handle)
-            assert (status.operationState, status.numModifiedRows) == (hs2_structs.FINISHED, 2)
+            assert (status.operationState, status.numModifiedRows) == (hs2_messages.FINISHED, 2)
             assert client.rows(handle)[0][:2] == (2, 2)
             with pytest.raises(CallError):
                 client.run("SELECT * FROM t")
@@ -366,7 +366,7 @@ def test_execute_immediate_writes_as_its_client_and_is_cancelled(
         handle = client.start(insert)
         until(lambda: {txn.user for txn in open_txns(native)} == {"ann", "bob"}, "it does not begin")
         client.call("CancelOperation", operationHandle=handle)
-        assert client.wait(handle).operationState == hs2_structs.CANCELED
+        assert client.wait(handle).operationState == hs2_messages.CANCELED
         assert {txn.user for txn in open_txns(native)} == {"bob"}
         bob.run("ROLLBACK")
         assert client.run("SELECT id FROM t") == [(1,)]

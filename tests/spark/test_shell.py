@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hiveacid
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.cli.options import ConnectionOptions
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ PATIENCE = 300.0  # seconds for what should come at once, on a machine that is b
 # Two shells one after the other, as two calls of the command line would be, but on one JVM.
 SHELLS = """
 import os, sys
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.spark.session.launch import local_session
 
 warehouse, state = sys.argv[1:]

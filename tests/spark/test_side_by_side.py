@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow import parquet
 
-from hiveacid.cli.running_statement import StatementRunner
+from hiveacid.cli.shell import StatementRunner
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import CommitStateUnknownError, CompactionError, StatementCancelledError
 from hiveacid.table import parallel as beside

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hiveacid
-from hiveacid.sql.statements.values import Slice
+from hiveacid.sql.statements import Slice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ import ssl
 import struct
 from typing import Any, Self
 
-from hiveacid.serve import hs2_structs
-from hiveacid.serve.codec import CALL, EXCEPTION, Decoder, encode_message, encode_struct
+from hiveacid.serve import hs2_messages
+from hiveacid.serve.hs2_messages import CALL, EXCEPTION, Decoder, encode_message, encode_struct
 from hiveacid.stores.hms.thrift.structs import ThriftStruct, parse_interface
 
 PATIENCE = 120.0  # seconds, on a machine that is busy
@@ -89,7 +89,7 @@ class Hs2Client:
 
     def call(self, method: str, **fields: Any) -> Any:
         """Call a method with the session's handle; return the answer. Raises CallError."""
-        declared = hs2_structs.CALLS[method]
+        declared = hs2_messages.CALLS[method]
         if self.session is not None and "sessionHandle" in vars(declared.request):
             fields.setdefault("sessionHandle", self.session)
         body = encode_struct(declared.arguments(req=declared.request(**fields)))
@@ -99,7 +99,7 @@ class Hs2Client:
             raise CallError(method)
         result: type[ThriftStruct] = _FETCHED if method == "FetchResults" else declared.answer
         answer = message.body.struct(result).success
-        if getattr(answer, "status", None) is not None and answer.status.statusCode != hs2_structs.SUCCESS:
+        if getattr(answer, "status", None) is not None and answer.status.statusCode != hs2_messages.SUCCESS:
             raise CallError(answer.status)
         return answer
 

@@ -33,8 +33,6 @@ def test_connect_names_the_package_that_is_missing() -> None:
 
 @pytest.mark.parametrize("command", ["serve", "shell", "services"])
 def test_commands_say_so_in_a_line(command: str) -> None:
-    shown = run(
-        f"sys.argv = ['hiveacid', '{command}', '-w', '/tmp']; from hiveacid.cli.main import main; main()"
-    )
+    shown = run(f"sys.argv = ['hiveacid', '{command}', '-w', '/tmp']; from hiveacid.cli import main; main()")
     assert "Traceback" not in shown
     assert "PySpark is not installed: pip install 'hiveacid[spark]'" in shown

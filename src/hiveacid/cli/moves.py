@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hiveacid.catalog.migrate import MigratedTable, Migration
     from hiveacid.core.schema.location_overlap import Place
     from hiveacid.ports.catalog import Catalog
-    from hiveacid.sql.statements.values import Slice
+    from hiveacid.sql.statements import Slice
 
 
 @click.command()
@@ -160,8 +160,8 @@ def _databases(migration: Migration, names: Sequence[str]) -> set[str]:
 def _find_obstacle(migration: Migration, view: TableName, reachable: Collection[TableName]) -> str:
     """Return the reason why a view cannot move to the target, an empty text if it can."""
     from hiveacid.spark.parser.lexer import mentions  # noqa: PLC0415
-    from hiveacid.sql.binding.change_feed_calls import CHANGE_FUNCTIONS  # noqa: PLC0415
-    from hiveacid.sql.statements.values import Slice  # noqa: PLC0415
+    from hiveacid.sql.binding.table_sources import CHANGE_FUNCTIONS  # noqa: PLC0415
+    from hiveacid.sql.statements import Slice  # noqa: PLC0415
 
     definition = migration.source.store.get_view(view)
     if definition is None:

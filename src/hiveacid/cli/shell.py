@@ -1,6 +1,7 @@
 r"""``hiveacid shell``: SQL statements typed on a terminal, by prompt_toolkit (editor) and rich (results).
 
-A pipe is read as ``hiveacid sql -`` reads it.
+A statement runs in a second thread: Ctrl-C cancels it, and a line shows its progress. A pipe is read as ``hiveacid sql -``
+reads it.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -29,7 +33,8 @@ from hiveacid.errors import ConfigError, HiveAcidError, ParseError, StatementErr
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
-    from hiveacid.cli.running_statement import StatementRunner
+    from hiveacid.spark.session.capabilities import SparkEnvironment
+    from hiveacid.spark.session.jobs import Progress
     from hiveacid.sql.session import AcidSession
 
 _MAX_ROWS = 1000  # shown on a terminal without --limit
@@ -57,6 +62,9 @@ _SECRET = re.compile(
 )
 _POSITION = re.compile(r"\(line (\d+), column (\d+)\)\Z")
 _OWNER_ONLY = 0o600
+_POLL_INTERVAL = 0.1  # seconds between two looks at Ctrl-C and the progress
+
+T = TypeVar("T")
 
 
 @click.command()
@@ -87,8 +95,6 @@ def shell(*, connection: options.ConnectionOptions, limit: int, keep_going: bool
         return
     if find_spec("prompt_toolkit") is None:
         raise ConfigError("the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]'")
-    from hiveacid.cli.running_statement import StatementRunner, on_interrupt  # noqa: PLC0415 - keeps --help fast
-
     click.echo("starting Spark ...", err=True)
     # PySpark has replaced Python's handler of Ctrl-C by its own
     with connection.session(new=True) as session, on_interrupt(signal.default_int_handler):
@@ -146,8 +152,6 @@ class Shell:
             self._statement(statement, 1, statement)
 
     def _statement(self, statement: str, line: int, text: str) -> None:
-        from hiveacid.cli.running_statement import ProgressLine  # noqa: PLC0415 - imports PySpark
-
         # the statement keeps its indentation, so that columns in messages are those of the text
         start = text.find(statement)
         indented = " " * max(0, start - text.rfind("\n", 0, start) - 1) + statement
@@ -326,3 +330,84 @@ def _typed_texts(session: AcidSession) -> Iterator[str]:
 def _write_raw(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()
+
+
+class StatementRunner:
+    """Runs statements one by one in a second thread, while the main thread waits for Ctrl-C."""
+
+    def __init__(self, session: AcidSession) -> None:
+        """Make the session's operations cancellable."""
+        from hiveacid.sql.cancellation import StatementThread  # noqa: PLC0415 - imports PySpark
+
+        self._thread = StatementThread(session, "hiveacid-statement", "cancelled by Ctrl-C")
+
+    def run(self, work: Callable[[], T], watch: Callable[[], None]) -> T:
+        """Run ``work`` and return its result; ``watch`` is called every 0.1 seconds meanwhile.
+
+        Raises the errors of ``work``. Raises StatementCancelledError if Ctrl-C was pressed before the statement ended; a
+        transaction begun by START TRANSACTION is then rolled back.
+        """
+        pressed = threading.Event()  # an exception during a call to the JVM would break the connection
+        with on_interrupt(lambda *_: pressed.set()):
+            running = self._thread.submit(work)
+            while not running.done_within(_POLL_INTERVAL):
+                if pressed.is_set():
+                    self._thread.cancel(running)
+                else:
+                    watch()
+            return running.future.result()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.close()
+
+
+@contextmanager
+def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Let Ctrl-C call a handler in the block. Outside the main thread, where Python allows none, change nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class ProgressLine:
+    """A line at the bottom of a terminal with the progress of the running stages."""
+
+    def __init__(self, env: SparkEnvironment, write: Callable[[str], object], *, enabled: bool) -> None:
+        """``write``: writes to the terminal. ``enabled``: False if nothing may be written."""
+        self._env = env
+        self._write = write
+        self._enabled = enabled
+        self._started = time.monotonic()
+        self._shown = False
+
+    def watch(self) -> None:
+        """Show the progress of the running stages, from half a second on."""
+        from hiveacid.spark.session.jobs import progress  # noqa: PLC0415 - imports PySpark
+
+        seconds = time.monotonic() - self._started
+        if self._enabled and seconds > 0.5:  # noqa: PLR2004 - shorter statements need no line
+            self._write("\r" + progress_text(progress(self._env), seconds) + "\x1b[K")
+            self._shown = True
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._shown:
+            self._write("\r\x1b[K")
+        self._shown = False
+
+
+def progress_text(state: Progress, seconds: float) -> str:
+    """Format a bar with the tasks of the running stages; without stages, only the time."""
+    if not state.total:
+        return f"working, {seconds:.0f} s; Ctrl-C cancels"
+    width = 20
+    full = width * state.done // state.total
+    stages = f"{state.stages} stage{'s' if state.stages > 1 else ''}"
+    bar = "#" * full + "." * (width - full)
+    return f"[{bar}] {state.done} of {state.total} tasks, {stages}, {seconds:.0f} s; Ctrl-C cancels"

@@ -21,7 +21,7 @@ from typing import Any
 
 from hiveacid import errors
 from hiveacid.errors import HiveAcidError, StatementCancelledError
-from hiveacid.serve import hs2_structs
+from hiveacid.serve import hs2_messages
 from hiveacid.serve.results import Result, ResultCursor, RowsResult
 from hiveacid.spark.session.error_translation import stack_overflow
 from hiveacid.sql.cancellation import Running, StatementThread
@@ -66,9 +66,9 @@ _HIVE_CODES: Mapping[str, tuple[int, str | None]] = MappingProxyType(
 _GENERAL_STATE = "08S01"  # Hive's for a failed execution
 _GENERAL_CODE = 40000  # Hive's GENERIC_ERROR
 
-SUCCESS = hs2_structs.TStatus(statusCode=hs2_structs.SUCCESS)
-INVALID_HANDLE = hs2_structs.TStatus(
-    statusCode=hs2_structs.INVALID_HANDLE,
+SUCCESS = hs2_messages.TStatus(statusCode=hs2_messages.SUCCESS)
+INVALID_HANDLE = hs2_messages.TStatus(
+    statusCode=hs2_messages.INVALID_HANDLE,
     sqlState="08003",
     errorMessage="no such session or operation: it was closed, timed out, or belongs to another client",
 )
@@ -89,8 +89,8 @@ def error_status(error: BaseException) -> Any:
 
 def _status(text: str, state: str, code: int) -> Any:
     message = text[:_LONGEST_MESSAGE].encode("utf-8", "replace").decode()
-    return hs2_structs.TStatus(
-        statusCode=hs2_structs.ERROR,
+    return hs2_messages.TStatus(
+        statusCode=hs2_messages.ERROR,
         sqlState=state,
         errorCode=code,
         errorMessage=message,
@@ -214,8 +214,8 @@ class ClientOperation:
 
     def handle(self) -> Any:
         """Return the handle for the client; ``hasResultSet`` of a running statement follows from its text."""
-        return hs2_structs.TOperationHandle(
-            operationId=hs2_structs.THandleIdentifier(guid=self.guid, secret=self.secret),
+        return hs2_messages.TOperationHandle(
+            operationId=hs2_messages.THandleIdentifier(guid=self.guid, secret=self.secret),
             operationType=self.kind,
             hasResultSet=self.tell_result(),
             modifiedRowCount=None if self.modified_rows is None else float(self.modified_rows),
@@ -255,13 +255,13 @@ class ClientOperation:
 
         If the client was told of a result, and the operation ended without one, the cursor has no rows.
         """
-        if self._cursor is None and self._told_of_result and self.state == hs2_structs.FINISHED:
+        if self._cursor is None and self._told_of_result and self.state == hs2_messages.FINISHED:
             self._cursor = ResultCursor(RowsResult([("result", "string")], []))
         return self._cursor
 
     def tell_result(self) -> bool:
         """Tell the client whether there is a result. While the operation runs, this follows from its statement."""
-        if self.state in (hs2_structs.PENDING, hs2_structs.RUNNING):
+        if self.state in (hs2_messages.PENDING, hs2_messages.RUNNING):
             self._told_of_result = self._told_of_result or self.expects_result
             return self.expects_result
         return self.cursor is not None
@@ -271,21 +271,21 @@ class ClientOperation:
         """The ``TOperationState``."""
         running = self._running
         if running is None:
-            return hs2_structs.INITIALIZED
+            return hs2_messages.INITIALIZED
         future = running.future
         if not future.done():
-            return hs2_structs.RUNNING if future.running() else hs2_structs.PENDING
+            return hs2_messages.RUNNING if future.running() else hs2_messages.PENDING
         if future.cancelled() or isinstance(future.exception(), StatementCancelledError):
-            return hs2_structs.CANCELED
-        return hs2_structs.FINISHED if future.exception() is None else hs2_structs.FAILED
+            return hs2_messages.CANCELED
+        return hs2_messages.FINISHED if future.exception() is None else hs2_messages.FAILED
 
     def failure(self) -> Any:
         """Return the status of a failed or cancelled operation; None if it runs or has succeeded."""
         state = self.state
-        if state == hs2_structs.CANCELED and self._running is not None:
+        if state == hs2_messages.CANCELED and self._running is not None:
             error = None if self._running.future.cancelled() else self._running.future.exception()
             return error_status(error or StatementCancelledError(_CANCELLED))
-        if state == hs2_structs.FAILED and self._running is not None:
+        if state == hs2_messages.FAILED and self._running is not None:
             error = self._running.future.exception()
             return None if error is None else error_status(error)
         return None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.serve import hs2_structs
+from hiveacid.serve import hs2_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -79,17 +79,17 @@ def result_column(name: str, spark_type: str) -> ResultColumn:
 
 def table_schema(columns: Sequence[ResultColumn]) -> Any:
     """Return the description of a result's columns."""
-    return hs2_structs.TTableSchema(
+    return hs2_messages.TTableSchema(
         columns=[_description(column, number) for number, column in enumerate(columns, 1)]
     )
 
 
 def _description(column: ResultColumn, position: int) -> Any:
-    values = {name: hs2_structs.TTypeQualifierValue(i32Value=value) for name, value in column.qualifiers}
-    qualifiers = hs2_structs.TTypeQualifiers(qualifiers=values) if values else None
-    entry = hs2_structs.TPrimitiveTypeEntry(type=column.type_id, typeQualifiers=qualifiers)
-    described = hs2_structs.TTypeDesc(types=[hs2_structs.TTypeEntry(primitiveEntry=entry)])
-    return hs2_structs.TColumnDesc(columnName=column.name, typeDesc=described, position=position, comment="")
+    values = {name: hs2_messages.TTypeQualifierValue(i32Value=value) for name, value in column.qualifiers}
+    qualifiers = hs2_messages.TTypeQualifiers(qualifiers=values) if values else None
+    entry = hs2_messages.TPrimitiveTypeEntry(type=column.type_id, typeQualifiers=qualifiers)
+    described = hs2_messages.TTypeDesc(types=[hs2_messages.TTypeEntry(primitiveEntry=entry)])
+    return hs2_messages.TColumnDesc(columnName=column.name, typeDesc=described, position=position, comment="")
 
 
 def encode_column(values: Any) -> bytes:

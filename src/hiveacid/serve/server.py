@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import ClientProtocolError, ConfigError
-from hiveacid.serve import audit
 from hiveacid.serve.authentication import RefusedLoginError
-from hiveacid.serve.sessions import Caller
+from hiveacid.serve.sessions import Caller, audit
 from hiveacid.serve.transports import BytesInFlight, ClientLimits, Wire, authenticate, serve_http
 from hiveacid.services.http_server import Access, server_tls
 from hiveacid.services.monitoring import Metric
@@ -217,7 +216,7 @@ class Server:
             self._refused += 1
             refused = error.user if isinstance(error, RefusedLoginError) else ""
             event = "login_refused" if refused else "protocol_error"
-            audit.record(event, refused or connection.user, connection.host, reason=str(error))
+            audit(event, refused or connection.user, connection.host, reason=str(error))
         except (EOFError, OSError) as error:
             logger.debug("%s: %s", connection.host, error)
         except Exception:
@@ -253,7 +252,7 @@ class Server:
         wire = connection.wire
         user = authenticate(wire, self._options.authentication)
         connection.user = user
-        audit.record("login", user, connection.host)
+        audit("login", user, connection.host)
         caller = Caller(user, connection.host, connection.owner, wire.gone)
         while True:
             size = wire.frame_size()

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import ClientProtocolError, ConfigError, UnsupportedFeatureError
-from hiveacid.serve import audit, hs2_structs
-from hiveacid.serve.codec import (
+from hiveacid.serve import hs2_messages
+from hiveacid.serve.hs2_messages import (
     CALL,
     EXCEPTION,
     REPLY,
@@ -35,6 +35,7 @@ from hiveacid.serve.sessions import (
     ClientSession,
     InvalidHandleError,
     Sessions,
+    audit,
     require_present,
     wait_for,
 )
@@ -111,7 +112,7 @@ class Service:
         Raises ClientProtocolError for bytes that are not a call, EOFError if the client has gone, and errors of ``send``.
         """
         message = Decoder(data, _MOST_VALUES).message()
-        call = hs2_structs.CALLS.get(message.method)
+        call = hs2_messages.CALLS.get(message.method)
         if message.kind != CALL:
             raise ClientProtocolError("expected a call, received another kind of message")
         if len(data) > _LARGEST_CALL and message.method != "ExecuteStatement":
@@ -149,7 +150,7 @@ class Service:
 
     def _open_session(self, request: Any, caller: Caller) -> Any:
         protocol = request.client_protocol if request.client_protocol is not None else -1
-        if protocol < hs2_structs.PROTOCOL_V6:
+        if protocol < hs2_messages.PROTOCOL_V6:
             raise UnsupportedFeatureError(
                 "the client's protocol is older than that of Hive 0.13 and has no results in columns: use a newer driver"
             )
@@ -157,7 +158,7 @@ class Service:
         try:
             session = self.sessions.open(caller, settings or {})
         except Exception as error:
-            audit.record(
+            audit(
                 "session_refused",
                 caller.user,
                 caller.host,
@@ -165,10 +166,10 @@ class Service:
                 reason=str(error) or repr(error),
             )
             raise
-        audit.record("session_opened", caller.user, caller.host, session=session.number, settings=settings)
-        return hs2_structs.TOpenSessionResp(
+        audit("session_opened", caller.user, caller.host, session=session.number, settings=settings)
+        return hs2_messages.TOpenSessionResp(
             status=SUCCESS,
-            serverProtocolVersion=min(protocol, hs2_structs.PROTOCOL_V10),
+            serverProtocolVersion=min(protocol, hs2_messages.PROTOCOL_V10),
             sessionHandle=session.handle(),
             configuration={"hive.server2.thrift.resultset.default.fetch.size": "4096"},
         )
@@ -184,11 +185,11 @@ class Service:
         self._find_session(request, caller)
         kind = request.infoType
         if kind in _LONGEST_NAMES:
-            value = hs2_structs.TGetInfoValue(lenValue=_LONGEST_NAMES[kind])
+            value = hs2_messages.TGetInfoValue(lenValue=_LONGEST_NAMES[kind])
         else:
             text = self._version if kind == _DBMS_VERSION else _INFO.get(kind, "")
-            value = hs2_structs.TGetInfoValue(stringValue=text)
-        return hs2_structs.TGetInfoResp(status=SUCCESS, infoValue=value)
+            value = hs2_messages.TGetInfoValue(stringValue=text)
+        return hs2_messages.TGetInfoResp(status=SUCCESS, infoValue=value)
 
     def _set_client_info(self, request: Any, caller: Caller) -> Any:
         self._find_session(request, caller)
@@ -208,7 +209,7 @@ class Service:
                     return RowsResult(WRITTEN, rows)
             return SparkResult(frame) if frame.columns else None
 
-        operation = self._register(session, work, hs2_structs.EXECUTE_STATEMENT)
+        operation = self._register(session, work, hs2_messages.EXECUTE_STATEMENT)
         operation.settings = session.overlaid(request.confOverlay or {})
         operation.expects_result, operation.only_reads = _expects_result(text), _only_reads(text)
         _record("statement", caller, session, operation, settings=request.confOverlay or None, text=text)
@@ -217,7 +218,7 @@ class Service:
         if not request.runAsync:
             return self._wait_and_answer(session, operation, running, caller)
         operation.done_within(_LONG_POLL)
-        return hs2_structs.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
+        return hs2_messages.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
 
     def _wait_and_answer(
         self, session: ClientSession, operation: ClientOperation, running: Running[Any], caller: Caller
@@ -227,8 +228,8 @@ class Service:
         failure = operation.failure()
         if failure is not None:
             self._remove(session, operation, caller)
-            return hs2_structs.TOperationResp(status=failure)
-        return hs2_structs.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
+            return hs2_messages.TOperationResp(status=failure)
+        return hs2_messages.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
 
     def _metadata(self, method: str, request: Any, caller: Caller) -> Any:
         session = self._find_session(request, caller)
@@ -259,7 +260,7 @@ class Service:
         _, operation = self.sessions.operation(request.operationHandle, caller)
         operation.done_within(_LONG_POLL)
         failure = operation.failure()
-        return hs2_structs.TGetOperationStatusResp(
+        return hs2_messages.TGetOperationStatusResp(
             status=SUCCESS,
             operationState=operation.state,
             sqlState=None if failure is None else failure.sqlState,
@@ -289,7 +290,7 @@ class Service:
     def _result_metadata(self, request: Any, caller: Caller) -> Any:
         _, operation = self.sessions.operation(request.operationHandle, caller)
         columns = _require_cursor(operation).result.columns
-        return hs2_structs.TGetResultSetMetadataResp(status=SUCCESS, schema=table_schema(columns))
+        return hs2_messages.TGetResultSetMetadataResp(status=SUCCESS, schema=table_schema(columns))
 
     def _fetch(self, request: Any, caller: Caller) -> Any:
         _, operation = self.sessions.operation(request.operationHandle, caller)
@@ -297,22 +298,22 @@ class Service:
             return _rows(0, empty_log(), more=False)
         failure = operation.failure()
         if failure is not None:
-            return hs2_structs.TFetchResultsResp(status=failure)
+            return hs2_messages.TFetchResultsResp(status=failure)
         _require_cursor(operation)
-        orientation = request.orientation or hs2_structs.FETCH_NEXT
-        if orientation not in (hs2_structs.FETCH_NEXT, hs2_structs.FETCH_FIRST):
+        orientation = request.orientation or hs2_messages.FETCH_NEXT
+        if orientation not in (hs2_messages.FETCH_NEXT, hs2_messages.FETCH_FIRST):
             raise UnsupportedFeatureError(
                 "results are read forwards, or from the first row (FETCH_NEXT, FETCH_FIRST); other orientations are not supported"
             )
         rows = min(max(request.maxRows or 0, 1), _MAX_ROWS)
-        running = operation.fetch(rows, from_first=orientation == hs2_structs.FETCH_FIRST)
+        running = operation.fetch(rows, from_first=orientation == hs2_messages.FETCH_FIRST)
         self._wait(operation, running, caller)
         first, columns, more = running.future.result()
         return _rows(first, columns, more=more)
 
     def _query_id(self, request: Any, caller: Caller) -> Any:
         _, operation = self.sessions.operation(request.operationHandle, caller)
-        return hs2_structs.TGetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
+        return hs2_messages.TGetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
 
 
 def _cancel(caller: Caller, session: ClientSession, operation: ClientOperation, reason: str) -> None:
@@ -330,7 +331,7 @@ def _record(
 ) -> None:
     """Log an event of an operation, with further values, in the audit log."""
     names = {"session": session.number, "operation": operation.number}
-    audit.record(event, caller.user, caller.host, **names, **more)
+    audit(event, caller.user, caller.host, **names, **more)
 
 
 def _expects_result(text: str) -> bool:
@@ -353,26 +354,26 @@ def _require_cursor(operation: ClientOperation) -> ResultCursor:
 
 
 def _rows(first: int, columns: list[bytes], *, more: bool) -> Any:
-    rows = hs2_structs.TRowSet(startRowOffset=first, rows=[], columns=columns)
-    return hs2_structs.TFetchResultsResp(status=SUCCESS, hasMoreRows=more, results=rows)
+    rows = hs2_messages.TRowSet(startRowOffset=first, rows=[], columns=columns)
+    return hs2_messages.TFetchResultsResp(status=SUCCESS, hasMoreRows=more, results=rows)
 
 
 def _ok() -> Any:
-    return hs2_structs.TStatusResp(status=SUCCESS)
+    return hs2_messages.TStatusResp(status=SUCCESS)
 
 
 def _failed(declared: type[Any], status: Any) -> Any:
     """Return an answer with a status, and with the other fields that clients require."""
-    if declared is hs2_structs.TGetQueryIdResp:
+    if declared is hs2_messages.TGetQueryIdResp:
         return declared(queryId="")
     answer = declared(status=status)
-    if declared is hs2_structs.TOpenSessionResp:
-        answer.serverProtocolVersion = hs2_structs.PROTOCOL_V10
-    if declared is hs2_structs.TGetInfoResp:
-        answer.infoValue = hs2_structs.TGetInfoValue(stringValue="")
+    if declared is hs2_messages.TOpenSessionResp:
+        answer.serverProtocolVersion = hs2_messages.PROTOCOL_V10
+    if declared is hs2_messages.TGetInfoResp:
+        answer.infoValue = hs2_messages.TGetInfoValue(stringValue="")
     return answer
 
 
 def _is_failure(answer: Any) -> bool:
     status = getattr(answer, "status", None)
-    return status is not None and status.statusCode != hs2_structs.SUCCESS
+    return status is not None and status.statusCode != hs2_messages.SUCCESS

@@ -1,8 +1,12 @@
-"""Sessions of clients: each has its own Spark session, current database, settings, transaction and operations."""
+"""Sessions of clients: each has its own Spark session, current database, settings, transaction and operations.
+
+The audit log tells who opened and used them.
+"""
 
 from __future__ import annotations
 
 import hmac
+import json
 import logging
 import math
 import os
@@ -12,13 +16,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError
 from hiveacid.ports.transactions import Client
-from hiveacid.serve import audit, hs2_structs
+from hiveacid.serve import hs2_messages
 from hiveacid.serve.operations import ClientOperation
 from hiveacid.spark.session.plan_lifetime import release_unused_plans
 from hiveacid.sql.cancellation import Running, StatementThread
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from hiveacid.sql.native.session import ClientSparkSession, NativeSession
 
 logger = logging.getLogger(__name__)
+audit_log = logging.getLogger("hiveacid.audit")
+"""The audit log: one line for each log-in, statement, cancel and end of a session."""
 
 MOST_SESSIONS = 200
 MOST_OF_USER = 100
@@ -34,6 +41,8 @@ MOST_OF_USER = 100
 MOST_OPERATIONS = 200
 """Most open operations of a session."""
 _MAX_SETTINGS = 200
+_REFUSALS = ("login_refused", "protocol_error", "session_refused")
+_LONGEST, _LONGEST_SETTING = 2000, 200  # characters of a value, and of a name or value in settings
 _PREFIXES = ("set:hiveconf:", "set:metaconf:", "set:system:", "set:hivevar:")
 _POOLS = 64  # of Spark's scheduler, which keeps each for ever
 _SETTING = re.compile(r"[A-Za-z][\w.\-]{0,255}")
@@ -60,6 +69,24 @@ class Caller:
     over_http: bool = False
 
 
+def audit(event: str, user: str, host: str, **more: str | Mapping[str, str] | None) -> None:
+    """Log an event as ``event=… user="…" host="…"``, with further values; those that are None are left out.
+
+    Values are JSON in ASCII, so that nothing in them can begin a line or control a terminal. Refusals are warnings.
+    """
+    values = {"user": user, "host": host, **more}
+    texts = [f"{name}={json.dumps(_shortened(value))}" for name, value in values.items() if value is not None]
+    level = logging.WARNING if event in _REFUSALS else logging.INFO
+    audit_log.log(level, "%s", " ".join([f"event={event}", *texts]))
+
+
+def _shortened(value: str | Mapping[str, str]) -> str | dict[str, str]:
+    if isinstance(value, str):
+        return value[:_LONGEST]
+    settings = islice(value.items(), _MAX_SETTINGS)
+    return {name[:_LONGEST_SETTING]: setting[:_LONGEST_SETTING] for name, setting in settings}
+
+
 @dataclass(eq=False)
 class ClientSession:
     """One session. Its statements run one by one in a thread of its own."""
@@ -79,8 +106,8 @@ class ClientSession:
 
     def handle(self) -> Any:
         """Return the handle for the client."""
-        identifier = hs2_structs.THandleIdentifier(guid=self.guid, secret=self.secret)
-        return hs2_structs.TSessionHandle(sessionId=identifier)
+        identifier = hs2_messages.THandleIdentifier(guid=self.guid, secret=self.secret)
+        return hs2_messages.TSessionHandle(sessionId=identifier)
 
     def configure(self, configuration: Mapping[str, str]) -> None:
         """Apply database and settings of the client's URL. Raises the errors of USE and SET."""
@@ -256,7 +283,7 @@ class Sessions:
                 self._ended = True
                 self._forget(session.caller.user)
                 if reason:
-                    audit.record(
+                    audit(
                         "session_ended",
                         session.caller.user,
                         session.caller.host,

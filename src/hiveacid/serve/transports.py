@@ -27,7 +27,7 @@ from hiveacid.serve.authentication import (
     RefusedTicketError,
     TicketCheck,
 )
-from hiveacid.serve.codec import EXCEPTION, encode_exception, encode_message
+from hiveacid.serve.hs2_messages import EXCEPTION, encode_exception, encode_message
 from hiveacid.services.http_server import Access
 
 _LENGTH = struct.Struct(">I")

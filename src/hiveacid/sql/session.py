@@ -26,17 +26,16 @@ from hiveacid.spark.session.capabilities import SparkEnvironment, is_classic
 from hiveacid.spark.session.classic_session import without_hiveacid_parser
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import filled_in
-from hiveacid.sql.binding.identifier_clauses import with_written_names
-from hiveacid.sql.binding.parameters import Arguments, with_arguments
+from hiveacid.sql.binding.parameters import Arguments, with_arguments, with_written_names
 from hiveacid.sql.binding.table_binder import Binder
 from hiveacid.sql.execute.catalog_statements import adopted_definition
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.dispatch import execute
 from hiveacid.sql.execute.queries_and_views import AcidView
 from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.statements import Slice, Statement
 from hiveacid.sql.statements.administration import Rollback
 from hiveacid.sql.statements.definitions import CreateTable
-from hiveacid.sql.statements.values import Slice, Statement
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.transactions.transaction import Transaction
 

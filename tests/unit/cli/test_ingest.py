@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hiveacid.catalog.opening import open_store
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName
 from hiveacid.ports.clock import SystemClock
@@ -93,7 +93,7 @@ def test_wrong_calls(warehouse: Path, tmp_path: Path) -> None:
 
 def test_a_slow_pipe_is_committed_while_it_is_open(warehouse: Path) -> None:
     """The rows of a pipe are there within a moment, not at its end; no Spark is imported."""
-    code = "import sys; from hiveacid.cli.main import main; sys.stdin; main(standalone_mode=False); "
+    code = "import sys; from hiveacid.cli import main; sys.stdin; main(standalone_mode=False); "
     code += "assert not [name for name in sys.modules if name.startswith('pyspark')]"
     with subprocess.Popen(
         [

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hiveacid.catalog.opening import open_store
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.config import Settings
 from hiveacid.core.model import WriteId
 from hiveacid.ports.clock import SystemClock
@@ -96,7 +96,7 @@ def test_a_quick_check_has_the_exit_code_of_what_it_finds(warehouse: str) -> Non
 
 def test_none_of_it_imports_pyspark(warehouse: str) -> None:
     code = (
-        "import sys; from hiveacid.cli.main import main\n"
+        "import sys; from hiveacid.cli import main\n"
         f"for line in (['check', 't', '--quick'], ['table', 'files', 't'], ['table', 'deltas', 't']):\n"
         f"    main([*line, '-w', {warehouse!r}], standalone_mode=False)\n"
         "print('pyspark' in sys.modules)"

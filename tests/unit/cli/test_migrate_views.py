@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName, ViewDefinition
 from hiveacid.stores.sql.store import SqlStore
 from support.samples import ORC

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 import hiveacid
 from hiveacid.catalog import relocate
 from hiveacid.catalog.opening import open_store
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.config import Settings
 from hiveacid.core.model import Partition, TableName
 from hiveacid.core.transactions.locks_and_conflicts import LockType

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.cli.services import log_to
 
 

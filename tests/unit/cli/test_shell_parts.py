@@ -14,10 +14,9 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner
 
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.cli.options import print_error
 from hiveacid.cli.output_formats import Rows
-from hiveacid.cli.running_statement import progress_text
 from hiveacid.cli.shell import (
     changed_rows,
     completion_words,
@@ -26,6 +25,7 @@ from hiveacid.cli.shell import (
     is_complete,
     is_secret,
     open_history,
+    progress_text,
 )
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
 from hiveacid.errors import ConfigError, NoSuchTableError, ParseError, StatementCancelledError
@@ -176,7 +176,7 @@ def test_the_shell_says_how_to_get_its_editor(tmp_path: Path) -> None:
     command = (
         "import importlib.util as u, sys; found = u.find_spec\n"
         "u.find_spec = lambda name, *more: None if name == 'prompt_toolkit' else found(name, *more)\n"
-        "from hiveacid.cli.main import main\n"
+        "from hiveacid.cli import main\n"
         f"main(['shell', '-w', {str(tmp_path)!r}])\n"
     )
     leader, follower = pty.openpty()

@@ -9,7 +9,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from hiveacid.catalog.opening import open_store
-from hiveacid.cli.main import main
+from hiveacid.cli import main
 from hiveacid.config import Settings
 from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.ports.clock import SystemClock

@@ -10,7 +10,7 @@ from typing import Any
 from hiveacid.errors import CatalogError, ConfigError, HiveAcidError, StatementError
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.sql.statements.values import Slice
+from hiveacid.sql.statements import Slice
 
 # Spark counts lines from 1 and columns from 0; columns of errors at run time from 1.
 _PLACE = re.compile(r"line (?P<line>\d+),? pos(?P<late>ition)? (?P<column>\d+)")

@@ -19,14 +19,21 @@ from hiveacid.spark.parser.relations import FunctionCall, named_tables
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
-from hiveacid.sql.binding.change_feed_calls import is_change_call, table_of_change_call
-from hiveacid.sql.binding.identifier_clauses import has_identifier_clause
-from hiveacid.sql.binding.metadata_tables import find_metadata_table
+from hiveacid.sql.binding.parameters import has_identifier_clause
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation, reads_of
+from hiveacid.sql.binding.table_sources import find_metadata_table, is_change_call, table_of_change_call
 from hiveacid.sql.grammar.admin import CACHE_ADVICE
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import administration, definitions, dml, queries, values
-from hiveacid.sql.statements.values import Slice, table_ref
+from hiveacid.sql.statements import (
+    SPARK_CATALOG,
+    Slice,
+    Statement,
+    TableRef,
+    administration,
+    definitions,
+    dml,
+    table_ref,
+)
 from hiveacid.storage.paths import absolute
 from hiveacid.table.context import Context
 
@@ -37,9 +44,9 @@ _BEFORE_TABLES = frozenset(
 )
 # Statements that hiveacid carries out although they name no table, or need none.
 _ALWAYS_HIVEACID = (
-    queries.ShowTransactions,
-    queries.ShowLocks,
-    queries.ShowCompactions,
+    administration.ShowTransactions,
+    administration.ShowLocks,
+    administration.ShowCompactions,
     administration.AbortTransactions,
     administration.AbortCompactions,
     administration.StartTransaction,
@@ -57,8 +64,8 @@ _BOTH_CATALOGS = (
     definitions.CreateDatabase,
     definitions.DropDatabase,
     administration.UseDatabase,
-    queries.ShowTables,
-    queries.ShowViews,
+    administration.ShowTables,
+    administration.ShowViews,
 )
 
 
@@ -76,7 +83,7 @@ class Ownership:
     """A statement and its owner; ``statement`` is None where the grammar does not know it."""
 
     owner: Owner
-    statement: values.Statement | None = None
+    statement: Statement | None = None
 
 
 def decide_owner(context: Context, source: Slice) -> Ownership:
@@ -152,7 +159,7 @@ def _refuse_database_change_by_spark(context: Context, tokens: Sequence[Token]) 
         index for index, word in enumerate([*words[2:], ""], 2) if word not in {"IF", "NOT", "EXISTS"}
     )
     named = [*tokens[start : start + 2]]
-    in_spark_catalog = named and named[0].is_name and named[0].name.lower() == values.SPARK_CATALOG
+    in_spark_catalog = named and named[0].is_name and named[0].name.lower() == SPARK_CATALOG
     is_qualified = len(named) > 1 and named[1].text == "."
     if not in_spark_catalog and (is_qualified or context.database == ANOTHER_CATALOG):
         return  # of another catalog
@@ -221,22 +228,22 @@ def refuse_transactional(env: SparkEnvironment, name: TableName) -> None:
                 refuse_transactional(env, ref.resolve(table.database.lower()))
 
 
-def _owner(context: Context, source: Slice, statement: values.Statement) -> Owner:
-    if isinstance(statement, queries.Query):
+def _owner(context: Context, source: Slice, statement: Statement) -> Owner:
+    if isinstance(statement, dml.Query):
         return Owner.HIVEACID if _reads_hiveacid_table(context, statement.text) else Owner.SPARK
     if isinstance(statement, _ALWAYS_HIVEACID):
         return Owner.HIVEACID
-    if isinstance(statement, queries.ShowTableExtended) and statement.partition:
+    if isinstance(statement, administration.ShowTableExtended) and statement.partition:
         relation = find_hiveacid_relation(
-            context, values.TableRef(statement.database, (statement.pattern or "").lower())
+            context, TableRef(statement.database, (statement.pattern or "").lower())
         )
         return Owner.SPARK if relation is None else Owner.HIVEACID
     if isinstance(statement, _BOTH_CATALOGS):
         return Owner.BOTH
-    if isinstance(statement, administration.SetOption | administration.ResetOption | queries.ShowConf):
+    if isinstance(statement, administration.SetOption | administration.ResetOption | administration.ShowConf):
         key = (statement.key or "").lower()
         return Owner.HIVEACID if key in REGISTRY or key.startswith("hiveacid.") else Owner.SPARK
-    if isinstance(statement, queries.Explain):
+    if isinstance(statement, dml.Explain):
         inner = _owner(context, source, statement.statement)
         return Owner.HIVEACID if inner is Owner.HIVEACID else _owner_by_reads(context, source)
     if isinstance(
@@ -272,7 +279,7 @@ def _owner_by_reads(context: Context, source: Slice) -> Owner:
     return Owner.SPARK_READING_HIVEACID if _reads_hiveacid_table(context, source) else Owner.SPARK
 
 
-def makes_own_table(context: Context, statement: values.Statement) -> bool:
+def makes_own_table(context: Context, statement: Statement) -> bool:
     """Tell whether a statement creates a table that only hiveacid can create.
 
     These are transactional tables. With ``hive.create.as.acid``, all tables without a Spark provider are transactional.
@@ -296,13 +303,13 @@ def makes_own_table(context: Context, statement: values.Statement) -> bool:
     return statement.storage is not None and not context.env.hive_support
 
 
-def _targets(statement: values.Statement) -> Iterator[values.TableRef]:
+def _targets(statement: Statement) -> Iterator[TableRef]:
     """Yield the tables that a statement itself names (not those of the queries in it)."""
     parts = statement.legs if isinstance(statement, dml.MultiInsert) else (statement,)
     for part in parts:
         for attribute in fields(part):
             value = getattr(part, attribute.name)
-            if isinstance(value, values.TableRef):
+            if isinstance(value, TableRef):
                 yield value
 
 

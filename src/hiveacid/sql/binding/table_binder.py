@@ -35,12 +35,18 @@ from hiveacid.spark.session.classic_session import frame_of_plan
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
 from hiveacid.spark.session.java_methods import column_of_expression
 from hiveacid.spark.session.view_analysis import analysed_apart, read_as_creator, session_of_views
-from hiveacid.sql.binding.change_feed_calls import change_call, is_change_call
-from hiveacid.sql.binding.change_feed_rows import change_frame
-from hiveacid.sql.binding.metadata_tables import Predicate, TableSource, find_metadata_table, metadata_frame
-from hiveacid.sql.binding.time_travel import resolve_as_of
+from hiveacid.sql.binding.table_sources import (
+    Predicate,
+    TableSource,
+    change_call,
+    change_frame,
+    find_metadata_table,
+    is_change_call,
+    metadata_frame,
+    resolve_as_of,
+)
 from hiveacid.sql.binding.view_text import errors_of_view, find_hiveacid_view, with_view_columns
-from hiveacid.sql.statements.values import Slice, TableRef, table_ref
+from hiveacid.sql.statements import Slice, TableRef, table_ref
 from hiveacid.table.acid_table import Scan
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction

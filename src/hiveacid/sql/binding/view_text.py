@@ -15,7 +15,7 @@ from hiveacid.spark.formats.types import hive_type_name
 from hiveacid.spark.parser.relations import Relation
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
-from hiveacid.sql.statements.values import Slice, TableRef, table_ref
+from hiveacid.sql.statements import Slice, TableRef, table_ref
 from hiveacid.table.context import Context
 
 

@@ -17,7 +17,7 @@ from hiveacid.sql.execute.change_rows import partition_values
 from hiveacid.sql.execute.context import ExecutionContext, small_frame, string_rows
 from hiveacid.sql.execute.show_and_describe import named_partition
 from hiveacid.sql.execute.show_rows import abort_transactions
-from hiveacid.sql.statements import administration, queries
+from hiveacid.sql.statements import administration
 from hiveacid.table.acid_table import AcidTable
 
 
@@ -156,7 +156,7 @@ def _abort_compaction(execution: ExecutionContext, number: int) -> tuple[str, st
     return "Success", "Successfully aborted compaction"
 
 
-def show_compactions(execution: ExecutionContext, statement: queries.ShowCompactions) -> DataFrame:
+def show_compactions(execution: ExecutionContext, statement: administration.ShowCompactions) -> DataFrame:
     """SHOW COMPACTIONS, as Hive 4 shows them, with its filters."""
     name = statement.table.resolve(execution.context.database) if statement.table else None
     partition = named_partition(execution, name, statement.partition) if name else None

@@ -50,9 +50,8 @@ from hiveacid.sql.binding.view_text import hive_columns_of
 from hiveacid.sql.execute.change_rows import partition_values
 from hiveacid.sql.execute.context import ExecutionContext, write_result
 from hiveacid.sql.execute.queries_and_views import bound_frame
-from hiveacid.sql.statements import administration, definitions
+from hiveacid.sql.statements import PartitionItem, PartitionSpec, administration, definitions
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
-from hiveacid.sql.statements.values import PartitionItem, PartitionSpec
 from hiveacid.storage.paths import absolute
 from hiveacid.table.cleaning.delete_files import remove_table, without_owner
 from hiveacid.table.context import Context

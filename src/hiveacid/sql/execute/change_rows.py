@@ -24,6 +24,7 @@ from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_sou
 from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder
 from hiveacid.sql.execute.context import ExecutionContext, write_result
 from hiveacid.sql.execute.queries_and_views import bound_frame
+from hiveacid.sql.statements import PartitionSpec, Slice, table_ref
 from hiveacid.sql.statements.dml import (
     Assignment,
     Delete,
@@ -36,7 +37,6 @@ from hiveacid.sql.statements.dml import (
     Update,
     WhenClause,
 )
-from hiveacid.sql.statements.values import PartitionSpec, Slice, table_ref
 from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.write import update_delete as change
 from hiveacid.table.write.conflict_retry import run_with_retry

@@ -18,7 +18,7 @@ from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_text
 from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.table_binder import Binder, binder
-from hiveacid.sql.statements.values import TableRef
+from hiveacid.sql.statements import TableRef
 from hiveacid.table.context import Context
 from hiveacid.table.write.report import WriteReport
 from hiveacid.transactions.transaction import Transaction

@@ -29,10 +29,9 @@ from hiveacid.sql.binding.table_binder import Binder, reads_of
 from hiveacid.sql.binding.view_text import hive_columns_of, output_names, qualify_names
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.context import ExecutionContext, string_rows
-from hiveacid.sql.statements import definitions, queries
+from hiveacid.sql.statements import Slice, TableRef, administration, definitions
 from hiveacid.sql.statements.definitions import CreateTemporaryView, DropView
-from hiveacid.sql.statements.queries import Query
-from hiveacid.sql.statements.values import Slice, TableRef
+from hiveacid.sql.statements.dml import Query
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.context import Context
 
@@ -202,7 +201,7 @@ def drop_view(execution: ExecutionContext, statement: definitions.DropView) -> N
         databases_and_views.drop_view(context, _find(execution, statement.name))
 
 
-def show_views(execution: ExecutionContext, statement: queries.ShowViews) -> DataFrame:
+def show_views(execution: ExecutionContext, statement: administration.ShowViews) -> DataFrame:
     """SHOW VIEWS."""
     database = statement.database or execution.context.database
     rows = show_rows.view_rows(execution.context.catalog, database, statement.pattern)

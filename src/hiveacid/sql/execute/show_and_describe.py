@@ -32,33 +32,32 @@ from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.change_rows import partition_values
 from hiveacid.sql.execute.context import ExecutionContext, Row, small_frame, string_rows
-from hiveacid.sql.statements import queries
-from hiveacid.sql.statements.queries import (
+from hiveacid.sql.statements import PartitionSpec, Properties, TableRef, administration
+from hiveacid.sql.statements.administration import (
     DescribeDatabase,
     DescribeHistory,
     DescribeTable,
     ShowTableExtended,
 )
-from hiveacid.sql.statements.values import PartitionSpec, Properties, TableRef
 from hiveacid.table.context import Context
 from hiveacid.table.inspect import Inspect
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 
 
-def databases(execution: ExecutionContext, statement: queries.ShowDatabases) -> DataFrame:
+def databases(execution: ExecutionContext, statement: administration.ShowDatabases) -> DataFrame:
     """SHOW DATABASES."""
     names = show_rows.matching(execution.context.catalog.list_databases(), statement.pattern)
     return string_rows(execution.context.env, ("database_name",), [(name,) for name in names])
 
 
-def tables(execution: ExecutionContext, statement: queries.ShowTables) -> DataFrame:
+def tables(execution: ExecutionContext, statement: administration.ShowTables) -> DataFrame:
     """SHOW TABLES."""
     database = statement.database or execution.context.database
     rows = show_rows.table_rows(execution.context.catalog, database, statement.pattern)
     return string_rows(execution.context.env, show_rows.TABLE_COLUMNS, rows)
 
 
-def partitions(execution: ExecutionContext, statement: queries.ShowPartitions) -> DataFrame:
+def partitions(execution: ExecutionContext, statement: administration.ShowPartitions) -> DataFrame:
     """SHOW PARTITIONS: the names of partitions as in directories, with escaped values."""
     context = execution.context
     table = context.require(execution.find(statement.table))
@@ -71,7 +70,7 @@ def partitions(execution: ExecutionContext, statement: queries.ShowPartitions) -
     return string_rows(context.env, ("partition",), rows)
 
 
-def create_table(execution: ExecutionContext, statement: queries.ShowCreateTable) -> DataFrame:
+def create_table(execution: ExecutionContext, statement: administration.ShowCreateTable) -> DataFrame:
     """SHOW CREATE TABLE: one row per line of the statement."""
     with_database = statement.table.database is not None
     relation = _find(execution, statement.table)
@@ -84,7 +83,7 @@ def create_table(execution: ExecutionContext, statement: queries.ShowCreateTable
     return string_rows(execution.context.env, ("createtab_stmt",), [(line,) for line in text.split("\n")])
 
 
-def properties(execution: ExecutionContext, statement: queries.ShowTableProperties) -> DataFrame:
+def properties(execution: ExecutionContext, statement: administration.ShowTableProperties) -> DataFrame:
     """SHOW TBLPROPERTIES."""
     relation = _find(execution, statement.table)
     rows: list[Row] = list(relation.properties)
@@ -99,7 +98,7 @@ def _property(properties: Properties, key: str, missing: str) -> str:
     return next((value for name, value in properties if name.lower() == key.lower()), missing)
 
 
-def columns(execution: ExecutionContext, statement: queries.ShowColumns) -> DataFrame:
+def columns(execution: ExecutionContext, statement: administration.ShowColumns) -> DataFrame:
     """SHOW COLUMNS: partition columns last."""
     relation = _find(execution, statement.table)
     names = [column.name for column in relation.columns]
@@ -113,13 +112,13 @@ def _find(execution: ExecutionContext, ref: TableRef) -> TableDefinition | ViewD
     return find_hiveacid_view(execution.context, ref) or execution.context.require(execution.find(ref))
 
 
-def transactions(execution: ExecutionContext, _: queries.ShowTransactions) -> DataFrame:
+def transactions(execution: ExecutionContext, _: administration.ShowTransactions) -> DataFrame:
     """SHOW TRANSACTIONS: open and aborted ones; times in milliseconds since the epoch."""
     rows = show_rows.transaction_rows(execution.context.store)
     return string_rows(execution.context.env, show_rows.TRANSACTION_COLUMNS, rows)
 
 
-def locks(execution: ExecutionContext, statement: queries.ShowLocks) -> DataFrame:
+def locks(execution: ExecutionContext, statement: administration.ShowLocks) -> DataFrame:
     """SHOW LOCKS, in Hive's new format."""
     name = statement.table.resolve(execution.context.database) if statement.table else None
     partition = named_partition(execution, name, statement.partition) if name else None
@@ -154,7 +153,7 @@ def find_partition(execution: ExecutionContext, table: TableDefinition, spec: Pa
     raise NoSuchPartitionError(f"{table.name} has no partition {partition_name(table, values)}")
 
 
-def conf(execution: ExecutionContext, statement: queries.ShowConf) -> DataFrame:
+def conf(execution: ExecutionContext, statement: administration.ShowConf) -> DataFrame:
     """SHOW CONF: a setting's default, type and meaning."""
     setting = REGISTRY.get(statement.key)
     if setting is None:

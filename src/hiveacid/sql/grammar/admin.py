@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from hiveacid.spark.parser.lexer import TokenKind
 from hiveacid.sql.grammar.cursor import RESERVED, Cursor
-from hiveacid.sql.statements import administration, queries
-from hiveacid.sql.statements.values import SPARK_CATALOG, Statement, TableRef
+from hiveacid.sql.statements import SPARK_CATALOG, Statement, TableRef, administration
 
 CACHE_ADVICE = (
     "transactional tables are not cached by name, because cached rows would be old after the next change: "
@@ -147,17 +146,17 @@ def show(cursor: Cursor) -> Statement:
     """Parse behind SHOW."""
     kinds: dict[str, Callable[[Cursor], Statement]] = {
         **dict.fromkeys(("DATABASES", "SCHEMAS", "NAMESPACES"), _databases),
-        "TABLES": lambda inner: queries.ShowTables(*_database_and_pattern(inner)),
+        "TABLES": lambda inner: administration.ShowTables(*_database_and_pattern(inner)),
         "TABLE": _table_extended,
-        "VIEWS": lambda inner: queries.ShowViews(*_database_and_pattern(inner)),
-        "PARTITIONS": lambda inner: queries.ShowPartitions(inner.table(), inner.partition()),
+        "VIEWS": lambda inner: administration.ShowViews(*_database_and_pattern(inner)),
+        "PARTITIONS": lambda inner: administration.ShowPartitions(inner.table(), inner.partition()),
         "CREATE": _create_table,
         "TBLPROPERTIES": _table_properties,
         "COLUMNS": _columns,
-        "TRANSACTIONS": lambda _: queries.ShowTransactions(),
+        "TRANSACTIONS": lambda _: administration.ShowTransactions(),
         "LOCKS": _locks,
         "COMPACTIONS": _compactions,
-        "CONF": lambda inner: queries.ShowConf(inner.string("a setting in quotes")),
+        "CONF": lambda inner: administration.ShowConf(inner.string("a setting in quotes")),
     }
     kind = kinds.get(cursor.next.keyword)
     if kind is None:
@@ -166,10 +165,10 @@ def show(cursor: Cursor) -> Statement:
     return kind(cursor)
 
 
-def _databases(cursor: Cursor) -> queries.ShowDatabases:
+def _databases(cursor: Cursor) -> administration.ShowDatabases:
     if cursor.take_one("IN", "FROM") and cursor.name(SPARK_CATALOG) != SPARK_CATALOG:
         cursor.fail(SPARK_CATALOG, cursor.last)
-    return queries.ShowDatabases(_pattern(cursor))
+    return administration.ShowDatabases(_pattern(cursor))
 
 
 def _pattern(cursor: Cursor) -> str | None:
@@ -187,47 +186,47 @@ def _database_and_pattern(cursor: Cursor) -> tuple[str | None, str | None]:
     return database, _pattern(cursor)
 
 
-def _table_extended(cursor: Cursor) -> queries.ShowTableExtended:
+def _table_extended(cursor: Cursor) -> administration.ShowTableExtended:
     cursor.expect("EXTENDED")
     database, pattern = _database_and_pattern(cursor)
     if pattern is None:
         cursor.fail("LIKE and a pattern in quotes")
-    return queries.ShowTableExtended(database, pattern, cursor.partition())
+    return administration.ShowTableExtended(database, pattern, cursor.partition())
 
 
-def _create_table(cursor: Cursor) -> queries.ShowCreateTable:
+def _create_table(cursor: Cursor) -> administration.ShowCreateTable:
     cursor.expect("TABLE")
-    return queries.ShowCreateTable(cursor.table())
+    return administration.ShowCreateTable(cursor.table())
 
 
-def _table_properties(cursor: Cursor) -> queries.ShowTableProperties:
+def _table_properties(cursor: Cursor) -> administration.ShowTableProperties:
     table = cursor.table()
     key = cursor.list_of(lambda: cursor.string("a property's name in quotes")) if cursor.sees("(") else ()
     if len(key) > 1:
         cursor.refuse("SHOW TBLPROPERTIES takes one property's name")
-    return queries.ShowTableProperties(table, key[0] if key else None)
+    return administration.ShowTableProperties(table, key[0] if key else None)
 
 
-def _columns(cursor: Cursor) -> queries.ShowColumns:
+def _columns(cursor: Cursor) -> administration.ShowColumns:
     cursor.expect_one("IN", "FROM")
     table = cursor.table()
     if cursor.take_one("IN", "FROM"):
         if table.database is not None:
             cursor.refuse("the database is named twice")
         table = replace(table, database=cursor.database())
-    return queries.ShowColumns(table, _pattern(cursor))
+    return administration.ShowColumns(table, _pattern(cursor))
 
 
-def _locks(cursor: Cursor) -> queries.ShowLocks:
+def _locks(cursor: Cursor) -> administration.ShowLocks:
     if cursor.take_one("DATABASE", "SCHEMA"):
-        return queries.ShowLocks(database=cursor.database(), extended=cursor.take("EXTENDED"))
+        return administration.ShowLocks(database=cursor.database(), extended=cursor.take("EXTENDED"))
     if cursor.at_end or cursor.sees("EXTENDED"):
-        return queries.ShowLocks(extended=cursor.take("EXTENDED"))
-    return queries.ShowLocks(cursor.table(), cursor.partition(), extended=cursor.take("EXTENDED"))
+        return administration.ShowLocks(extended=cursor.take("EXTENDED"))
+    return administration.ShowLocks(cursor.table(), cursor.partition(), extended=cursor.take("EXTENDED"))
 
 
-def _compactions(cursor: Cursor) -> queries.ShowCompactions:
-    statement = queries.ShowCompactions()
+def _compactions(cursor: Cursor) -> administration.ShowCompactions:
+    statement = administration.ShowCompactions()
     if cursor.take("COMPACTIONID"):
         cursor.take("=")
         return replace(statement, compaction_id=cursor.integer("the number of a compaction"))
@@ -263,14 +262,14 @@ def describe(cursor: Cursor) -> Statement:
     """Parse behind DESCRIBE or DESC."""
     if cursor.ahead(1).kind is not TokenKind.END and cursor.take_one("DATABASE", "SCHEMA"):
         extended = cursor.ahead(1).kind is not TokenKind.END and cursor.take("EXTENDED")
-        return queries.DescribeDatabase(cursor.database(), extended)
+        return administration.DescribeDatabase(cursor.database(), extended)
     if cursor.sees("DETAIL") and cursor.ahead(1).is_name:
         cursor.fail("a table name")  # of Delta Lake: see `parse.ADVICE`
     if cursor.sees("HISTORY") and cursor.ahead(1).is_name:
         cursor.expect("HISTORY")
         table = cursor.table()
         limit = cursor.integer("a number of rows") if cursor.take("LIMIT") else None
-        return queries.DescribeHistory(table, limit)
+        return administration.DescribeHistory(table, limit)
     style = ""
     if cursor.ahead(1).is_name:
         style = cursor.take_one("EXTENDED", "FORMATTED").lower()
@@ -278,4 +277,4 @@ def describe(cursor: Cursor) -> Statement:
     table = cursor.table()
     partition = cursor.partition()
     column = None if cursor.at_end else ".".join(cursor.dotted("a column name"))
-    return queries.DescribeTable(table, style, partition, column)
+    return administration.DescribeTable(table, style, partition, column)

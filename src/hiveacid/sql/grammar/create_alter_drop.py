@@ -11,8 +11,14 @@ from hiveacid.errors import ParseError, StatementError
 from hiveacid.sql.grammar.admin import unsupported
 from hiveacid.sql.grammar.create_table import QUERY_WORDS, create_table, query_of
 from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.statements import administration, definitions
-from hiveacid.sql.statements.values import PartitionSpec, Properties, Statement, TableRef
+from hiveacid.sql.statements import (
+    PartitionSpec,
+    Properties,
+    Statement,
+    TableRef,
+    administration,
+    definitions,
+)
 
 COMPACTIONS = frozenset({"minor", "major", "rebalance"})
 _DATABASE = ("DATABASE", "SCHEMA", "NAMESPACE")

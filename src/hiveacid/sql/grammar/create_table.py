@@ -24,8 +24,8 @@ from hiveacid.sql.grammar.table_clauses import (
     take_table_constraint,
     take_trino_properties,
 )
+from hiveacid.sql.statements import SPARK_CATALOG, Slice, TableRef
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
-from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, TableRef
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "("})
 

@@ -13,7 +13,16 @@ from hiveacid.core.model import Column
 from hiveacid.core.schema.types import parse_type_at
 from hiveacid.errors import ParseError
 from hiveacid.spark.parser.lexer import Token, TokenKind, is_script, string_value, tokenize
-from hiveacid.sql.statements import values
+from hiveacid.sql.statements import (
+    SPARK_CATALOG,
+    Literal,
+    PartitionItem,
+    PartitionSpec,
+    Properties,
+    Slice,
+    TableRef,
+    table_ref,
+)
 
 T = TypeVar("T")
 
@@ -156,14 +165,14 @@ class Cursor:
 
     def database(self) -> str:
         """Take the name of a database, which ``spark_catalog.`` may precede."""
-        if self.next.is_name and self.next.name.lower() == values.SPARK_CATALOG and self.ahead(1).text == ".":
+        if self.next.is_name and self.next.name.lower() == SPARK_CATALOG and self.ahead(1).text == ".":
             self._at += 2
         return self.name("a database name")
 
-    def table(self, subject: str = "a table name") -> values.TableRef:
+    def table(self, subject: str = "a table name") -> TableRef:
         """Take ``table`` or ``database.table``; ``spark_catalog.`` may precede both."""
         first = self.next
-        ref = values.table_ref(self.dotted(subject))
+        ref = table_ref(self.dotted(subject))
         if ref is None:
             self.refuse("a table name has at most two parts, database.table", first)
         return replace(ref, line=first.line, column=first.column)
@@ -230,7 +239,7 @@ class Cursor:
         """Take ``(name, ...)``; the same name twice is refused."""
         return self.list_of(lambda: self.name(subject), str)
 
-    def properties(self) -> values.Properties:
+    def properties(self) -> Properties:
         """Take ``('key'='value', ...)``; sorted by key, the last of equal keys wins."""
         return tuple(sorted(dict(self.list_of(self._property)).items()))
 
@@ -257,7 +266,7 @@ class Cursor:
 
     # ---- pieces of text
 
-    def rest(self, subject: str) -> values.Slice:
+    def rest(self, subject: str) -> Slice:
         """Take everything up to the end; parentheses must match."""
         return self.until(frozenset(), subject)
 
@@ -267,7 +276,7 @@ class Cursor:
         self._at = len(self._tokens)
         return text
 
-    def until(self, stops: frozenset[str], subject: str) -> values.Slice:
+    def until(self, stops: frozenset[str], subject: str) -> Slice:
         """Take everything up to one of the words or symbols, a closing parenthesis, or the end.
 
         Only words outside parentheses and of CASE ... END count, not behind a dot, and no FROM of IS DISTINCT FROM. At least one token
@@ -307,15 +316,15 @@ class Cursor:
                 if not brackets:
                     return token
 
-    def slice(self, first: Token, last: Token) -> values.Slice:
+    def slice(self, first: Token, last: Token) -> Slice:
         """Return the text from one token to another."""
         begin = bisect_left(self._tokens, first.start, key=attrgetter("start"))
         end = bisect_left(self._tokens, last.start, key=attrgetter("start"))
-        return values.Slice.of_tokens(self.text, self._tokens[begin : end + 1])
+        return Slice.of_tokens(self.text, self._tokens[begin : end + 1])
 
     # ---- partitions
 
-    def partition(self, *, dynamic: bool = False, comparisons: bool = False) -> values.PartitionSpec:
+    def partition(self, *, dynamic: bool = False, comparisons: bool = False) -> PartitionSpec:
         """Take ``PARTITION (...)`` if it comes next, else return an empty specification."""
         if not self.take("PARTITION"):
             return ()
@@ -325,36 +334,36 @@ class Cursor:
             "partition column {} is given twice",
         )
 
-    def _partition_item(self, *, dynamic: bool, comparisons: bool) -> values.PartitionItem:
+    def _partition_item(self, *, dynamic: bool, comparisons: bool) -> PartitionItem:
         token = self.next
         name = self.name("a partition column")
         operator = _COMPARISONS.get(self.next.keyword)
         if operator is None or (operator != "=" and not comparisons):
             if dynamic and self.next.keyword in {",", ")"}:
-                return values.PartitionItem(name, line=token.line, at_column=token.column)
+                return PartitionItem(name, line=token.line, at_column=token.column)
             self.fail("a comparison" if comparisons else "'='")
         self._at += 1
         before = self._at
         expression = self.until(frozenset({","}), "a value")
         literal = _literal(self._tokens[before : self._at])
-        return values.PartitionItem(name, expression, literal, operator, token.line, token.column)
+        return PartitionItem(name, expression, literal, operator, token.line, token.column)
 
 
-def _literal(tokens: list[Token]) -> values.Literal | None:
+def _literal(tokens: list[Token]) -> Literal | None:
     """Return the tokens as a constant, None if they are not one."""
     kinds = {token.kind for token in tokens}
     first = tokens[0].keyword
     if kinds == {TokenKind.STRING}:
         if any("\\" in token.text or token.text[0] * 2 in token.text[1:-1] for token in tokens):
             return None  # what an escape means depends on Spark's version and escapedStringLiterals
-        return values.Literal("".join(string_value(token.text) for token in tokens), "string")
+        return Literal("".join(string_value(token.text) for token in tokens), "string")
     if len(tokens) == 1 and first == "NULL":
-        return values.Literal(None, "null")
+        return Literal(None, "null")
     if len(tokens) == 1 and first in {"TRUE", "FALSE"}:
-        return values.Literal(first.lower(), "boolean")
+        return Literal(first.lower(), "boolean")
     if first in {"DATE", "TIMESTAMP"} and {token.kind for token in tokens[1:]} == {TokenKind.STRING}:
-        return values.Literal("".join(string_value(token.text) for token in tokens[1:]), first.lower())
+        return Literal("".join(string_value(token.text) for token in tokens[1:]), first.lower())
     sign = tokens[0].text if first in {"-", "+"} else ""
     if len(tokens) == 1 + bool(sign) and tokens[-1].kind is TokenKind.NUMBER:
-        return values.Literal(sign.strip("+") + tokens[-1].text.upper().rstrip("BDLSYF"), "number")
+        return Literal(sign.strip("+") + tokens[-1].text.upper().rstrip("BDLSYF"), "number")
     return None

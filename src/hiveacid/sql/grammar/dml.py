@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.statements import dml, queries
+from hiveacid.sql.statements import Slice, Statement, TableRef, dml
 from hiveacid.sql.statements.dml import Merge, MergeClause, MergeMatch, WhenClause
-from hiveacid.sql.statements.values import Slice, Statement, TableRef
 
 _INSERTS = frozenset({"INSERT"})
 _BEHIND_CONDITION = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})  # MAP may be a function
@@ -32,7 +31,7 @@ def query(cursor: Cursor) -> Statement:
     else:
         cursor.rest("a query")
     cursor.expect_end()
-    return queries.Query(cursor.slice(start, cursor.last))
+    return dml.Query(cursor.slice(start, cursor.last))
 
 
 def _ctes(cursor: Cursor) -> Slice:

@@ -14,8 +14,8 @@ from hiveacid.sql.grammar.admin import describe, show
 from hiveacid.sql.grammar.create_table import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.dml import merge
-from hiveacid.sql.statements.queries import Explain, Query
-from hiveacid.sql.statements.values import Statement
+from hiveacid.sql.statements import Statement
+from hiveacid.sql.statements.dml import Explain, Query
 
 _UPSERT = "MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 _PRIVILEGES = "hiveacid keeps no privileges: those of the files and of the store count (docs/security.md)"

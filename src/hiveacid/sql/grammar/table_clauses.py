@@ -15,7 +15,7 @@ from hiveacid.core.model import Bucketing, StorageFormat
 from hiveacid.core.schema.storage_formats import ORC, TEXTFILE, Delimiters, storage_format
 from hiveacid.spark.parser.lexer import Token, TokenKind
 from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.statements.values import Properties
+from hiveacid.sql.statements import Properties
 
 # Hive's metastore replaces the first class by the second (HiveFileFormatUtils.getOutputFormatSubstitute).
 _SUBSTITUTES = {

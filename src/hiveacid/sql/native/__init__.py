@@ -1,6 +1,6 @@
 """Native sessions: Spark's own ``spark.sql`` on transactional tables.
 
-``builder.configure(native=True)`` makes a ``NativeSession``, whose ``sql`` and ``table`` ask `sql.binding.statement_owner`
+``session.configure(native=True)`` makes a ``NativeSession``, whose ``sql`` and ``table`` ask `sql.binding.statement_owner`
 first. A statement on a table of the hiveacid catalog runs on the ``NativeConnection`` of that session and thread; Spark
 runs all others as they are. ``NativeParser`` is injected into the JVM. It sees the statements of streams and of JVM
 code, which do not come from Python's session.

@@ -30,7 +30,7 @@ from hiveacid.sql.binding.parameters import literal
 from hiveacid.sql.grammar.admin import CACHE_ADVICE
 from hiveacid.sql.native.shared_gateway import NativeConnection
 from hiveacid.sql.native.writer_targets import TableSpec, Target
-from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, TableRef
+from hiveacid.sql.statements import SPARK_CATALOG, Slice, TableRef
 from hiveacid.table.write.insert import InsertOptions
 
 READ = ".transformReadRel("

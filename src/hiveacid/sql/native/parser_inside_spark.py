@@ -16,15 +16,14 @@ from hiveacid.spark.session.callback_server import LastReturned
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
-from hiveacid.sql.binding.identifier_clauses import has_identifier_clause, with_written_names
-from hiveacid.sql.binding.metadata_tables import METADATA_TABLES, find_metadata_table
-from hiveacid.sql.binding.parameters import has_parameters
+from hiveacid.sql.binding.parameters import has_identifier_clause, has_parameters, with_written_names
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, find_hiveacid_relation
-from hiveacid.sql.native import shared_gateway
+from hiveacid.sql.binding.table_sources import METADATA_TABLES, find_metadata_table
+from hiveacid.sql.native import both_catalogs
 from hiveacid.sql.native.connect_server import READ, ClientTables, refuse_own_catalogs
-from hiveacid.sql.statements import administration, queries
-from hiveacid.sql.statements.values import Slice, table_ref
+from hiveacid.sql.native.shared_gateway import Gateway, NativeConnection
+from hiveacid.sql.statements import Slice, administration, dml, table_ref
 
 _SUBQUERIES = frozenset({"SELECT", "TABLE", "FROM"})
 # Of Spark 3.5, Spark 4 and Spark Connect: what parses the names of functions and databases.
@@ -51,7 +50,7 @@ class NativeParser:
     begun here. Every method that it does not define goes to Spark's parser.
     """
 
-    def __init__(self, gateway: shared_gateway.Gateway, spark: SparkSession, parser: Any) -> None:
+    def __init__(self, gateway: Gateway, spark: SparkSession, parser: Any) -> None:
         """Serve one JVM session; ``spark``: a plain Python session around it.
 
         The JVM session owns this object, which refers to it weakly: otherwise neither would ever be collected.
@@ -167,9 +166,9 @@ class NativeParser:
             session = self._connection()
             source = _with_written_names(session.context.env, Slice(text))
             refuse_own_catalogs(source.text)
-            ownership = shared_gateway.decide_ownership(session, source)
+            ownership = both_catalogs.decide_ownership(session, source)
             self._sql_gateway.require_allowed(self.session_number, ownership.statement)  # EXECUTE IMMEDIATE
-            shared_gateway.update_both_catalogs(session, source, ownership)
+            both_catalogs.update_both_catalogs(session, source, ownership)
             if isinstance(
                 ownership.statement,
                 administration.StartTransaction | administration.Commit | administration.Rollback,
@@ -185,23 +184,23 @@ class NativeParser:
             if ownership.owner is Owner.HIVEACID:
                 frame = session.sql(source.text)
                 self._settings = self._local.settings = session.context.settings
-                is_query = isinstance(ownership.statement, queries.Query)
+                is_query = isinstance(ownership.statement, dml.Query)
                 return (
                     classic_session.plan_of(frame) if is_query else classic_session.command_result_of(frame)
                 )
-            if isinstance(ownership.statement, queries.ShowTables):
+            if isinstance(ownership.statement, administration.ShowTables):
                 theirs = classic_session.frame_of_plan(session.context.env, parse(text))
                 return classic_session.plan_of(
-                    shared_gateway.add_hiveacid_tables(session, ownership.statement, theirs)
+                    both_catalogs.add_hiveacid_tables(session, ownership.statement, theirs)
                 )
-            changed = shared_gateway.change_mirror(session, source, ownership)
+            changed = both_catalogs.change_mirror(session, source, ownership)
             return parse(text) if changed is None else classic_session.command_result_of(changed)
 
         return self._with_java_errors(plan)
 
     def _bound_query(self, ownership: Ownership, source: Slice, parse: Callable[[str], Any]) -> Any:
         """Return the plan of a query whose parameters Spark will fill in."""
-        if not isinstance(ownership.statement, queries.Query):
+        if not isinstance(ownership.statement, dml.Query):
             raise UnsupportedFeatureError(
                 "parameters of this statement need the Python session that getOrCreate() returned, or acid.sql: here (Spark "
                 "Connect, foreachBatch, JVM code) write the values into the text, or select them from a temporary view"
@@ -213,7 +212,7 @@ class NativeParser:
         with self._connection().binder() as binder:
             return binder.bind(source, kind, parse).plan
 
-    def _connection(self) -> shared_gateway.NativeConnection:
+    def _connection(self) -> NativeConnection:
         # EXECUTE IMMEDIATE of a client: its transactions have the client's name, and end when the statement is cancelled
         of_client = self._sql_gateway.connection_of_client(self.session_number)
         if of_client is not None:
@@ -222,7 +221,7 @@ class NativeParser:
             self._local.connection = self._sql_gateway.connection(self._spark, self.own_parser)
             self._local.connection.context.shares_store = True  # its settings stay those of the driver
             self._local.settings = None
-        connection: shared_gateway.NativeConnection = self._local.connection
+        connection: NativeConnection = self._local.connection
         # Spark Connect has a thread for each statement: what SET changed in another one holds here, too.
         if self._local.settings is not self._settings:
             self._local.settings = connection.context.settings = self._settings

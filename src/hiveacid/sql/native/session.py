@@ -1,54 +1,59 @@
-"""`NativeSession`: a Spark session whose own ``sql`` and ``table`` know transactional tables."""
+"""`NativeSession`: a Spark session whose own ``sql`` and ``table`` know transactional tables; `configure` asks for one."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.readwriter import DataFrameReader
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableName
-from hiveacid.errors import ConfigError, UnsupportedFeatureError
+from hiveacid.errors import (
+    ConfigError,
+    HiveAcidError,
+    NoSuchTableError,
+    NotTransactionalError,
+    ParseError,
+    UnsupportedFeatureError,
+)
 from hiveacid.ports.transactions import Client
 from hiveacid.spark.parser.catalyst import scala_items
-from hiveacid.spark.parser.lexer import Token, is_script
+from hiveacid.spark.parser.lexer import Token, is_script, tokenize
 from hiveacid.spark.parser.relations import substitute_variables
+from hiveacid.spark.session import capabilities
 from hiveacid.spark.session.bound_plans import BoundTable, named_frame
-from hiveacid.spark.session.classic_session import inject_parser
+from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, inject_parser
 from hiveacid.spark.session.error_translation import spark_errors_logged, stack_overflow, undeclared
 from hiveacid.spark.session.temporary_views import filled_in, is_temporary_view
-from hiveacid.sql.binding.identifier_clauses import has_identifier_clause, with_written_names
-from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table, metadata_frame
+from hiveacid.sql.binding.parameters import has_identifier_clause, with_written_names
 from hiveacid.sql.binding.statement_owner import Owner, refuse_transactional
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation
-from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.native.catalog import NativeCatalog
-from hiveacid.sql.native.catalog_changes import ChangingCatalog
-from hiveacid.sql.native.dataframes import replace_writers
-from hiveacid.sql.native.parser_inside_spark import NativeParser
-from hiveacid.sql.native.shared_gateway import (
-    Gateway,
-    NativeConnection,
+from hiveacid.sql.binding.table_sources import TableSource, find_metadata_table, metadata_frame
+from hiveacid.sql.grammar.parse import advice_on, parse
+from hiveacid.sql.native.both_catalogs import (
     add_hiveacid_tables,
     change_mirror,
     decide_ownership,
     mirror_databases,
     update_both_catalogs,
 )
-from hiveacid.sql.native.spark_errors import spark_errors_explained
+from hiveacid.sql.native.parser_inside_spark import NativeParser
+from hiveacid.sql.native.shared_gateway import Gateway, NativeConnection
+from hiveacid.sql.native.spark_catalog import ChangingCatalog, NativeCatalog
 from hiveacid.sql.native.writer_targets import Target, find_target
+from hiveacid.sql.native.writers import replace_writers
 from hiveacid.sql.session import open_session
-from hiveacid.sql.statements import administration, queries
-from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, Statement, table_ref
+from hiveacid.sql.statements import SPARK_CATALOG, Slice, Statement, administration, table_ref
 from hiveacid.stores.limits import OF_THE_STORE
+from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context, missing_table
 
 _SUBSTITUTE = "spark.sql.variable.substitute"
 _OF_THE_SERVER = frozenset(
@@ -131,7 +136,7 @@ class NativeSession(SparkSession):
             return changed
         with spark_errors_explained(self.acid.context, source.text):
             answer = self._run_in_spark(text, given)
-        if isinstance(ownership.statement, queries.ShowTables):
+        if isinstance(ownership.statement, administration.ShowTables):
             return add_hiveacid_tables(self.acid, ownership.statement, answer)
         return answer
 
@@ -379,3 +384,133 @@ def _make_parser(gateway: Gateway, spark: SparkSession, session: Any, parser: An
 def _has_inner_statements(tokens: Sequence[Token]) -> bool:
     """Tell whether Spark runs statements inside this one: a script, or EXECUTE IMMEDIATE."""
     return is_script(tokens) or [token.keyword for token in tokens[:2]] == ["EXECUTE", "IMMEDIATE"]
+
+
+def configure(
+    builder: Any,
+    *,
+    native: bool = False,
+    warehouse: str | None = None,
+    store: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Any:
+    """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
+
+    ``native``: the session's own ``spark.sql`` carries out statements on transactional tables of ``warehouse`` and
+    ``store`` (as for `connect`), and passes all others to Spark unchanged.
+    With a local master it also makes Python workers use this interpreter.
+    Raises ConfigError for a warehouse, store or settings without ``native``.
+    """
+    configured = capabilities.configure(builder)
+    if native:
+        return NativeBuilder(configured, warehouse, store, settings)
+    if warehouse is not None or store is not None or settings:
+        raise ConfigError("warehouse, store and settings need native=True: add it, or pass them to connect()")
+    return configured
+
+
+class NativeBuilder:
+    """``SparkSession.builder`` whose ``getOrCreate`` returns a `NativeSession`; everything else is Spark's."""
+
+    def __init__(
+        self, builder: Any, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
+    ) -> None:
+        """Keep warehouse, store and settings for `getOrCreate`."""
+        self._builder = builder
+        self._connect_arguments = (warehouse, store, dict(settings) if settings else None)
+
+    def getOrCreate(self) -> NativeSession:  # noqa: N802 - Spark's name
+        """Return the native session; an existing one if it uses the same warehouse, or if no warehouse was given.
+
+        Raises ConfigError if the existing native session uses another warehouse, or Java does not start; the errors of
+        `connect`.
+        """
+        try:
+            plain = self._builder.getOrCreate()
+        except Exception as error:
+            if "JAVA_GATEWAY_EXITED" not in str(error):
+                raise
+            raise ConfigError("Spark does not start, because Java does not: see hiveacid doctor") from error
+        if not isinstance(plain, NativeSession):
+            return open_native_session(plain, *self._connect_arguments)
+        if self._connect_arguments not in ((None, None, None), plain.connect_arguments):
+            raise ConfigError(
+                "this application has a native session on another warehouse: call spark.stop() first"
+            )
+        return plain
+
+    def __getattr__(self, name: str) -> Any:
+        """Pass other calls to Spark's builder; return this builder where Spark returns its own."""
+        attribute = getattr(self._builder, name)
+        if not callable(attribute):
+            return attribute
+
+        def delegate(*args: Any, **kwargs: Any) -> Any:
+            answer = attribute(*args, **kwargs)
+            return self if answer is self._builder else answer
+
+        return delegate
+
+
+_CHANGES = frozenset({"UPDATE", "DELETE", "MERGE"})
+_OF_OTHERS = frozenset(
+    {"DETAIL", "TEMPORARY"}
+)  # DESCRIBE DETAIL, CREATE TEMPORARY TABLE: Spark reads them as something else
+
+
+class MisspeltTableError(NoSuchTableError, AnalysisException):
+    """A table that exists in neither catalog, and hiveacid's has one of a similar name.
+
+    Also an AnalysisException, because programs catch that to learn whether a table exists.
+    """
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return str(self.args[0])
+
+
+@contextmanager
+def spark_errors_explained(context: Context, statement: str = "") -> Iterator[None]:
+    """Raise this project's error for Spark's where it says more."""
+    with spark_errors_logged():
+        try:
+            yield
+        except (AnalysisException, UnsupportedOperationException) as error:
+            explained = _explained(context, statement, error)
+            if explained is None:
+                raise
+            raise explained from error
+
+
+def _explained(context: Context, statement: str, error: PySparkException) -> HiveAcidError | None:
+    try:
+        tokens = tokenize(statement)
+    except HiveAcidError:  # Spark's own grammar
+        return None
+    condition = (getattr(error, "getCondition", None) or error.getErrorClass)() or ""
+    is_of_spark = condition != "PARSE_SYNTAX_ERROR" and _OF_OTHERS.isdisjoint(
+        token.keyword for token in tokens[1:2]
+    )
+    advice = None if is_of_spark else advice_on(tokens)
+    if advice is not None:
+        return ParseError(advice, line=tokens[0].line, column=tokens[0].column)
+    values = error.getMessageParameters() or {}
+    if condition == "TABLE_OR_VIEW_NOT_FOUND":
+        return _misspelt(context, values.get("relationName") or "")
+    if condition.startswith("UNSUPPORTED_FEATURE.TABLE_OPERATION") and tokens[0].keyword in _CHANGES:
+        return NotTransactionalError(
+            f"{tokens[0].keyword} on {(values.get('tableName') or 'this table').replace('`', '')}: the table is Spark's own and "
+            f"not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
+        )
+    return None
+
+
+def _misspelt(context: Context, name: str) -> MisspeltTableError | None:
+    ref = table_ref([part.replace("``", "`").lower() for part in name.strip("`").split("`.`")])
+    if not name or ref is None or context.database == ANOTHER_CATALOG:
+        return None
+    table = ref.resolve(context.database)
+    if context.catalog.get_database(table.database) is None:
+        return None
+    message = str(missing_table(context.catalog, table))
+    return MisspeltTableError(message) if "did you mean" in message else None

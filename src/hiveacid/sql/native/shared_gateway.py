@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.core.model import TableName
-from hiveacid.errors import CatalogError
-from hiveacid.spark.parser.catalyst import parser_of
 from hiveacid.spark.session.callback_server import CallingThreads
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import (
-    ANOTHER_CATALOG,
     copy_with_parser,
     create_database,
     current_database,
-    has_database,
     set_current_database,
-    spark_catalog_tables,
 )
 from hiveacid.sql.binding.parameters import Arguments
-from hiveacid.sql.binding.statement_owner import Owner, Ownership, decide_owner
-from hiveacid.sql.execute import show_rows
-from hiveacid.sql.execute.context import small_frame
-from hiveacid.sql.execute.dispatch import execute
-from hiveacid.sql.execute.show_and_describe import extended_rows
-from hiveacid.sql.native.mirrored_databases import create_mirror, drop_mirror, require_nothing_foreign
 from hiveacid.sql.session import AcidSession
-from hiveacid.sql.statements import administration, definitions, queries
-from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, Statement, TableRef
+from hiveacid.sql.statements import Statement
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.transactions.transaction import Transaction
-
-_SPARK_DATABASE = re.compile(r"\w+", re.ASCII)
-"""Names that Spark's own catalog takes for a database (``SessionCatalog.validateName``)."""
-_SHOW_TABLES_COLUMNS = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
 
 
 @dataclass(eq=False, repr=False)
@@ -222,105 +204,3 @@ class Gateway:
     def is_resolved_by_spark(self, session: int, text: str) -> bool:
         """Tell whether the parser inside a session (given by its ``hashCode``) must leave a text to Spark."""
         return not self.open or (session, text) in self._resolved_by_spark
-
-
-def mirror_databases(session: AcidSession) -> None:
-    """Create the databases of the hiveacid catalog in Spark's catalog, so that USE accepts their names.
-
-    Those whose names Spark refuses stay unknown to it, and the others usable.
-    """
-    for name in session.context.catalog.list_databases():
-        if _SPARK_DATABASE.fullmatch(name):
-            create_database(session.context.env, name)
-
-
-def decide_ownership(session: NativeConnection, source: Slice) -> Ownership:
-    """Tell whose statement a text is, in Spark's current database; see `statement_owner.decide_owner`.
-
-    While another catalog is the current one, a statement on databases is only Spark's, unless it names ``spark_catalog``.
-    """
-    session.follow()
-    ownership = decide_owner(session.context, source)
-    is_elsewhere = ownership.owner is Owner.BOTH and session.context.database == ANOTHER_CATALOG
-    return Ownership(Owner.SPARK) if is_elsewhere and not _names_spark_catalog(source) else ownership
-
-
-def _names_spark_catalog(source: Slice) -> bool:
-    return any(
-        name.is_name and name.name.lower() == SPARK_CATALOG and dot.text == "."
-        for name, dot in pairwise(source.tokens)
-    )
-
-
-def update_both_catalogs(session: NativeConnection, source: Slice, ownership: Ownership) -> None:
-    """Carry out hiveacid's part of a statement that concerns both catalogs (a database, for example)."""
-    context = session.context
-    match ownership.statement:
-        case (
-            definitions.CreateTable(table=table)
-            | definitions.CreateTableLike(table=table)
-            | definitions.CreateView(view=table)
-        ) if ownership.owner is Owner.HIVEACID:
-            ensure_database(session, table)
-        case definitions.CreateDatabase(name=name) if context.catalog.get_database(name) is None:
-            # if Spark refuses the statement, neither catalog gets the database
-            parser_of(context.env).parsePlan(source.text)
-            if not _SPARK_DATABASE.fullmatch(name):
-                raise CatalogError(
-                    f"a database called {name!r} cannot be in a native session: Spark takes ASCII letters, digits and '_' only"
-                )
-            execute(session.execution(), ownership.statement)
-        case definitions.DropDatabase(name=name, cascade=cascade) if (
-            context.catalog.get_database(name) is not None
-            # otherwise Spark refuses, and both catalogs keep it
-            and (cascade or not spark_catalog_tables(context.env, name))
-        ):
-            create_database(context.env, name)  # first: if Spark refuses its name, both catalogs keep it
-            require_nothing_foreign(context, name)
-            execute(session.execution(), ownership.statement)
-        case administration.ResetOption(key=None):
-            execute(session.execution(), ownership.statement)
-        case queries.ShowDatabases():
-            mirror_databases(session)
-        case (
-            administration.UseDatabase(name=name)
-            | queries.ShowTables(database=str(name))
-            | queries.ShowViews(database=str(name))
-        ) if context.catalog.get_database(name) is not None:
-            create_database(context.env, name)
-
-
-def change_mirror(session: NativeConnection, source: Slice, ownership: Ownership) -> DataFrame | None:
-    """Carry out Spark's part of CREATE and DROP DATABASE, without the database's directory; None for other statements."""
-    if ownership.owner is Owner.BOTH:
-        match ownership.statement:
-            case definitions.CreateDatabase():
-                return create_mirror(session.context.env, source.text)
-            case definitions.DropDatabase() as statement:
-                return drop_mirror(session.context.env, statement, source.text)
-    return None
-
-
-def ensure_database(session: NativeConnection, table: TableRef) -> None:
-    """Create the database of a new table in the hiveacid catalog if only Spark's catalog has it."""
-    context = session.context
-    database = table.resolve(context.database).database
-    if context.catalog.get_database(database) is None and has_database(context.env, database):
-        execute(session.execution(), definitions.CreateDatabase(database, if_not_exists=True))
-
-
-def add_hiveacid_tables(session: AcidSession, statement: queries.ShowTables, theirs: DataFrame) -> DataFrame:
-    """Add the tables or views of the hiveacid catalog to Spark's result of SHOW TABLES or SHOW VIEWS."""
-    database = statement.database or session.context.database
-    if session.context.catalog.get_database(database) is None:
-        return theirs
-    rows_of = show_rows.view_rows if isinstance(statement, queries.ShowViews) else show_rows.table_rows
-    names = [row[0] for row in rows_of(session.context.catalog, database, statement.pattern)]
-    named = {(row[0], row[1]) for row in theirs.collect()}
-    names = [name for name in names if (database, name) not in named]
-    if isinstance(statement, queries.ShowTableExtended):
-        ours = extended_rows(session.context, database, names)
-    else:
-        rows = [(database, name, False) for name in names]
-        ours = small_frame(session.context.env, _SHOW_TABLES_COLUMNS, rows)
-    return theirs.union(ours).orderBy(*theirs.columns[:2])

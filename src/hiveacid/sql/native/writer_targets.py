@@ -19,9 +19,10 @@ from hiveacid.sql.binding.table_binder import find_hiveacid_table, is_view_of_se
 from hiveacid.sql.binding.view_text import find_hiveacid_view, hive_columns_of
 from hiveacid.sql.execute.catalog_statements import create_from, replace_with
 from hiveacid.sql.execute.context import ExecutionContext
-from hiveacid.sql.native.shared_gateway import NativeConnection, ensure_database
+from hiveacid.sql.native.both_catalogs import ensure_database
+from hiveacid.sql.native.shared_gateway import NativeConnection
+from hiveacid.sql.statements import TableRef, table_ref
 from hiveacid.sql.statements.definitions import CreateTable
-from hiveacid.sql.statements.values import TableRef, table_ref
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.report import WriteReport
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition, TableName
-from hiveacid.sql.statements import values
+from hiveacid.sql.statements import PartitionSpec, Properties, Slice, Statement, TableRef, TableStatement
 
 
 @dataclass(frozen=True)
-class CreateTable(values.TableStatement):
+class CreateTable(TableStatement):
     """CREATE TABLE, as users write it and as Hive's and Trino's SHOW CREATE TABLE print it.
 
     ``storage`` is None where the text says nothing about it. ``query`` is set for CREATE TABLE AS; then
@@ -24,10 +24,10 @@ class CreateTable(values.TableStatement):
     storage: StorageFormat | None = None
     location: str | None = None
     comment: str | None = None
-    properties: values.Properties = ()
+    properties: Properties = ()
     external: bool = False
     if_not_exists: bool = False
-    query: values.Slice | None = None
+    query: Slice | None = None
     has_spark_provider: bool = False
 
     def definition(
@@ -58,20 +58,20 @@ class CreateTable(values.TableStatement):
 
 
 @dataclass(frozen=True)
-class CreateTableLike(values.TableStatement):
+class CreateTableLike(TableStatement):
     """CREATE TABLE t LIKE source."""
 
-    source: values.TableRef
+    source: TableRef
     storage: StorageFormat | None = None
     location: str | None = None
-    properties: values.Properties = ()
+    properties: Properties = ()
     external: bool = False
     if_not_exists: bool = False
     has_spark_provider: bool = False
 
 
 @dataclass(frozen=True)
-class DropTable(values.TableStatement):
+class DropTable(TableStatement):
     """DROP TABLE."""
 
     if_exists: bool = False
@@ -79,35 +79,35 @@ class DropTable(values.TableStatement):
 
 
 @dataclass(frozen=True)
-class TruncateTable(values.TableStatement):
+class TruncateTable(TableStatement):
     """TRUNCATE [TABLE] t [PARTITION (...)]; a partial specification names several partitions."""
 
-    partition: values.PartitionSpec = ()
+    partition: PartitionSpec = ()
 
 
 @dataclass(frozen=True)
-class RenameTable(values.TableStatement):
+class RenameTable(TableStatement):
     """ALTER TABLE t RENAME TO u."""
 
-    new_name: values.TableRef
+    new_name: TableRef
 
 
 @dataclass(frozen=True)
-class AddColumns(values.TableStatement):
+class AddColumns(TableStatement):
     """ALTER TABLE t ADD COLUMNS (...) [RESTRICT | CASCADE]; partitions get the columns with either word."""
 
     columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True)
-class SetTableProperties(values.TableStatement):
+class SetTableProperties(TableStatement):
     """ALTER TABLE t SET TBLPROPERTIES (...)."""
 
-    properties: values.Properties
+    properties: Properties
 
 
 @dataclass(frozen=True)
-class UnsetTableProperties(values.TableStatement):
+class UnsetTableProperties(TableStatement):
     """ALTER TABLE t UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)."""
 
     keys: tuple[str, ...]
@@ -118,12 +118,12 @@ class UnsetTableProperties(values.TableStatement):
 class AddedPartition:
     """One PARTITION (...) [LOCATION ''] of ALTER TABLE ADD."""
 
-    spec: values.PartitionSpec
+    spec: PartitionSpec
     location: str | None = None
 
 
 @dataclass(frozen=True)
-class AddPartitions(values.TableStatement):
+class AddPartitions(TableStatement):
     """ALTER TABLE t ADD [IF NOT EXISTS] PARTITION (...) [LOCATION ''] ..."""
 
     partitions: tuple[AddedPartition, ...]
@@ -131,20 +131,20 @@ class AddPartitions(values.TableStatement):
 
 
 @dataclass(frozen=True)
-class DropPartitions(values.TableStatement):
+class DropPartitions(TableStatement):
     """ALTER TABLE t DROP [IF EXISTS] PARTITION (...), ... [PURGE]: each specification may match several."""
 
-    specs: tuple[values.PartitionSpec, ...]
+    specs: tuple[PartitionSpec, ...]
     if_exists: bool = False
     purge: bool = False
 
 
 @dataclass(frozen=True)
-class CreateTemporaryView(values.Statement):
+class CreateTemporaryView(Statement):
     """CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW name [(columns)] AS query."""
 
-    name: values.TableRef
-    query: values.Slice
+    name: TableRef
+    query: Slice
     columns: tuple[str, ...] = ()
     replace: bool = False
     is_global: bool = False
@@ -159,72 +159,72 @@ class ViewColumn:
 
 
 @dataclass(frozen=True)
-class CreateView(values.Statement):
+class CreateView(Statement):
     """CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v [(column [COMMENT ''], ...)] [COMMENT ''] [TBLPROPERTIES (...)] AS query."""
 
-    view: values.TableRef
-    query: values.Slice
+    view: TableRef
+    query: Slice
     columns: tuple[ViewColumn, ...] = ()
     comment: str | None = None
-    properties: values.Properties = ()
+    properties: Properties = ()
     if_not_exists: bool = False
     replace: bool = False
 
 
 @dataclass(frozen=True)
-class AlterView(values.Statement):
+class AlterView(Statement):
     """ALTER VIEW v AS query."""
 
-    view: values.TableRef
-    query: values.Slice
+    view: TableRef
+    query: Slice
 
 
 @dataclass(frozen=True)
-class RenameView(values.Statement):
+class RenameView(Statement):
     """ALTER VIEW v RENAME TO w."""
 
-    view: values.TableRef
-    new_name: values.TableRef
+    view: TableRef
+    new_name: TableRef
 
 
 @dataclass(frozen=True)
-class SetViewProperties(values.Statement):
+class SetViewProperties(Statement):
     """ALTER VIEW v SET TBLPROPERTIES (...)."""
 
-    view: values.TableRef
-    properties: values.Properties
+    view: TableRef
+    properties: Properties
 
 
 @dataclass(frozen=True)
-class UnsetViewProperties(values.Statement):
+class UnsetViewProperties(Statement):
     """ALTER VIEW v UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)."""
 
-    view: values.TableRef
+    view: TableRef
     keys: tuple[str, ...]
     if_exists: bool = False
 
 
 @dataclass(frozen=True)
-class DropView(values.Statement):
+class DropView(Statement):
     """DROP VIEW."""
 
-    name: values.TableRef
+    name: TableRef
     if_exists: bool = False
 
 
 @dataclass(frozen=True)
-class CreateDatabase(values.Statement):
+class CreateDatabase(Statement):
     """CREATE DATABASE | SCHEMA."""
 
     name: str
     if_not_exists: bool = False
     comment: str | None = None
     location: str | None = None
-    properties: values.Properties = ()
+    properties: Properties = ()
 
 
 @dataclass(frozen=True)
-class DropDatabase(values.Statement):
+class DropDatabase(Statement):
     """DROP DATABASE | SCHEMA [CASCADE]."""
 
     name: str

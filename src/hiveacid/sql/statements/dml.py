@@ -1,11 +1,26 @@
-"""Statements that change rows."""
+"""Queries, EXPLAIN, and statements that change rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from hiveacid.sql.statements.values import PartitionSpec, Slice, Statement, TableRef, TableStatement
+from hiveacid.sql.statements import PartitionSpec, Slice, Statement, TableRef, TableStatement
+
+
+@dataclass(frozen=True)
+class Query(Statement):
+    """Anything that only reads: SELECT, WITH, FROM ... SELECT, VALUES, TABLE, or in parentheses."""
+
+    text: Slice
+
+
+@dataclass(frozen=True)
+class Explain(Statement):
+    """EXPLAIN [options] statement; options are upper-case words. The inner statement is not to be run."""
+
+    statement: Statement
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

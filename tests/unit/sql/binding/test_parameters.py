@@ -10,7 +10,7 @@ import pytest
 
 from hiveacid.errors import StatementError, UnsupportedFeatureError
 from hiveacid.sql.binding.parameters import has_parameters, literal, with_arguments
-from hiveacid.sql.statements.values import Slice
+from hiveacid.sql.statements import Slice
 
 
 def test_markers_are_those_outside_of_strings_names_and_comments() -> None:

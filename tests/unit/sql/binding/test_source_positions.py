@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 
 from hiveacid.errors import NoSuchTableError
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
-from hiveacid.sql.statements.values import Slice
+from hiveacid.sql.statements import Slice
 
 
 def test_places_count_from_the_whole_text() -> None:

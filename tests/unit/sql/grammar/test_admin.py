@@ -4,24 +4,17 @@ import pytest
 
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.statements import Literal, PartitionItem, Slice, Statement, TableRef
 from hiveacid.sql.statements.administration import (
     AbortCompactions,
     AbortTransactions,
     Commit,
-    ResetOption,
-    Rollback,
-    SetOption,
-    StartTransaction,
-    UnsupportedStatement,
-    UseDatabase,
-)
-from hiveacid.sql.statements.dml import Delete
-from hiveacid.sql.statements.queries import (
     DescribeDatabase,
     DescribeHistory,
     DescribeTable,
-    Explain,
-    Query,
+    ResetOption,
+    Rollback,
+    SetOption,
     ShowColumns,
     ShowCompactions,
     ShowConf,
@@ -32,8 +25,11 @@ from hiveacid.sql.statements.queries import (
     ShowTableProperties,
     ShowTables,
     ShowTransactions,
+    StartTransaction,
+    UnsupportedStatement,
+    UseDatabase,
 )
-from hiveacid.sql.statements.values import Literal, PartitionItem, Slice, Statement, TableRef
+from hiveacid.sql.statements.dml import Delete, Explain, Query
 
 T = TableRef(None, "t")
 DT = TableRef("d", "t")

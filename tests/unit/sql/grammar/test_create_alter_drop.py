@@ -5,6 +5,7 @@ import pytest
 from hiveacid.core.model import Column
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.statements import Literal, PartitionItem, Slice, Statement, TableRef
 from hiveacid.sql.statements.administration import Compact
 from hiveacid.sql.statements.definitions import (
     AddColumns,
@@ -20,7 +21,6 @@ from hiveacid.sql.statements.definitions import (
     TruncateTable,
     UnsetTableProperties,
 )
-from hiveacid.sql.statements.values import Literal, PartitionItem, Slice, Statement, TableRef
 
 T = TableRef(None, "t")
 DT = TableRef("d", "t")

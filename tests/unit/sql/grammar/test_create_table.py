@@ -15,8 +15,8 @@ from hiveacid.core.schema.storage_formats import (
 )
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.statements import Slice, TableRef
 from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike, CreateTemporaryView
-from hiveacid.sql.statements.values import Slice, TableRef
 
 
 def create(text: str) -> CreateTable:

@@ -4,6 +4,7 @@ import pytest
 
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.statements import Literal, PartitionItem, Slice, Statement, TableRef
 from hiveacid.sql.statements.dml import (
     Assignment,
     Delete,
@@ -13,11 +14,10 @@ from hiveacid.sql.statements.dml import (
     MergeClause,
     MergeMatch,
     MultiInsert,
+    Query,
     Update,
     WhenClause,
 )
-from hiveacid.sql.statements.queries import Query
-from hiveacid.sql.statements.values import Literal, PartitionItem, Slice, Statement, TableRef
 
 T = TableRef(None, "t")
 DT = TableRef("d", "t")

@@ -4,6 +4,8 @@ import pytest
 
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.statements import Slice, Statement, TableRef
+from hiveacid.sql.statements.administration import ShowViews
 from hiveacid.sql.statements.definitions import (
     AlterView,
     CreateTemporaryView,
@@ -13,8 +15,6 @@ from hiveacid.sql.statements.definitions import (
     UnsetViewProperties,
     ViewColumn,
 )
-from hiveacid.sql.statements.queries import ShowViews
-from hiveacid.sql.statements.values import Slice, Statement, TableRef
 
 V = TableRef(None, "v")
 QUERY = Slice("SELECT a FROM t")

@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 
 from hiveacid.errors import ParseError
 from hiveacid.spark.parser.lexer import tokenize
+from hiveacid.sql import statements
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import values
-from hiveacid.sql.statements.dml import Update
-from hiveacid.sql.statements.queries import Query
-from hiveacid.sql.statements.values import Slice
+from hiveacid.sql.statements import Slice
+from hiveacid.sql.statements.dml import Query, Update
 
 WORDS = ["SELECT", "a", "`b c`", "'x\ny'", "1.5", "10L", "(", ")", ",", "<=>", "-- x\n", "/* y\n */", "db.t"]
 
@@ -37,7 +36,7 @@ def test_pieces_of_a_parsed_statement_are_not_tokenised_again(monkeypatch: pytes
     assert isinstance(update, Update)
     pieces = [query.text, update.assignments[0].expression, update.where]
     expected = [tokenize(str(piece)) for piece in pieces]
-    monkeypatch.setattr(values, "tokenize", None)
+    monkeypatch.setattr(statements, "tokenize", None)
     assert [list(piece.tokens) for piece in pieces if piece is not None] == expected
 
 

@@ -1,0 +1,235 @@
+"""Sources of a query besides the present rows of a table: a point of its past, its metadata tables, its changes.
+
+``AS OF`` gives a relation a point of the past. ``t.history`` and its like show the rows of ``t.inspect.history()``.
+``hiveacid_changes(...)`` and ``table_changes(...)`` are calls with arguments by name; they return the changes as rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from hiveacid.core.model import TableName, WriteId
+from hiveacid.errors import ConfigError, NoSuchTableError, StatementError
+from hiveacid.spark.parser.relations import FunctionCall, Relation
+from hiveacid.spark.predicates import constant_expressions
+from hiveacid.spark.session.temporary_views import exists_in_spark
+from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
+from hiveacid.sql.statements import SPARK_CATALOG, Slice
+from hiveacid.table.context import Context
+from hiveacid.table.inspect import Inspect
+from hiveacid.table.read.change_feed import Changes, FeedPoint
+from hiveacid.table.read.history_and_time_travel import Instant, PointInTime
+from hiveacid.transactions.transaction import Transaction
+
+METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})
+"""The metadata tables that each table has."""
+_MAX_PARTS = 3  # database, table, metadata table
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition for push-down, as text, and the name that may qualify its columns.
+
+    ``view``: the view in whose text it stands, with the functions and settings of its creator.
+    """
+
+    condition: str
+    alias: str
+    view: TableName | None = None
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Table, or metadata table of a table, whose rows stand for a name in a query.
+
+    ``metadata``: one of `METADATA_TABLES`; None: the table itself. ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
+    rows that fulfil it. ``counted``: the query needs only the number of rows. ``subqueries`` as in `Scan`.
+    """
+
+    table: TableName
+    metadata: str | None = None
+    virtual_columns: bool = False
+    as_of: PointInTime | None = None
+    predicate: Predicate | None = None
+    counted: bool = False
+    subqueries: bool = False
+
+
+def find_metadata_table(context: Context, parts: Sequence[str]) -> TableSource | None:
+    """Return the metadata table that a name refers to; None for other names, and if Spark has a table of that name.
+
+    The caller first looks for a table of the hiveacid catalog with this name.
+    """
+    if len(parts) > _MAX_PARTS and parts[0] == SPARK_CATALOG:
+        parts = parts[1:]
+    *owner, metadata = parts
+    if metadata not in METADATA_TABLES or len(owner) not in (1, 2):
+        return None
+    name = TableName(owner[0] if len(owner) > 1 else context.database, owner[-1])
+    if context.catalog.get_table(name) is None or exists_in_spark(context.env, parts):
+        return None
+    return TableSource(name, metadata)
+
+
+def metadata_frame(context: Context, source: TableSource, txn: Transaction | None) -> DataFrame:
+    """Return the rows of a metadata table."""
+    frame: DataFrame = getattr(Inspect(context, source.table, txn), str(source.metadata))()
+    return frame
+
+
+def resolve_as_of(context: Context, source: Slice, relation: Relation) -> PointInTime | None:
+    """Return the point of a relation's AS OF clause; None without one, which means the statement's snapshot.
+
+    Raises StatementError with the position of a value that is not a write id or timestamp.
+    """
+    travel = relation.travel
+    if travel is None:
+        return None
+    line, column = source.position(travel.start)
+    value = travel.value.strip()
+    if travel.kind == "VERSION":
+        number = value.strip("'\"")
+        if not number.isdecimal():
+            raise StatementError(f"VERSION AS OF takes a write id, not {value}", line=line, column=column)
+        return WriteId(int(number))
+    start = source.text.find(value, travel.start)
+    written = Slice(value, 0, line, column) if start < 0 else source.part(start, start + len(value))
+    return Instant(_millis(context, written))
+
+
+def _millis(context: Context, expression: Slice) -> int:
+    with spark_errors_at_source(expression, before="SELECT unix_millis(CAST(("):
+        millis = constant_expressions.evaluate_millis(context.env, expression.text)
+    if millis is None:
+        raise StatementError(
+            f"{expression.text} is not a timestamp", line=expression.line, column=expression.column
+        )
+    return millis
+
+
+HIVEACID_CHANGES, TABLE_CHANGES = "hiveacid_changes", "table_changes"
+"""Changes after one point and not after another; or of a first to a last point, as Delta Lake counts them."""
+CHANGE_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
+    HIVEACID_CHANGES: ("table", "after", "until", "key", "net", "row_ids"),
+    TABLE_CHANGES: ("table", "start", "end", "key", "net", "row_ids"),
+}
+"""Their parameters."""
+
+
+@dataclass(frozen=True)
+class ChangeCall:
+    """One call: its function, where it begins (line and column), its arguments by name; ``key``: names of columns."""
+
+    function: str
+    line: int
+    column: int
+    arguments: Mapping[str, Any]
+    key: tuple[Any, ...] = ()
+
+
+def is_change_call(call: FunctionCall) -> bool:
+    """Tell whether a call is one of a change function."""
+    return call.name.lower() in CHANGE_FUNCTIONS
+
+
+def change_call(piece: Slice, call: FunctionCall) -> ChangeCall:
+    """Return a call of a change function in a text. Raises StatementError for arguments that it does not have."""
+    function, (line, column) = call.name.lower(), piece.position(call.start)
+    parameters = CHANGE_FUNCTIONS[function]
+    arguments: dict[str, Any] = {}
+    key: list[Any] = []
+    for number, (name, argument) in enumerate(call.arguments):
+        parameter = name.lower() or parameters[min(number, 3)]
+        if parameter == "key":
+            key.append(argument)
+        elif parameter in parameters and parameter not in arguments:
+            arguments[parameter] = argument
+        else:
+            raise StatementError(
+                f"{call.name} has no parameter {parameter}, or it is given twice; there are {', '.join(parameters)}",
+                line=line,
+                column=column,
+            )
+    if "table" not in arguments or parameters[1] not in arguments:
+        raise StatementError(
+            f"{call.name} needs a table and {parameters[1]}: {call.name}('db.t', 1)", line=line, column=column
+        )
+    return ChangeCall(function, line, column, arguments, tuple(key))
+
+
+def table_of_change_call(piece: Slice, call: FunctionCall) -> str | None:
+    """Return the table that a call names; None if a parameter names it, or if only hiveacid has the function."""
+    table = change_call(piece, call).arguments["table"]
+    is_literal = table.nodeName() == "Literal" and call.name.lower() != HIVEACID_CHANGES
+    return str(table.value().toString()) if is_literal else None
+
+
+def change_frame(context: Context, source: Slice, call: ChangeCall, txn: Transaction | None) -> DataFrame:
+    """Return the rows of a call of a change function.
+
+    Raises NoSuchTableError, StatementError, ConfigError and NotEnoughHistoryError.
+    """
+    line, column = call.line, call.column
+    arguments = {name: _value(context, source, argument) for name, argument in call.arguments.items()}
+    if not isinstance(arguments["table"], str):
+        raise StatementError("the table's name is not a string", line=line, column=column)
+    name = context.resolve(arguments["table"])
+    first, last = ("after", "until") if call.function == HIVEACID_CHANGES else ("start", "end")
+    with errors_at(line, column):
+        if context.catalog.get_table(name) is None:
+            raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES")
+        after: FeedPoint = _checked_point(arguments[first], first)
+        until = _checked_point(arguments.get(last), last)
+        if call.function != HIVEACID_CHANGES:
+            after = _point_before(context, _checked_point(arguments[first], first))
+        key = tuple(key_column for part in call.key for key_column in _columns(_value(context, source, part)))
+        flags = _flag(arguments, "net"), _flag(arguments, "row_ids")
+        return Changes(context, name, txn, after, until, key, *flags).to_df()
+
+
+def _flag(arguments: Mapping[str, constant_expressions.ConstantValue], name: str) -> bool:
+    value = arguments.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise ConfigError(f"{name} is true or false, not {value!r}")
+    return bool(value)
+
+
+def _checked_point(value: constant_expressions.ConstantValue, name: str) -> int | str | datetime | None:
+    if isinstance(value, bool) or not isinstance(value, int | str | datetime | None):
+        raise ConfigError(f"{name} is not a write id, text or timestamp")
+    return value
+
+
+def _point_before(context: Context, start: int | str | datetime | None) -> int | Instant | None:
+    """Return the point just before ``start``, so that the changes of ``start`` are included."""
+    if isinstance(start, str | datetime):
+        return Instant(constant_expressions.epoch_millis(context.env, start) - 1)
+    return max(start - 1, 0) if isinstance(start, int) else None
+
+
+def _columns(value: constant_expressions.ConstantValue) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return value
+    raise ConfigError("key takes the names of columns, as texts")
+
+
+def _value(context: Context, source: Slice, expression: Any) -> constant_expressions.ConstantValue:
+    """Return the value of an argument, a constant expression; literals need no Spark."""
+    if expression.nodeName() == "Literal":
+        kind = str(expression.dataType().simpleString())
+        if kind == "string":
+            return str(expression.value().toString())
+        if kind in {"int", "bigint", "boolean", "void"}:
+            value: int | None = expression.value()
+            return value
+    start = expression.origin().startIndex()
+    text = source.part(int(start.get()) if start.isDefined() else 0)
+    with spark_errors_at_source(Slice(str(expression.sql()), 0, text.line, text.column), before="SELECT ("):
+        return constant_expressions.evaluate_constant(context.env, str(expression.sql()))
