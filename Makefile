@@ -68,6 +68,12 @@ test-mysql: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## the tests 
 	@$(BIN)/python tests/support/servers/mysql_debs.py
 	@$(BIN)/python -m pytest --durations=10 -k mysql tests/contract tests/unit/arrow tests/spark/test_server_stores.py $(ARGS)
 
+# Under a minute and a half on two idle cores: no JVM, no server but those that unit tests start for themselves.
+.PHONY: check
+check: lint  ## lint, types and the unit tests, to run before each commit (under 3 minutes)
+	@echo "== unit tests"
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/unit $(ARGS)
+
 .PHONY: lint
 lint: $(STAMPS)/lint $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## ruff, mypy, import-linter and the style rules
 	@echo "== ruff"
