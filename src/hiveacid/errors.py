@@ -3,7 +3,7 @@
     HiveAcidError
       ConfigError                         a setting or argument makes no sense
       UnsupportedFeatureError             this Spark, store or table kind cannot do it
-      StatementError                      SQL text; carries line and column
+      StatementError                      SQL text is refused
         ParseError                        outside the grammar
           StatementTooLargeError          more characters, words or nested parentheses than a statement may have
         OutputTwiceError                  10087: two legs of a multi-insert write to the same place
@@ -41,7 +41,7 @@
         MisplacedStoreError               the store was copied or moved: hiveacid relocate
 
 Every class has a stable ``code`` (Hive's number where Hive has one) and ``retryable``;
-the message says what happened and what to do.
+the message says what happened and what to do. ``line`` and ``column`` (from 1) point into the statement's text when known.
 """
 
 from __future__ import annotations
@@ -54,6 +54,23 @@ class HiveAcidError(Exception):
 
     code: str = "HIVEACID"
     retryable: bool = False
+
+    def __init__(self, *message: object, line: int | None = None, column: int | None = None) -> None:
+        """Keep the message and the position apart; the error's text has both."""
+        super().__init__(*message)
+        self.line = line
+        self.column = column
+
+    @property
+    def message(self) -> str:
+        """The message without the position."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        """Return the message, with the position if it is known."""
+        return (
+            self.message if self.line is None else f"{self.message} (line {self.line}, column {self.column})"
+        )
 
     def getCondition(self) -> str:  # noqa: N802 - Spark's name
         """Return ``HIVEACID_<code>``, where PySpark's errors return their condition."""
@@ -80,13 +97,6 @@ class StatementError(HiveAcidError):
     """A SQL statement is refused; ``line`` and ``column`` (from 1) point into its text when known."""
 
     code = "STATEMENT"
-
-    def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
-        """Append the position to the message."""
-        self.line = line
-        self.column = column
-        where = "" if line is None else f" (line {line}, column {column})"
-        super().__init__(message + where)
 
 
 class ParseError(StatementError):

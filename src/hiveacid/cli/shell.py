@@ -28,7 +28,7 @@ from hiveacid.cli import options
 from hiveacid.cli.output_formats import Rows, as_rows, print_table, show
 from hiveacid.cli.sql import run_script
 from hiveacid.core.model import TableName
-from hiveacid.errors import ConfigError, HiveAcidError, ParseError, StatementError
+from hiveacid.errors import ConfigError, HiveAcidError, ParseError
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -60,7 +60,6 @@ _SECRET = re.compile(
     r"|\bidentified\s+by\b|://[^\s/@:]*+:[^\s/@]++@",
     re.IGNORECASE,
 )
-_POSITION = re.compile(r"\(line (\d+), column (\d+)\)\Z")
 _OWNER_ONLY = 0o600
 _POLL_INTERVAL = 0.1  # seconds between two looks at Ctrl-C and the progress
 
@@ -208,10 +207,9 @@ def changed_rows(rows: Rows) -> str | None:
 
 def error_position(error: Exception) -> tuple[int, int] | None:
     """Return the line and column of an error, both from 1; None if it has no position."""
-    if isinstance(error, StatementError) and error.line is not None and error.column is not None:
+    if isinstance(error, HiveAcidError) and error.line is not None and error.column is not None:
         return error.line, error.column
-    match = _POSITION.search(str(error))
-    return None if match is None else (int(match[1]), int(match[2]))
+    return None
 
 
 def is_complete(text: str) -> bool:

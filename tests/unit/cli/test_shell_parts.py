@@ -128,7 +128,7 @@ def test_secrets_are_recognised(text: str, *, secret: bool) -> None:
 
 def test_places_of_errors_are_found() -> None:
     assert error_position(ParseError("no", line=2, column=5)) == (2, 5)
-    assert error_position(NoSuchTableError("table t does not exist (line 3, column 7)")) == (3, 7)
+    assert error_position(NoSuchTableError("table t does not exist", line=3, column=7)) == (3, 7)
     assert error_position(NoSuchTableError("table t does not exist")) is None
 
 

@@ -14,7 +14,6 @@ from hiveacid.sql.statements import Slice
 
 # Spark counts lines from 1 and columns from 0; columns of errors at run time from 1.
 _PLACE = re.compile(r"line (?P<line>\d+),? pos(?P<late>ition)? (?P<column>\d+)")
-_KNOWS_PLACE = re.compile(r" \(line \d+, column \d+\)$")
 
 
 @contextmanager
@@ -23,9 +22,9 @@ def errors_at(line: int, column: int) -> Iterator[None]:
     try:
         yield
     except (CatalogError, ConfigError) as error:
-        if _KNOWS_PLACE.search(str(error)):
-            raise
-        raise type(error)(f"{error} (line {line}, column {column})") from error
+        if error.line is None:
+            error.line, error.column = line, column
+        raise
 
 
 @contextmanager
@@ -41,19 +40,8 @@ def spark_errors_at_source(*pieces: Slice, before: str = "") -> Iterator[None]:
         cause = error.__cause__
         if cause is None or isinstance(cause, HiveAcidError):
             raise
-        raise _with_position(error, cause, pieces, len(before)) from cause
-
-
-def _with_position(
-    error: HiveAcidError, cause: BaseException, pieces: Sequence[Slice], before: int
-) -> HiveAcidError:
-    message = _KNOWS_PLACE.sub("", str(error))
-    position = _position_of(cause, pieces, before)
-    if isinstance(error, StatementError):
-        line, column = position or (None, None)
-        return type(error)(message, line=line, column=column)
-    where = "" if position is None else f" (line {position[0]}, column {position[1]})"
-    return type(error)(message + where)
+        error.line, error.column = _position_of(cause, pieces, len(before)) or (None, None)
+        raise
 
 
 def _position_of(cause: BaseException, pieces: Sequence[Slice], before: int) -> tuple[int, int] | None:

@@ -161,27 +161,30 @@ class Binder:
         if relation.travel is not None:
             line, column = piece.position(relation.travel.start)
             raise UnsupportedFeatureError(
-                f"{source.table}.{source.metadata} shows the present: it cannot be read AS OF (line {line}, column {column})"
+                f"{source.table}.{source.metadata} shows the present: it cannot be read AS OF",
+                line=line,
+                column=column,
             )
         return source
 
     def _view(self, piece: Slice, relation: Relation, view: ViewDefinition) -> TableSource:
         """Read a catalog view at this statement's snapshot; return the source under which its rows are kept."""
         line, column = piece.position(relation.start)
-        where = f" (line {line}, column {column})"
         if relation.travel is not None:
             raise UnsupportedFeatureError(
-                f"{view.name} is a view, which has no past of its own: AS OF belongs to the tables in its query{where}"
+                f"{view.name} is a view, which has no past of its own: AS OF belongs to the tables in its query",
+                line=line,
+                column=column,
             )
         source = TableSource(view.name)
         if view.name in self.within:
-            raise UnsupportedFeatureError(f"view {view.name} would read itself{where}")
+            raise UnsupportedFeatureError(f"view {view.name} would read itself", line=line, column=column)
         if source not in self.rows:
             before = self.context.database, self.context.in_view
             self.context.database, self.context.in_view = view.database, True
             self.within.append(view.name)
             try:
-                with errors_of_view(view.name, where):
+                with errors_of_view(view.name, line, column):
                     rows = self.run_view(view)
                     self.rows[source] = with_view_columns(view, rows)
             finally:
@@ -206,8 +209,9 @@ class Binder:
         line, column = piece.position(relation.start)
         near = self._similar_name(parts)
         raise NoSuchTableError(
-            f"table {'.'.join(parts)} does not exist: see SHOW TABLES{near}{temporary_views.batch_hint(self.context.env)} (line {line}, "
-            f"column {column})"
+            f"table {'.'.join(parts)} does not exist: see SHOW TABLES{near}{temporary_views.batch_hint(self.context.env)}",
+            line=line,
+            column=column,
         )
 
     def _similar_name(self, parts: Sequence[str]) -> str:
@@ -382,6 +386,5 @@ def reads_of(
         if error.line is None or error.column is None:
             raise
         column = error.column - (len(before) if error.line == 1 else 0)
-        message = str(error).removesuffix(f" (line {error.line}, column {error.column})")
         line, column = piece.statement_position(error.line, column)
-        raise ParseError(message, line=line, column=column) from error
+        raise ParseError(error.message, line=line, column=column) from error

@@ -187,7 +187,9 @@ def _condition(
     if item.column not in names:
         raise NoSuchColumnError(
             f"{table.name} has no partition column {item.column}; it has {', '.join(names) or 'none'}"
-            f"{did_you_mean(item.column, names)} (line {item.line}, column {item.at_column})"
+            f"{did_you_mean(item.column, names)}",
+            line=item.line,
+            column=item.at_column,
         )
     index = names.index(item.column)
     column = table.partition_columns[index]

@@ -240,8 +240,9 @@ def _view(
         query_columns = hive_columns_of(frame)
     if named and len(named) != len(query_columns):
         raise SchemaMismatchError(
-            f"view {name} names {len(named)} columns, but its query has {len(query_columns)} "
-            f"(line {ref.line}, column {ref.column})"
+            f"view {name} names {len(named)} columns, but its query has {len(query_columns)}",
+            line=ref.line,
+            column=ref.column,
         )
     columns = (
         tuple(
