@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import hiveacid
 from hiveacid.ports.store import own_store
 from hiveacid.services import Services
-from hiveacid.spark.session.launch import local_session
+from hiveacid.spark.session.jvm_process import local_session
 from soak_model import Model, Stream, WrongError
 
 if TYPE_CHECKING:

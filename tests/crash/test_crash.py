@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiveacid.errors import TransactionAbortedError
-from hiveacid.spark.session.plan_lifetime import release_unused_plans
+from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from hiveacid.stores.sql.store import SqlStore
 from support.crash import statements as st
 from support.crash.faults import Faults, Moment, Pause, Point, SimulatedCrash, crash, faulty

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import CompactionRefusedError
-from hiveacid.spark.session.plan_lifetime import release_unused_plans
+from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from support.crash import object_store_victim as s3_kill_victim
 from support.crash.object_store_statements import COMPACTIONS, TABLES, Rows, Story, kind_of, run
 from support.servers.absent import skip_without

@@ -22,7 +22,7 @@ import hiveacid.services
 from hiveacid.core.compaction.queue_records import Compaction, CompactionRequest
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.spark.session.plan_lifetime import release_unused_plans
+from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from support.samples import CLIENT, INCOMPRESSIBLE
 
 if TYPE_CHECKING:

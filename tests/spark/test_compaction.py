@@ -22,7 +22,7 @@ from hiveacid.errors import CompactionRefusedError, ConfigError, NoSuchColumnErr
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.services import Services
-from hiveacid.spark.session.plan_lifetime import collect_garbage
+from hiveacid.spark.session.running_jobs_and_plans import collect_garbage
 from hiveacid.table.compaction.run_compaction import BUCKETED
 from support.corpus.golden_tables import find, scenarios, unpack
 from support.corpus.sort_merge_reader import read_table

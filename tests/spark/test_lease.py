@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.plan_lifetime import (
+from hiveacid.spark.session.running_jobs_and_plans import (
     RelationWatch,
     _release_java_objects,
     collect_garbage,

@@ -17,14 +17,9 @@ import pytest
 
 from hiveacid.datasource.options import TableAddress
 from hiveacid.datasource.stream_sink import require_fit
-from hiveacid.errors import (
-    CompactionRefusedError,
-    ConfigError,
-    UnsupportedFeatureError,
-    WriteConflictError,
-)
-from hiveacid.spark.session.plan_lifetime import release_unused_plans
-from hiveacid.spark.session.s3_multipart_copy import PartCopier
+from hiveacid.errors import CompactionRefusedError, ConfigError, UnsupportedFeatureError, WriteConflictError
+from hiveacid.spark.session.file_systems import PartCopier
+from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from hiveacid.stores.sql.store import SqlStore
 from support.clock import ManualClock
 from support.corpus.acid_files import orc_bytes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hiveacid.spark.parser.catalyst import java_packages
+from hiveacid.spark.session.jvm import java_packages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -42,7 +42,7 @@ PATIENCE = 300.0  # seconds for what should come at once, on a machine that is b
 SHELLS = """
 import os, sys
 from hiveacid.cli import main
-from hiveacid.spark.session.launch import local_session
+from hiveacid.spark.session.jvm_process import local_session
 
 warehouse, state = sys.argv[1:]
 os.environ["XDG_STATE_HOME"] = state

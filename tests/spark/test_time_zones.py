@@ -14,9 +14,8 @@ from hiveacid.errors import ConfigError
 from hiveacid.spark.formats.expressions import as_column
 from hiveacid.spark.formats.flat_files import file_values
 from hiveacid.spark.formats.time_zones import from_file, to_file
-from hiveacid.spark.session import executor_time_zones
-from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.executor_time_zones import ExecutorTimeZones
+from hiveacid.spark.session import capabilities
+from hiveacid.spark.session.capabilities import ExecutorTimeZones, SparkEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,10 +59,10 @@ def test_zones_are_compared_by_their_rules(
 def test_executors_may_name_one_zone_differently(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor_time_zones, "driver_runs_tasks", lambda _: False)
-    monkeypatch.setattr(executor_time_zones, "_ask_executors", lambda _: ["UTC", "Etc/UTC", "UTC"])
+    monkeypatch.setattr(capabilities, "driver_runs_tasks", lambda _: False)
+    monkeypatch.setattr(capabilities, "_ask_executors", lambda _: ["UTC", "Etc/UTC", "UTC"])
     assert ExecutorTimeZones().zone(spark, "UTC") == "Etc/UTC"
-    monkeypatch.setattr(executor_time_zones, "_ask_executors", lambda _: ["UTC", "Etc/UTC", "Europe/London"])
+    monkeypatch.setattr(capabilities, "_ask_executors", lambda _: ["UTC", "Etc/UTC", "Europe/London"])
     with pytest.raises(ConfigError, match="Etc/UTC, Europe/London, UTC"):
         ExecutorTimeZones().zone(spark, "UTC")
 

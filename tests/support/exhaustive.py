@@ -77,7 +77,7 @@ EXHAUSTIVE = {
     "spark/test_narrowing.py::test_names_of_columns_may_have_capitals[not": _JOB,
     "spark/test_narrowing.py::test_the_result_is_the_same[by": _JOB,
     "spark/test_server_stores.py::test_two_sessions_insert_update_merge_and_compact[mariadb": "sessions on PostgreSQL stay",
-    "spark/test_serve_process.py::test_a_server_whose_jvm_hangs": "unit/spark/session/test_jvm_watch.py has silence; death stays",
+    "spark/test_serve_process.py::test_a_server_whose_jvm_hangs": "unit/spark/session/test_jvm_process.py has silence; death stays",
     "spark/test_thread_connections.py::test_sessions_of_clients_leave_no_connection[300": _OTHER_CASE,
     "spark/test_thread_connections.py::test_threads_that_used_a_native_session_leave_no_connection[3000": _OTHER_CASE,
     "spark/test_stream_source.py::test_updates_are_paired": "unit/datasource pairs changes",

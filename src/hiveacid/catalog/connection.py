@@ -17,7 +17,7 @@ from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.file_systems import SessionFileSystems
-from hiveacid.spark.session.plan_lifetime import release_unused_plans
+from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean

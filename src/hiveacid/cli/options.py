@@ -47,7 +47,7 @@ class ConnectionOptions:
         """
         self.require_warehouse(existing=not new, quiet=quiet)
         require_pyspark()
-        from hiveacid.spark.session.launch import local_session  # noqa: PLC0415 - imports PySpark
+        from hiveacid.spark.session.jvm_process import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.session import connect  # noqa: PLC0415
 
         with (
@@ -64,7 +64,7 @@ class ConnectionOptions:
         """
         self.require_warehouse(existing=False)
         require_pyspark()
-        from hiveacid.spark.session.launch import local_session  # noqa: PLC0415 - imports PySpark
+        from hiveacid.spark.session.jvm_process import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.native.session import open_native_session  # noqa: PLC0415
 
         with local_session({**more, **self._conf()}, chatter=self.verbose) as spark:

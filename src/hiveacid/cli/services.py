@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hiveacid.services import Services, Turn
     from hiveacid.services.monitoring import Endpoint
-    from hiveacid.spark.session.jvm_watch import JvmWatch
+    from hiveacid.spark.session.jvm_process import JvmWatch
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ def services(
 
 def watch_jvm(spark: SparkSession, endpoint: Endpoint | None) -> JvmWatch:
     """Watch the JVM of this process; the probes tell of its silence."""
-    from hiveacid.spark.session.jvm_watch import JvmWatch  # noqa: PLC0415 - imports PySpark
+    from hiveacid.spark.session.jvm_process import JvmWatch  # noqa: PLC0415 - imports PySpark
 
     watch = JvmWatch.of(spark)
     if endpoint is not None:
@@ -230,7 +230,7 @@ def run_until_signal(
     The process is killed if the stop takes longer than ``grace`` and the time for unwinding. Raises HiveAcidError if the
     JVM ends or hangs. ``stop`` is told whether a signal came, so that there is the grace for clients and jobs to end.
     """
-    from hiveacid.spark.session.jvm_watch import end_process_after  # noqa: PLC0415 - imports PySpark
+    from hiveacid.spark.session.jvm_process import end_process_after  # noqa: PLC0415 - imports PySpark
 
     with _stop_signals() as signals:
         start()

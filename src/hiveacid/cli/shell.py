@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
     from hiveacid.spark.session.capabilities import SparkEnvironment
-    from hiveacid.spark.session.jobs import Progress
+    from hiveacid.spark.session.running_jobs_and_plans import Progress
     from hiveacid.sql.session import AcidSession
 
 _MAX_ROWS = 1000  # shown on a terminal without --limit
@@ -386,7 +386,7 @@ class ProgressLine:
 
     def watch(self) -> None:
         """Show the progress of the running stages, from half a second on."""
-        from hiveacid.spark.session.jobs import progress  # noqa: PLC0415 - imports PySpark
+        from hiveacid.spark.session.running_jobs_and_plans import progress  # noqa: PLC0415 - imports PySpark
 
         seconds = time.monotonic() - self._started
         if self._enabled and seconds > 0.5:  # noqa: PLR2004 - shorter statements need no line

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import active_session
 from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.jvm import active_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,7 +25,7 @@ from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError
 from hiveacid.ports.transactions import Client
 from hiveacid.serve import hs2_messages
 from hiveacid.serve.operations import ClientOperation
-from hiveacid.spark.session.plan_lifetime import release_unused_plans
+from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from hiveacid.sql.cancellation import Running, StatementThread
 
 if TYPE_CHECKING:

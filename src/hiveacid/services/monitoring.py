@@ -23,7 +23,7 @@ from hiveacid.ports.store import own_store
 from hiveacid.ports.transactions import LockRow, TransactionRow
 from hiveacid.services.http_server import PROBES, Access, HttpServer, Page
 from hiveacid.services.runner import LoopState, Runner, Services
-from hiveacid.spark.session.jvm_watch import LIVE_SECONDS, READY_SECONDS
+from hiveacid.spark.session.jvm_process import LIVE_SECONDS, READY_SECONDS
 from hiveacid.table.compaction.request_compaction import SERVICE_TIMEOUT
 
 MANY_ABORTS = 1500

@@ -29,7 +29,7 @@ from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError, MissingDirectoryError
 from hiveacid.ports.store import own_store
 from hiveacid.spark.session.error_translation import is_spark_error
-from hiveacid.spark.session.jobs import cancel_jobs
+from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs
 from hiveacid.storage.snapshot_locations import read_location
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_aborted, clean_job

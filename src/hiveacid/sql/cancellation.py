@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from hiveacid.core.model import TxnId
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StatementCancelledError
 from hiveacid.ports.clock import SystemClock
-from hiveacid.spark.session.jobs import AnalysisStop, cancel_tagged, tagged_jobs
+from hiveacid.spark.session.running_jobs_and_plans import AnalysisStop, cancel_tagged, tagged_jobs
 from hiveacid.sql.session import AcidSession
 from hiveacid.transactions.heartbeats import owner_thread
 

@@ -16,10 +16,10 @@ from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
 from hiveacid.ports.transactions import current_write_ids_of
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
+from hiveacid.spark.session.bound_plans import filter_rows
 from hiveacid.spark.session.capabilities import SparkEnvironment, is_method_of_frames
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.table.compaction.report import CompactionReport
 from hiveacid.table.compaction.request_compaction import CompactionOptions, compact
 from hiveacid.table.context import Context

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.jobs import thread_with_job_properties, threads_have_own_jobs
+from hiveacid.spark.session.running_jobs_and_plans import thread_with_job_properties, threads_have_own_jobs
 from hiveacid.transactions.heartbeats import on_behalf_of, owner_thread
 
 T = TypeVar("T")

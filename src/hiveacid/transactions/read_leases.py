@@ -23,7 +23,7 @@ _LONGEST_ENDING = 10.0  # seconds that `close` waits for a sweep in another thre
 
 
 class Holder(Protocol):
-    """Something that keeps a read transaction open: a DataFrame's plan (``spark.session.plan_lifetime.RelationWatch``)."""
+    """Something that keeps a read transaction open: a DataFrame's plan (``spark.session.running_jobs_and_plans.RelationWatch``)."""
 
     def alive(self) -> bool:
         """Tell whether the plan can still run."""

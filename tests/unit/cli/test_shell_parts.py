@@ -30,7 +30,7 @@ from hiveacid.cli.shell import (
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
 from hiveacid.errors import ConfigError, NoSuchTableError, ParseError, StatementCancelledError
 from hiveacid.ports.clock import SystemClock
-from hiveacid.spark.session.jobs import Progress
+from hiveacid.spark.session.running_jobs_and_plans import Progress
 from hiveacid.sql.cancellation import CancellableClock
 from hiveacid.sql.session import AcidSession
 from support.memory_store.store import MemoryStore

@@ -28,7 +28,7 @@ from hiveacid.spark.formats.java_hash_arithmetic import (
     to_int,
 )
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.java_methods import call, call_static, hive_hash
+from hiveacid.spark.session.jvm import call, call_static, hive_hash
 
 _POSITIVE = 0x7FFFFFFF
 _OLD = 1

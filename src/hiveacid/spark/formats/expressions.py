@@ -1,9 +1,14 @@
-"""Expressions as SQL text where possible: a text is one Py4J round trip, a PySpark function five."""
+"""Expressions as SQL text where possible: a text is one Py4J round trip, a PySpark function five.
+
+Stars in the expressions of UPDATE, DELETE and MERGE (``hash(*)``, ``struct(t.*)``) are replaced by column names: Spark itself
+would expand a star to all columns of the scan, which has ``ROW__ID`` and other columns besides those of the table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
@@ -12,7 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.parser.catalyst import class_of_session
+from hiveacid.errors import StatementError
+from hiveacid.spark.parser.lexer import Token, tokenize
+from hiveacid.spark.session.jvm import class_of_session
 
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
 _SEPARATOR = "\x01"
@@ -20,6 +27,7 @@ DEFAULT = "NULL /* DEFAULT */"
 """DEFAULT of Hive's UPDATE and MERGE as Spark SQL: NULL, unless a constraint gives another value."""
 BEFORE_EXPRESSION = "("
 """Prefix that `parenthesised` adds; positions in errors of Spark count it."""
+_QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
 
 
 @dataclass(frozen=True)
@@ -146,3 +154,48 @@ def _java_array(frame: Any, texts: str) -> Any:
 def _from_java(frame: Any, made: Any) -> DataFrame:
     result: DataFrame = type(frame)(made, frame.sparkSession)
     return result
+
+
+def expand_stars(expression: Expression, relations: Mapping[str, Sequence[str]]) -> Expression:
+    """Return the expression with column names in place of stars. Stars in subqueries stay.
+
+    ``relations``: column names by alias; the alias '' is that of a relation without one. Raises StatementError for a star
+    with EXCEPT.
+    """
+    text = text_of(expression)
+    if text is None or "*" not in text:
+        return expression
+    columns = {
+        alias.lower(): [
+            f"{quote_name(alias)}.{quote_name(name)}" if alias else quote_name(name) for name in names
+        ]
+        for alias, names in relations.items()
+    }
+    parts, end = [], 0
+    tokens = tokenize(text)
+    for index in _stars(tokens):
+        star, start, names = tokens[index], tokens[index].start, [*chain(*columns.values())]
+        if index and tokens[index - 1].keyword == ".":
+            qualifier = tokens[index - 2]
+            if (index > 2 and tokens[index - 3].keyword == ".") or qualifier.name.lower() not in columns:  # noqa: PLR2004
+                continue  # all fields of a struct, or a table of another name
+            start, names = qualifier.start, columns[qualifier.name.lower()]
+        if tokens[index + 1].keyword == "EXCEPT":
+            raise StatementError("name the columns instead of * EXCEPT", line=star.line, column=star.column)
+        parts += [text[end:start], ", ".join(names)]
+        end = star.end
+    return with_text(expression, "".join((*parts, text[end:])))
+
+
+def _stars(tokens: Sequence[Token]) -> list[int]:
+    """Return the positions of asterisks that are stars (not multiplication signs), outside subqueries."""
+    positions, in_query = [], [False]
+    for index, token in enumerate(tokens):
+        match token.keyword:
+            case "(":
+                in_query.append(in_query[-1] or tokens[index + 1].keyword in _QUERY)
+            case ")" if len(in_query) > 1:
+                in_query.pop()
+            case "*" if not in_query[-1] and (not index or tokens[index - 1].keyword in ("(", ",", ".")):
+                positions.append(index)
+    return positions

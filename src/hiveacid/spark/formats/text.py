@@ -21,7 +21,7 @@ from hiveacid.spark.formats.java_hash_arithmetic import bind
 from hiveacid.spark.formats.text_layout import BYTES, TextLayout, accepted_text_pattern
 from hiveacid.spark.formats.types import DATA_ERROR, cut_to_length, spark_type
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.java_methods import try_cast
+from hiveacid.spark.session.jvm import try_cast
 
 _HIDDEN = 0x100  # added to the byte of an escaped delimiter until the value is cut out
 _BYTE_ORDER_MARK = "\ufeff"

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hiveacid.errors import HiveAcidError, ParseError, UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import java_class, parser_of, scala_items
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import spark_catalog_tables
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
+from hiveacid.spark.session.jvm import java_class, parser_of, scala_items
 
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _CTE_RULE = "org.apache.spark.sql.catalyst.analysis.CTESubstitution"

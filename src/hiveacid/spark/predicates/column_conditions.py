@@ -23,14 +23,13 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, parenthesised
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.parser.catalyst import java_class, parser_of, session_of
 from hiveacid.spark.predicates.predicate_reader import PredicateReader
 from hiveacid.spark.read.scan_source import ROW_ID_TYPE
 from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.session.java_methods import column_of_expression
+from hiveacid.spark.session.jvm import column_of_expression, java_class, parser_of, session_of
 
 # Spark pads values that are compared with a column of this metadata, so that 'a' equals 'a   ' as in Hive.
 _CHAR_METADATA_KEY = "__CHAR_VARCHAR_TYPE_STRING"

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 from hiveacid.core.predicates import Value
-from hiveacid.spark.parser.catalyst import class_beside, scala_items
+from hiveacid.spark.session.jvm import class_beside, scala_items
 
 
 class NoValue(Enum):

@@ -7,18 +7,9 @@ from typing import Any
 
 from pyspark.sql import types as T
 
-from hiveacid.core.predicates import (
-    UNDECIDED,
-    UNKNOWN,
-    AllOf,
-    AnyOf,
-    Comparison,
-    Not,
-    Operator,
-    Predicate,
-)
-from hiveacid.spark.parser.catalyst import scala_items
+from hiveacid.core.predicates import UNDECIDED, UNKNOWN, AllOf, AnyOf, Comparison, Not, Operator, Predicate
 from hiveacid.spark.predicates import literals
+from hiveacid.spark.session.jvm import scala_items
 
 _COMPARISONS = {
     "EqualTo": Operator.EQUAL,

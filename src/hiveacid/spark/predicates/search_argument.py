@@ -15,7 +15,6 @@ from typing import Any
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.predicates import UNDECIDED, AllOf, Predicate
 from hiveacid.core.schema.evolution import ColumnMapping, identity_mapping
-from hiveacid.spark.parser.catalyst import java_class
 from hiveacid.spark.predicates.column_conditions import Conjunct
 from hiveacid.spark.predicates.predicate_leaves import (
     Interval,
@@ -24,6 +23,7 @@ from hiveacid.spark.predicates.predicate_leaves import (
     predicate_leaf,
 )
 from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.jvm import java_class
 
 _SARG, _NAMES = "orc.kryo.sarg", "orc.sarg.column.names"
 # ORC must not filter single rows by the search argument: its bounds are wider than the condition.

@@ -11,10 +11,10 @@ from hiveacid.core.predicates import UNKNOWN, AnyOf, Comparison, Operator, Predi
 from hiveacid.core.schema.types import INTEGER_TYPES
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.driver_frames import collect_as_arrow
-from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.jvm import scala_items
 
 _MAX_VALUES = 1_000_000
 

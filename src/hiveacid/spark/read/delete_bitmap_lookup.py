@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from hiveacid.orc.build_delete_bitmap import BUCKET_SHIFT, DeleteBitmap
 from hiveacid.spark.formats.expressions import Expression, as_column
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.java_methods import column_of_text, int_array, long_array
+from hiveacid.spark.session.jvm import column_of_text, int_array, long_array
 
 KEY_COLUMNS = ("coalesce(originalTransaction, -1L)", "coalesce(bucket, -1)", "coalesce(rowId, -1L)")
 """Write id, bucket property and row id as expressions over an ACID file's root columns; never pushed down."""

@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from hiveacid.spark.formats.schema_evolution import ORC
-from hiveacid.spark.parser.catalyst import java_class, java_sequence, java_value, session_of
 from hiveacid.spark.read.scan_groups import FileGroup, escape_globs
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.jvm import java_class, java_sequence, java_value, session_of
 
 MIN_FILES = 100
 """Files from which the index costs less than Spark's own listing."""

@@ -32,7 +32,7 @@ from hiveacid.spark.read.partition_lookup import (
 from hiveacid.spark.read.scan_source import STRICT_READ, ScanSource
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
-from hiveacid.spark.session.java_methods import long_array, map_lookup
+from hiveacid.spark.session.jvm import long_array, map_lookup
 from hiveacid.storage.paths import spark_path
 from hiveacid.storage.snapshot_locations import Location
 

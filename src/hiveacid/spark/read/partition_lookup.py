@@ -25,7 +25,7 @@ from hiveacid.spark.formats.types import spark_type
 from hiveacid.spark.read.path_expressions import FILE_PATH, partition_key_from_path, partition_value_from_path
 from hiveacid.spark.read.scan_groups import FileGroup, partition_key
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.java_methods import map_lookup, strings_of
+from hiveacid.spark.session.jvm import map_lookup, strings_of
 from hiveacid.storage.snapshot_locations import Location
 
 _MAX_FILES = 1000

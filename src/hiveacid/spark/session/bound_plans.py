@@ -6,30 +6,55 @@ database, so that ``column``, ``table.column`` and ``database.table.column`` mea
 Columns may be hidden, as Spark hides ``_metadata`` of files: a name finds them, but no star, ordinal, set operator,
 join or pipe sees them. They are the metadata output of a projection (``Project.hiddenOutputTag``). An alias ends a
 metadata output, so the projection stands above the alias.
+
+The query of a view is analysed apart from the reader's session. Spark analyses those of its own views with the functions of
+the view's database and the settings of its creator, and without temporary functions and variables; a session of its own does
+the same here. The time zone is the reader's, unlike with Spark's views: a TIMESTAMP of Hive has no zone, so its rows are read
+in the reader's.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.core.model import TableName
+from hiveacid.core.model import TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.parser.catalyst import java_class, java_sequence, scala_items
+from hiveacid.spark.formats.expressions import Expression, parenthesised
 from hiveacid.spark.parser.relations import FunctionCall, Relation
+from hiveacid.spark.session.callback_server import set_catalog_parser
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
-from hiveacid.spark.session.java_methods import scala_sequence
+from hiveacid.spark.session.classic_session import dataset_class, frame_of_plan, has_database, plan_of
+from hiveacid.spark.session.jvm import (
+    active_session,
+    java_class,
+    java_sequence,
+    java_value,
+    scala_items,
+    scala_sequence,
+    session_of,
+)
 
 SPARK_CATALOG = "spark_catalog"
 """Name of Spark's own catalog, of which all tables are."""
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _METADATA_COLUMN = "__metadata_col"  # Spark's METADATA_COL_ATTR_KEY
+# Settings that change what a query means.
+_ALWAYS = ("spark.sql.ansi.enabled",)  # kept even where it is the default
+_NAMES = frozenset(
+    {"spark.sql.caseSensitive", "spark.sql.decimalOperations.allowPrecisionLoss", "spark.sql.groupByAliases"}
+    | {"spark.sql.groupByOrdinal", "spark.sql.mapKeyDedupPolicy", "spark.sql.orderByOrdinal"}
+    | {"spark.sql.storeAssignmentPolicy", "spark.sql.timestampType", *_ALWAYS}
+)
+_PREFIXES = ("spark.sql.ansi.", "spark.sql.legacy.", "spark.sql.parser.")
+_SEPARATOR, _ARROW = "\x1e", " -> "
+
+Settings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -109,3 +134,63 @@ def _aliased(env: SparkEnvironment, table: BoundTable, alias: Any) -> Any:
     plan = project(scala_sequence(env, shown), rows)
     plan.setTagValue(project.hiddenOutputTag(), scala_sequence(env, hidden))
     return plan
+
+
+def settings_of_meaning(env: SparkEnvironment) -> Settings:
+    """Return the session's settings that a view keeps from its creator."""
+    always = {key: str(env.spark.conf.get(key)) for key in _ALWAYS}
+    own = {key: value for key, value in _all_settings(env).items() if _changes_meaning(key)}
+    return tuple(sorted((own | always).items()))
+
+
+def session_of_views(env: SparkEnvironment) -> SparkEnvironment:
+    """Return a session for the views of one statement; a later one must see functions that were replaced."""
+    session = session_of(env).newSession()
+    if env.parser is not None:  # a native session: bodies of functions refer to Spark's tables
+        set_catalog_parser(session, env.parser)
+    return replace(env, spark=SparkSession(env.spark.sparkContext, session))
+
+
+def read_as_creator(reader: SparkEnvironment, apart: SparkEnvironment, view: ViewDefinition) -> None:
+    """Make a session of views read names, literals and functions as the view's creator did.
+
+    Names of functions are looked for in the view's database. A view without settings has the reader's.
+    """
+    settings = view.settings or settings_of_meaning(reader)
+    own = {key: value for key, value in settings if _changes_meaning(key)}
+    others = {key: value for key, value in _all_settings(reader).items() if not _changes_meaning(key)}
+    properties = java_class(reader, "java.util.Properties")()
+    properties.putAll(java_value(reader, others | own))
+    state = apart.state
+    state.conf().clear()
+    state.conf().setConf(properties)
+    if has_database(reader, view.database):
+        apart.session_catalog.setCurrentDatabase(view.database)
+
+
+def analysed_apart(env: SparkEnvironment, apart: SparkEnvironment, plan: Any) -> DataFrame:
+    """Return the rows of a view's query, of which ``plan`` is the parsed plan."""
+    session = session_of(apart)
+    with active_session(apart):
+        analysed = dataset_class(env).ofRows(session, plan).queryExecution().analyzed()
+    return frame_of_plan(env, analysed)
+
+
+def _all_settings(env: SparkEnvironment) -> dict[str, str]:
+    settings = env.state.conf().getAllConfs()
+    if settings.isEmpty():
+        return {}
+    entries = str(settings.mkString(_SEPARATOR)).split(_SEPARATOR)
+    return {key: value for key, _, value in (entry.partition(_ARROW) for entry in entries)}
+
+
+def _changes_meaning(key: str) -> bool:
+    return key in _NAMES or key.startswith(_PREFIXES)
+
+
+def filter_rows(
+    env: SparkEnvironment, frame: DataFrame, where: Expression | None, name: str | TableName
+) -> DataFrame:
+    """Return the rows that a condition selects; the condition may call the frame by ``name`` (`called`)."""
+    rows = called(env, frame, name)
+    return rows if where is None else rows.where(parenthesised(where))

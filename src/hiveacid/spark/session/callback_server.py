@@ -1,4 +1,4 @@
-"""Py4J's callback server: the socket through which the JVM calls Python objects.
+"""Python objects that the JVM calls: Py4J's callback server, hiveacid's parser inside a session, exceptions that it throws.
 
 The server listens on the loopback interface without authentication. A client of any operating system user can call the
 methods of a registered Python object if it knows the id of that object. Py4J counts the ids (``p0``, ``p1``), and its
@@ -10,16 +10,19 @@ from __future__ import annotations
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
 _ID_BYTES = 16
 _FEW = 20
@@ -143,3 +146,115 @@ class LastReturned(threading.local):
         """Return the error; keep the Java exception that it carries, if any, until the next call in this thread."""
         self._value = getattr(error, "java_exception", None)
         return error
+
+
+class _ParserBuilder:
+    """Scala's ``(SparkSession, ParserInterface) => ParserInterface``, in Python."""
+
+    def __init__(self, build: Callable[[Any, Any], Any]) -> None:
+        self._build = build
+        self._returned = LastReturned()
+
+    def apply(self, session: Any, parser: Any) -> Any:
+        """Return the parser of a new session."""
+        return self._returned.keep(self._build(session, parser))
+
+    class Java:
+        implements = ("scala.Function2",)
+
+
+def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None:
+    """Wrap Spark's own parser, in this session and in all sessions derived from it (``newSession``, streams).
+
+    ``build`` receives the JVM's session and its present parser. The injection lasts for the life of the session; to
+    disable it, ``build`` returns the parser that it received.
+    """
+    from pyspark import java_gateway  # noqa: PLC0415
+
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    use_secret_ids(spark)
+    keep_connections_once(spark)
+    start: Callable[[Any], None] = java_gateway.ensure_callback_server_started
+    start(gateway)
+    # Spark's own errors must leave our parser unchanged, not as text in a Py4JException.
+    gateway.python_parameters.propagate_java_exceptions = True
+    inner: Any = spark._jsparkSession  # noqa: SLF001
+    called = threading.Event()
+
+    def first(session: Any, parser: Any) -> Any:
+        called.set()  # the parser itself must not stay here: it ends with its session
+        return build(session, parser)
+
+    inner.extensions().injectParser(_ParserBuilder(first))
+    state = inner.sessionState()
+    if not called.is_set():  # the session had its parser already
+        _set_session_parser(state, build(inner, state.sqlParser()))
+
+
+def copy_with_parser(session: Any, parser_of: Callable[[Any], Any]) -> Any:
+    """Return a copy of a JVM session, with its settings and temporary views, that has another parser.
+
+    ``parser_of`` receives the copy and returns the parser.
+    """
+    copy = session.cloneSession()
+    state, parser = copy.sessionState(), parser_of(copy)
+    _set_session_parser(state, parser)
+    set_catalog_parser(copy, parser)
+    return copy
+
+
+def without_hiveacid_parser(spark: SparkSession) -> SparkSession:
+    """Return a session whose SQL knows no tables of a native session: ``spark`` itself, or a copy if its parser does."""
+    native: Any = SparkSession._instantiatedSession  # noqa: SLF001 - what getOrCreate() returns
+    if not hasattr(native, "for_other_warehouse") or not hasattr(spark, "_jsparkSession"):
+        return spark
+    session: SparkSession = native.for_other_warehouse(spark)
+    return session
+
+
+def _set_session_parser(state: Any, parser: Any) -> None:
+    held = state.getClass().getDeclaredField("sqlParser")
+    held.setAccessible(True)
+    held.set(state, parser)
+
+
+def set_catalog_parser(session: Any, parser: Any) -> None:
+    """Set the parser with which the catalog of a JVM session reads the texts of views and functions.
+
+    In the session of `inject_parser` that is still Spark's own; in sessions derived from it, it is the injected parser.
+    """
+    catalog = session.sessionState().catalog()
+    kind = catalog.getClass()
+    while kind.getSimpleName() != "SessionCatalog":
+        kind = kind.getSuperclass()
+    held = kind.getDeclaredField("parser")
+    held.setAccessible(True)
+    held.set(catalog, parser)
+
+
+def to_java_exception(spark: SparkSession, error: HiveAcidError) -> Exception:
+    """Return an exception for Py4J that makes Java throw one of its own, with the text of an error of hiveacid.
+
+    Spark's ``AnalysisException`` is a checked exception that the parser's methods do not declare: a proxy must not
+    throw it. PySpark shows these as ``pyspark.errors.IllegalArgumentException`` and
+    ``UnsupportedOperationException``.
+    """
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
+
+    lang: Any = spark._jvm.java.lang  # type: ignore[union-attr] # noqa: SLF001
+    unsupported = isinstance(error, UnsupportedFeatureError)
+    kind = lang.UnsupportedOperationException if unsupported else lang.IllegalArgumentException
+    message = f"[{error.getCondition()}] {error}"
+    thrown: Exception = Py4JJavaError(message, kind(message))
+    return thrown
+
+
+def restore_java_exception(error: Exception) -> Exception:
+    """Return an exception for Py4J that makes Java throw the exception from which PySpark made an error."""
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
+
+    origin = getattr(error, "_origin", None)
+    if origin is None:
+        return error
+    thrown: Exception = Py4JJavaError(str(error), origin)
+    return thrown

@@ -1,69 +1,24 @@
-"""Access to the JVM of a classic Spark session: parser, catalog, plans as DataFrames, exceptions."""
+"""A classic Spark session: plans as DataFrames, and the databases, tables and views of Spark's own catalogs."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
 
 from hiveacid.config.property_definitions import TRANSACTIONAL
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import java_class, java_packages, scala_items, session_of
-from hiveacid.spark.session.callback_server import LastReturned, keep_connections_once, use_secret_ids
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
-from hiveacid.spark.session.java_methods import scala_sequence
+from hiveacid.spark.session.jvm import java_class, java_packages, scala_items, scala_sequence, session_of
 
 ANOTHER_CATALOG = "(another catalog)"
 """Name of the current database while a name without one is Spark's alone. No database has this name."""
 _FIRST_PATH_VERSION = (4, 3)
-
-
-class _ParserBuilder:
-    """Scala's ``(SparkSession, ParserInterface) => ParserInterface``, in Python."""
-
-    def __init__(self, build: Callable[[Any, Any], Any]) -> None:
-        self._build = build
-        self._returned = LastReturned()
-
-    def apply(self, session: Any, parser: Any) -> Any:
-        """Return the parser of a new session."""
-        return self._returned.keep(self._build(session, parser))
-
-    class Java:
-        implements = ("scala.Function2",)
-
-
-def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None:
-    """Wrap Spark's own parser, in this session and in all sessions derived from it (``newSession``, streams).
-
-    ``build`` receives the JVM's session and its present parser. The injection lasts for the life of the session; to
-    disable it, ``build`` returns the parser that it received.
-    """
-    from pyspark import java_gateway  # noqa: PLC0415
-
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
-    use_secret_ids(spark)
-    keep_connections_once(spark)
-    start: Callable[[Any], None] = java_gateway.ensure_callback_server_started
-    start(gateway)
-    # Spark's own errors must leave our parser unchanged, not as text in a Py4JException.
-    gateway.python_parameters.propagate_java_exceptions = True
-    inner: Any = spark._jsparkSession  # noqa: SLF001
-    called = threading.Event()
-
-    def first(session: Any, parser: Any) -> Any:
-        called.set()  # the parser itself must not stay here: it ends with its session
-        return build(session, parser)
-
-    inner.extensions().injectParser(_ParserBuilder(first))
-    state = inner.sessionState()
-    if not called.is_set():  # the session had its parser already
-        _set_session_parser(state, build(inner, state.sqlParser()))
 
 
 def current_database(env: SparkEnvironment) -> str:
@@ -108,47 +63,6 @@ def spark_catalog_tables(env: SparkEnvironment, database: str) -> list[str]:
     if not catalog.databaseExists(database):
         return []
     return [str(name).lower() for name in scala_items(catalog.listTables(database))]
-
-
-def copy_with_parser(session: Any, parser_of: Callable[[Any], Any]) -> Any:
-    """Return a copy of a JVM session, with its settings and temporary views, that has another parser.
-
-    ``parser_of`` receives the copy and returns the parser.
-    """
-    copy = session.cloneSession()
-    state, parser = copy.sessionState(), parser_of(copy)
-    _set_session_parser(state, parser)
-    set_catalog_parser(copy, parser)
-    return copy
-
-
-def without_hiveacid_parser(spark: SparkSession) -> SparkSession:
-    """Return a session whose SQL knows no tables of a native session: ``spark`` itself, or a copy if its parser does."""
-    native: Any = SparkSession._instantiatedSession  # noqa: SLF001 - what getOrCreate() returns
-    if not hasattr(native, "for_other_warehouse") or not hasattr(spark, "_jsparkSession"):
-        return spark
-    session: SparkSession = native.for_other_warehouse(spark)
-    return session
-
-
-def _set_session_parser(state: Any, parser: Any) -> None:
-    held = state.getClass().getDeclaredField("sqlParser")
-    held.setAccessible(True)
-    held.set(state, parser)
-
-
-def set_catalog_parser(session: Any, parser: Any) -> None:
-    """Set the parser with which the catalog of a JVM session reads the texts of views and functions.
-
-    In the session of `inject_parser` that is still Spark's own; in sessions derived from it, it is the injected parser.
-    """
-    catalog = session.sessionState().catalog()
-    kind = catalog.getClass()
-    while kind.getSimpleName() != "SessionCatalog":
-        kind = kind.getSuperclass()
-    held = kind.getDeclaredField("parser")
-    held.setAccessible(True)
-    held.set(catalog, parser)
 
 
 @dataclass(frozen=True)
@@ -267,29 +181,58 @@ def command_result_of(frame: DataFrame) -> Any:
     )
 
 
-def to_java_exception(spark: SparkSession, error: HiveAcidError) -> Exception:
-    """Return an exception for Py4J that makes Java throw one of its own, with the text of an error of hiveacid.
+def drop_view(env: SparkEnvironment, name: str) -> None:
+    """Drop a view; plans made from it stay valid.
 
-    Spark's ``AnalysisException`` is a checked exception that the parser's methods do not declare: a proxy must not
-    throw it. PySpark shows these as ``pyspark.errors.IllegalArgumentException`` and
-    ``UnsupportedOperationException``.
+    ``spark.catalog.dropTempView`` would also uncache data that the user has cached with an equal plan. The view is
+    therefore dropped through the session catalog.
     """
-    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
-
-    lang: Any = spark._jvm.java.lang  # type: ignore[union-attr] # noqa: SLF001
-    unsupported = isinstance(error, UnsupportedFeatureError)
-    kind = lang.UnsupportedOperationException if unsupported else lang.IllegalArgumentException
-    message = f"[{error.getCondition()}] {error}"
-    thrown: Exception = Py4JJavaError(message, kind(message))
-    return thrown
+    env.session_catalog.dropTempView(name)
 
 
-def restore_java_exception(error: Exception) -> Exception:
-    """Return an exception for Py4J that makes Java throw the exception from which PySpark made an error."""
-    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
+@contextmanager
+def filled_in(env: SparkEnvironment, text: str, values: Mapping[str, object]) -> Iterator[str]:
+    """Yield a text with values in its ``{name}`` fields, as Spark's ``sql`` does; a DataFrame is a view during the block.
 
-    origin = getattr(error, "_origin", None)
-    if origin is None:
-        return error
-    thrown: Exception = Py4JJavaError(str(error), origin)
-    return thrown
+    The view belongs to this session even if the DataFrame belongs to that of a streaming query (``foreachBatch``).
+    """
+    from pyspark.sql.sql_formatter import SQLStringFormatter  # noqa: PLC0415 - only for such values
+
+    formatter = SQLStringFormatter(env.spark)
+    here = {
+        name: in_session(env, value) if isinstance(value, DataFrame) else value
+        for name, value in values.items()
+    }
+    try:
+        yield formatter.format(text, **here)
+    finally:
+        for _, view in formatter._temp_views:  # noqa: SLF001 - its clear() would uncache the DataFrame
+            drop_view(env, view)
+
+
+def batch_hint(env: SparkEnvironment) -> str:
+    """Return the end of an error about a missing table inside ``foreachBatch``; empty elsewhere."""
+    if env.spark.sparkContext.getLocalProperty("sql.streaming.queryId") is None:
+        return ""
+    return (
+        "; a temporary view of a batch belongs to the session of its streaming query: write {batch} in the text, and pass "
+        "the DataFrame: acid.sql(text, batch=frame)"
+    )
+
+
+def is_temporary_view(env: SparkEnvironment, name: str) -> bool:
+    """Tell whether the user has created a temporary view of this name."""
+    return bool(env.session_catalog.getTempView(name).isDefined())
+
+
+def exists_in_spark(env: SparkEnvironment, parts: Sequence[str]) -> bool:
+    """Tell whether Spark's own catalogs have a table or view of this name (global temporary views too)."""
+    name = ".".join(map(quote_name, parts))
+    try:
+        return bool(env.spark.catalog.tableExists(name))
+    except AnalysisException as error:
+        if "REQUIRES_SINGLE_PART_NAMESPACE" in str(error):  # a name of three parts, the first no catalog
+            return False
+        if is_unsupported_metastore(error):
+            return False
+        raise

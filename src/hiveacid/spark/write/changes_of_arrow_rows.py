@@ -29,10 +29,10 @@ from hiveacid.spark.formats.driver_frames import (
     schema_of,
 )
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, parenthesised, selected
-from hiveacid.spark.parser.catalyst import java_class, scala_items
+from hiveacid.spark.session.bound_plans import filter_rows
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
-from hiveacid.spark.write.column_casts import filter_rows
+from hiveacid.spark.session.jvm import java_class, scala_items
 from hiveacid.spark.write.update_delete_merge_rows import assigned_values
 
 ASSIGNABLE_TYPES = ROUND_TRIP_TYPES | {"char", "timestamp"}

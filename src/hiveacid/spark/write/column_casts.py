@@ -19,36 +19,18 @@ from hiveacid.core.model import (
     Column,
     Constraint,
     TableDefinition,
-    TableName,
     not_null_columns,
     null_violation,
     partition_value,
 )
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
-from hiveacid.spark.formats.expressions import (
-    Expression,
-    as_column,
-    cast,
-    named,
-    parenthesised,
-    renamed,
-    selected,
-)
+from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, renamed, selected
 from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
-from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.sort_and_stage import ACTION, Action, value_text
 
 _WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
-
-
-def filter_rows(
-    env: SparkEnvironment, frame: DataFrame, where: Expression | None, name: str | TableName
-) -> DataFrame:
-    """Return the rows that a condition selects; the condition may call the frame by ``name`` (`called`)."""
-    rows = called(env, frame, name)
-    return rows if where is None else rows.where(parenthesised(where))
 
 
 def partition_values_as_text(

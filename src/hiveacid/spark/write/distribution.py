@@ -16,9 +16,9 @@ from pyspark.sql import types as T
 
 from hiveacid.core.format.task_and_file_counts import MAX_TASKS, MIN_GROUPS, shuffled_size
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.parser.catalyst import java_packages
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import dataset_class
+from hiveacid.spark.session.jvm import java_packages
 
 _SPARK_4 = (4, 0)
 _UNKNOWN = 1 << 62  # Spark's size of a source that tells none (spark.sql.defaultSizeInBytes) is 2**63 - 1

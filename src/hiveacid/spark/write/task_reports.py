@@ -13,9 +13,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from hiveacid.spark.parser.catalyst import java_packages, java_sequence, java_value
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import dataset_class
+from hiveacid.spark.session.jvm import java_packages, java_sequence, java_value
 from hiveacid.spark.write.staged_files import TaskReport
 from hiveacid.storage.paths import is_local, spark_path
 

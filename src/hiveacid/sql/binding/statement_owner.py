@@ -17,8 +17,7 @@ from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFe
 from hiveacid.spark.parser.lexer import Token, TokenKind, is_script, string_value
 from hiveacid.spark.parser.relations import FunctionCall, named_tables
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, spark_catalog_table
-from hiveacid.spark.session.temporary_views import is_temporary_view
+from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, is_temporary_view, spark_catalog_table
 from hiveacid.sql.binding.parameters import has_identifier_clause
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation, reads_of
 from hiveacid.sql.binding.table_sources import find_metadata_table, is_change_call, table_of_change_call

@@ -14,7 +14,6 @@ from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.core.model import TableDefinition, TableKind, TableName, ViewDefinition
 from hiveacid.errors import CatalogError, NoSuchTableError, ParseError, UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import active_session, parser_of
 from hiveacid.spark.parser.relations import (
     FunctionCall,
     QueryReads,
@@ -23,18 +22,24 @@ from hiveacid.spark.parser.relations import (
     parsed_query,
     read_query,
 )
-from hiveacid.spark.session import temporary_views
 from hiveacid.spark.session.bound_plans import (
     SPARK_CATALOG,
     BoundTable,
+    analysed_apart,
+    read_as_creator,
+    session_of_views,
     with_own_ids,
     with_tables,
 )
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.classic_session import frame_of_plan
+from hiveacid.spark.session.classic_session import (
+    batch_hint,
+    exists_in_spark,
+    frame_of_plan,
+    is_temporary_view,
+)
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
-from hiveacid.spark.session.java_methods import column_of_expression
-from hiveacid.spark.session.view_analysis import analysed_apart, read_as_creator, session_of_views
+from hiveacid.spark.session.jvm import active_session, column_of_expression, parser_of
 from hiveacid.sql.binding.table_sources import (
     Predicate,
     TableSource,
@@ -204,12 +209,12 @@ class Binder:
         source = find_hiveacid_view(self.context, ref) or find_metadata_table(self.context, parts)
         if source is not None:
             return source
-        if _names_files(parts) or temporary_views.exists_in_spark(self.context.env, parts):
+        if _names_files(parts) or exists_in_spark(self.context.env, parts):
             return None
         line, column = piece.position(relation.start)
         near = self._similar_name(parts)
         raise NoSuchTableError(
-            f"table {'.'.join(parts)} does not exist: see SHOW TABLES{near}{temporary_views.batch_hint(self.context.env)}",
+            f"table {'.'.join(parts)} does not exist: see SHOW TABLES{near}{batch_hint(self.context.env)}",
             line=line,
             column=column,
         )
@@ -319,7 +324,7 @@ def binder(
 
 def find_hiveacid_table(context: Context, ref: TableRef | None) -> TableName | None:
     """Return the table of the hiveacid catalog that a name refers to, None if it is Spark's or a temporary view."""
-    if ref is None or (ref.database is None and temporary_views.is_temporary_view(context.env, ref.name)):
+    if ref is None or (ref.database is None and is_temporary_view(context.env, ref.name)):
         return None
     name = ref.resolve(context.database)
     table = context.catalog.get_table(name)
@@ -333,7 +338,7 @@ def is_view_of_session(context: Context, ref: TableRef) -> bool:
 
     Raises CatalogError if the view hides a hiveacid table: a query of that name would not read what was written.
     """
-    if ref.database is not None or not temporary_views.is_temporary_view(context.env, ref.name):
+    if ref.database is not None or not is_temporary_view(context.env, ref.name):
         return False
     hidden = ref.resolve(context.database)
     if context.catalog.get_table(hidden) is not None:

@@ -17,7 +17,7 @@ from hiveacid.core.model import TableName, WriteId
 from hiveacid.errors import ConfigError, NoSuchTableError, StatementError
 from hiveacid.spark.parser.relations import FunctionCall, Relation
 from hiveacid.spark.predicates import constant_expressions
-from hiveacid.spark.session.temporary_views import exists_in_spark
+from hiveacid.spark.session.classic_session import exists_in_spark
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.statements import SPARK_CATALOG, Slice
 from hiveacid.table.context import Context

@@ -12,7 +12,7 @@ from hiveacid.core.model import Column, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.types import hive_type_name
 from hiveacid.spark.parser.relations import Relation
-from hiveacid.spark.session.temporary_views import is_temporary_view
+from hiveacid.spark.session.classic_session import is_temporary_view
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.statements import Slice, TableRef, table_ref
 from hiveacid.table.context import Context

@@ -20,10 +20,10 @@ from hiveacid.errors import (
     StatementError,
     UnsupportedFeatureError,
 )
-from hiveacid.spark.parser.catalyst import active_session
+from hiveacid.spark.session.bound_plans import settings_of_meaning
+from hiveacid.spark.session.classic_session import exists_in_spark, is_temporary_view
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.session.temporary_views import exists_in_spark, is_temporary_view
-from hiveacid.spark.session.view_analysis import settings_of_meaning
+from hiveacid.spark.session.jvm import active_session
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import Binder, reads_of
 from hiveacid.sql.binding.view_text import hive_columns_of, output_names, qualify_names

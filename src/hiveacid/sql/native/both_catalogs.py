@@ -15,7 +15,6 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from hiveacid.errors import CatalogError, HiveAcidError
-from hiveacid.spark.parser.catalyst import java_packages, parser_of
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import (
     ANOTHER_CATALOG,
@@ -25,6 +24,7 @@ from hiveacid.spark.session.classic_session import (
     has_database,
     spark_catalog_tables,
 )
+from hiveacid.spark.session.jvm import java_packages, parser_of
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, decide_owner
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.execute.context import small_frame

@@ -22,10 +22,10 @@ from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.parser.catalyst import java_class, java_sequence, java_value, scala_items, session_of
 from hiveacid.spark.parser.lexer import scan
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of
+from hiveacid.spark.session.jvm import java_class, java_sequence, java_value, scala_items, session_of
 from hiveacid.sql.binding.parameters import literal
 from hiveacid.sql.grammar.admin import CACHE_ADVICE
 from hiveacid.sql.native.shared_gateway import NativeConnection

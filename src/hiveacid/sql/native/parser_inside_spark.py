@@ -9,13 +9,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.lexer import mentions, tokenize
 from hiveacid.spark.session import classic_session
-from hiveacid.spark.session.callback_server import LastReturned
+from hiveacid.spark.session.callback_server import (
+    LastReturned,
+    restore_java_exception,
+    set_catalog_parser,
+    to_java_exception,
+)
 from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.classic_session import is_temporary_view
 from hiveacid.spark.session.error_translation import spark_errors_logged
-from hiveacid.spark.session.temporary_views import is_temporary_view
+from hiveacid.spark.session.jvm import scala_items
 from hiveacid.sql.binding.parameters import has_identifier_clause, has_parameters, with_written_names
 from hiveacid.sql.binding.statement_owner import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.table_binder import EXPRESSION, QUERY, find_hiveacid_relation
@@ -233,14 +238,14 @@ class NativeParser:
         if not self._catalog_parser_is_set:
             # views and functions of Spark's catalog refer to Spark's tables, whatever the current database is
             self._catalog_parser_is_set = True
-            classic_session.set_catalog_parser(self._spark._jsparkSession, self.own_parser)  # noqa: SLF001
+            set_catalog_parser(self._spark._jsparkSession, self.own_parser)  # noqa: SLF001
         try:
             with spark_errors_logged(unless=Exception):  # the caller's thread logs the Java exception
                 return self._returned.keep(parse())
         except HiveAcidError as error:
-            raise self._returned.keep_thrown(classic_session.to_java_exception(self._spark, error)) from error
+            raise self._returned.keep_thrown(to_java_exception(self._spark, error)) from error
         except Exception as error:
-            raise self._returned.keep_thrown(classic_session.restore_java_exception(error)) from error
+            raise self._returned.keep_thrown(restore_java_exception(error)) from error
 
     def __getattr__(self, name: str) -> Any:
         """Pass every other method, of this or a later Spark version, to Spark's parser."""

@@ -25,14 +25,14 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.transactions import Client
-from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.lexer import Token, is_script, tokenize
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session import capabilities
 from hiveacid.spark.session.bound_plans import BoundTable, named_frame
-from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, inject_parser
+from hiveacid.spark.session.callback_server import inject_parser
+from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, filled_in, is_temporary_view
 from hiveacid.spark.session.error_translation import spark_errors_logged, stack_overflow, undeclared
-from hiveacid.spark.session.temporary_views import filled_in, is_temporary_view
+from hiveacid.spark.session.jvm import scala_items
 from hiveacid.sql.binding.parameters import has_identifier_clause, with_written_names
 from hiveacid.sql.binding.statement_owner import Owner, refuse_transactional
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation

@@ -13,14 +13,9 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.core.model import TableName
-from hiveacid.spark.session.callback_server import CallingThreads
+from hiveacid.spark.session.callback_server import CallingThreads, copy_with_parser
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.classic_session import (
-    copy_with_parser,
-    create_database,
-    current_database,
-    set_current_database,
-)
+from hiveacid.spark.session.classic_session import create_database, current_database, set_current_database
 from hiveacid.sql.binding.parameters import Arguments
 from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import Statement

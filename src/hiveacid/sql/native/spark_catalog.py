@@ -18,7 +18,7 @@ from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import Catalog as AcidCatalog
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.parser.catalyst import scala_items
+from hiveacid.spark.session.jvm import scala_items
 from hiveacid.sql.binding.parameters import literal
 from hiveacid.sql.execute import show_rows
 from hiveacid.sql.grammar.admin import CACHE_ADVICE, REPAIR_ADVICE

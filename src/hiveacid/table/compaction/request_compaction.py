@@ -27,8 +27,7 @@ from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, Transa
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import own_store
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.session.jobs import cancel_jobs
-from hiveacid.spark.session.plan_lifetime import release_unused_plans
+from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs, release_unused_plans
 from hiveacid.spark.write.rebalance_compaction import MAX_BUCKETS, require_sortable
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_job
 from hiveacid.table.compaction.report import CompactionReport

@@ -23,7 +23,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.ports.transactions import Operation, TxnKind, Written
-from hiveacid.spark.session.jobs import named_jobs
+from hiveacid.spark.session.running_jobs_and_plans import named_jobs
 from hiveacid.storage.snapshot_locations import Location, list_locations
 from hiveacid.table.cleaning.delete_files import cleaner_lock, record_history_start
 from hiveacid.table.compaction import write_compacted_files
@@ -78,7 +78,7 @@ def never_interrupted() -> bool:
 
 
 def job_group(job_id: int) -> str:
-    """Return the name of the group of a compaction's Spark jobs (``spark.session.jobs``)."""
+    """Return the name of the group of a compaction's Spark jobs (``spark.session.running_jobs_and_plans``)."""
     return f"hiveacid-compaction-{job_id}"
 
 

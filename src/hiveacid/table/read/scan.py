@@ -26,7 +26,6 @@ from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
 from hiveacid.orc.build_delete_bitmap import NO_DELETE_KEYS, build_delete_bitmap, read_delete_keys
-from hiveacid.spark.parser.catalyst import active_session
 from hiveacid.spark.predicates.column_conditions import table_conjuncts, with_char_metadata
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
@@ -36,7 +35,8 @@ from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_groups import FileGroup, ReadOptions, partition_key
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.session.plan_lifetime import RelationWatch
+from hiveacid.spark.session.jvm import active_session
+from hiveacid.spark.session.running_jobs_and_plans import RelationWatch
 from hiveacid.storage.paths import spark_path
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
 from hiveacid.table.context import Context

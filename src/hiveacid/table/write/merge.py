@@ -13,8 +13,7 @@ from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name, require_set_once, unquoted_name
 from hiveacid.errors import ConfigError, NoSuchColumnError, StatementError
 from hiveacid.spark.formats.driver_frames import computed_once
-from hiveacid.spark.formats.expressions import Expression
-from hiveacid.spark.parser.stars_in_changes import expand_stars
+from hiveacid.spark.formats.expressions import Expression, expand_stars
 from hiveacid.spark.session.bound_plans import last_part
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
@@ -24,12 +23,7 @@ from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
-from hiveacid.table.write.merge_in_driver import (
-    Sides,
-    matching_rows,
-    stage_in_driver,
-    target_read,
-)
+from hiveacid.table.write.merge_in_driver import Sides, matching_rows, stage_in_driver, target_read
 from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.update_delete import check_assignments, stage_by_spark, write_changes
 from hiveacid.transactions.transaction import Transaction

@@ -14,12 +14,11 @@ from hiveacid.core.format.task_and_file_counts import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import require_set_once, unquoted_name
 from hiveacid.ports.transactions import Operation
-from hiveacid.spark.formats.expressions import Expression, text_of
-from hiveacid.spark.parser.stars_in_changes import expand_stars
+from hiveacid.spark.formats.expressions import Expression, expand_stars, text_of
+from hiveacid.spark.session.bound_plans import filter_rows
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.changes_of_arrow_rows import Change, has_subquery
-from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.spark.write.sort_and_stage import StagingTarget, shuffle_tasks, stage_changed_rows
 from hiveacid.spark.write.staged_files import StagedKind, list_staged_files
 from hiveacid.spark.write.update_delete_merge_rows import changed_rows

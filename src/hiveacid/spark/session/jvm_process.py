@@ -1,17 +1,26 @@
-"""Watch over the JVM of a server process: its end, its silence, and a process that cannot stop because of it."""
+"""JVM of a process: a small and quiet local session for the command line, and the watch over the JVM of a server.
+
+The watch tells its end, its silence, and ends a process that cannot stop because of it.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.errors import HiveAcidError
+from hiveacid.errors import ConfigError, HiveAcidError
+from hiveacid.spark.session.capabilities import configure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +29,14 @@ READY_SECONDS, LIVE_SECONDS = 10.0, 60.0
 _HANGING_SECONDS = 120  # after which the process ends: a garbage collection may take a minute
 _INTERVAL = 2.0  # seconds between an answer and the next question
 _ATTEMPTS = 3  # a connection may break while the JVM works
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+_LOG_LINES = 20
 
 
 class JvmWatch:
@@ -95,3 +112,63 @@ def end_process_after(seconds: float, spark: SparkSession) -> None:
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
+
+
+@contextmanager
+def local_session(settings: Mapping[str, str], *, chatter: bool = False) -> Iterator[SparkSession]:
+    """Yield the process's active session, or a new local one that ends with the block.
+
+    The output of the JVM goes to a temporary file, or with ``chatter`` to standard error, but never to standard output.
+    Raises ConfigError if Java is missing or does not start.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - what watches works without it
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hiveacid-spark-")))
+        log = scratch / "spark.log"
+        with _redirect_output(None if chatter else log):
+            spark = _start(settings, scratch, log)
+        stack.callback(spark.stop)
+        yield spark
+
+
+def _start(settings: Mapping[str, str], scratch: Path, log: Path) -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    from hiveacid.spark.session.error_translation import disable_query_log  # noqa: PLC0415
+
+    disable_query_log()
+    builder = configure(SparkSession.builder.appName("hiveacid"))
+    cores = str(os.cpu_count() or 1)
+    own = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": cores} | _SETTINGS
+    own["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+    for key, value in (own | dict(settings)).items():
+        builder = builder.config(key, value)
+    try:
+        spark: SparkSession = builder.getOrCreate()
+    except Exception as error:
+        lines = log.read_text(errors="replace").splitlines()[-_LOG_LINES:] if log.exists() else []
+        raise ConfigError("\n".join(["Spark does not start: see hiveacid doctor", *lines])) from error
+    return spark
+
+
+@contextmanager
+def _redirect_output(log: Path | None) -> Iterator[None]:
+    """Redirect standard output and error of the processes that are started in the block."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    target = os.dup(2) if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        yield
+    finally:
+        for number, descriptor in enumerate(saved, start=1):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        os.close(target)

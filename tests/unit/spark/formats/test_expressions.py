@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.errors import StatementError
-from hiveacid.spark.parser.stars_in_changes import expand_stars
+from hiveacid.spark.formats.expressions import expand_stars
 
 RELATIONS = {"t": ["k", "v w"], "": ["x"]}
 

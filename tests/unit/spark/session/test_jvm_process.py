@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.errors import HiveAcidError
 from hiveacid.services.monitoring import Endpoint
-from hiveacid.spark.session.jvm_watch import LIVE_SECONDS, READY_SECONDS, JvmWatch
+from hiveacid.spark.session.jvm_process import LIVE_SECONDS, READY_SECONDS, JvmWatch
 
 ENOUGH = 30.0
 
