@@ -35,8 +35,7 @@ from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.table.arrow_read import scan
 from hiveacid.table.arrow_read.files_to_open import take_snapshot
-from hiveacid.table.arrow_read.read_tasks import read_tasks
-from hiveacid.table.arrow_read.scan import read_batches
+from hiveacid.table.arrow_read.scan import read_batches, read_tasks
 from support.directories.files import write_location
 from support.directories.maker import make_location
 from support.directories.model import Ids, Key, make_ids

@@ -36,8 +36,8 @@ from hiveacid.orc.column_bounds import column_bounds
 from hiveacid.orc.column_statistics import HIVE_8732, ColumnStatistics
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.tail import OrcTail
+from hiveacid.table.arrow_read.files_to_open import _guarantee, partition_guarantee, possible_fragments
 from hiveacid.table.arrow_read.filters import ALWAYS, arrow_filter
-from hiveacid.table.arrow_read.pruning import _guarantee, partition_guarantee, possible_fragments
 from support.exhaustive import examples
 
 COLUMNS = {

@@ -30,8 +30,8 @@ from hiveacid.ports.transactions import Operation, TxnKind
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from hiveacid.table.context import Context
-from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.insert import insert_lock
+from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 from support.simulation.planted import BUGS
 from support.simulation.profiles import OTHER, PARTED, PROFILES, SPARE, WHOLE

@@ -11,7 +11,7 @@ import hiveacid
 from hiveacid import errors
 from hiveacid.spark.write import sort_and_stage
 from hiveacid.table.compaction import in_driver
-from hiveacid.table.write import insert, insert_in_driver
+from hiveacid.table.write import insert
 from support.corpus.sort_merge_reader import read_table
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def test_partitions_of_listed_rows_are_those_of_a_job(acid: AcidSession, insert_
 def test_other_rows_are_written_by_a_job(
     acid: AcidSession, insert_jobs: list[str], monkeypatch: pytest.MonkeyPatch, values: str
 ) -> None:
-    monkeypatch.setattr(insert_in_driver, "_MAX_ROWS", 1)
+    monkeypatch.setattr(insert, "_MAX_LISTED_ROWS", 1)
     create(acid)
     outcomes = on_both(acid, f"INSERT INTO {{t}} {values.format(row=ROWS[0])}")
     assert outcomes[0] == outcomes[1]

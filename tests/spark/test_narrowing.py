@@ -16,7 +16,7 @@ from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
 from hiveacid.spark.write.sort_and_stage import Action
 from hiveacid.spark.write.update_delete_merge_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.table.read import scan
-from hiveacid.table.write import arrow_staging, merge, merge_in_driver
+from hiveacid.table.write import arrow_staging, merge
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,12 +163,12 @@ def test_large_sources_and_many_matches_are_left_to_jobs(
 ) -> None:
     acid.sql("CREATE TABLE t (id BIGINT, v STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     acid.sql("INSERT INTO t SELECT id % 50, 'old' FROM range(100)")
-    monkeypatch.setattr(merge_in_driver, "_MAX_ROWS", 5)
+    monkeypatch.setattr(merge, "_MAX_ROWS", 5)
     for keys, scanned in ((spark.range(2), 0), (spark.range(4), 1), (spark.range(6), 1)):
         report = acid.table("t").merge(keys, on="t.id = s.id").when_matched_update({"v": "'new'"}).execute()
         assert (report.updated, len(scans)) == (2 * keys.count(), scanned)
         scans.clear()
-    monkeypatch.setattr(merge_in_driver, "_MAX_SOURCE_BYTES", 15)
+    monkeypatch.setattr(merge, "_MAX_SOURCE_BYTES", 15)
     acid.table("t").merge(spark.range(2), on="t.id = s.id").when_matched_delete().execute()
     assert len(scans) == 1
 
@@ -381,7 +381,7 @@ def test_large_sources_and_many_files_are_written_by_jobs(
     spark.sql("SELECT id, 'new' v, CAST(id % 4 AS INT) p FROM range(0, 8)").createOrReplaceTempView("s")
     for module, name, limit in (
         (arrow_staging, "_MAX_FILES", 3),
-        (merge_in_driver, "max_bytes_in_driver", lambda _: 1),
+        (merge, "max_bytes_in_driver", lambda _: 1),
         (driver_frames, "max_bytes_in_driver", lambda _: 20_000),
     ):
         acid.sql("INSERT OVERWRITE t SELECT id, v, 0, NULL, NULL, p FROM s")

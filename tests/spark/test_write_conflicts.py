@@ -12,7 +12,7 @@ from hiveacid.core.transactions.locks_and_conflicts import LockState
 from hiveacid.errors import CatalogError, TransactionAbortedError, WriteConflictError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import staging_txn_id
-from hiveacid.table.write.replace_where import replace_rows
+from hiveacid.table.write.update_delete import replace_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,8 +24,15 @@ from hiveacid.streaming.connection import Connection, retry_conflicts
 from hiveacid.table.arrow_read.condition_grammar import parse_predicate
 from hiveacid.table.arrow_read.files_to_open import Snapshot, take_snapshot
 from hiveacid.table.arrow_read.filters import Condition, arrow_filter, condition_from_arrow
-from hiveacid.table.arrow_read.read_tasks import ReadTask, read_tasks
-from hiveacid.table.arrow_read.scan import BATCH_ROWS, Selection, output_schema, read_batches, reading_threads
+from hiveacid.table.arrow_read.scan import (
+    BATCH_ROWS,
+    ReadTask,
+    Selection,
+    output_schema,
+    read_batches,
+    read_tasks,
+    reading_threads,
+)
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.history_and_time_travel import Instant, PointInTime
 

@@ -24,9 +24,9 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.arrow_arrays import are_valid, row_numbers
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.arrow_read.delete_keys import DeleteKeys, Keys, int64_values
 from hiveacid.table.arrow_read.files_to_open import partition_values
-from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OrcReader, read_events
+from hiveacid.table.arrow_read.live_rows import DeleteKeys, Keys
+from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OrcReader, int64_values, read_events
 
 _ROWS = 65_536  # of one batch
 _NEVER = np.iinfo(np.int64).max  # a write id above all others

@@ -2,7 +2,7 @@
 
 A `Connection` opens a batch of transactions (`transaction_batch`). Its records become Arrow batches of the table's
 columns (`records`), which are split by partition and bucket (`stream_target`).
-Each transaction stages one file for each bucket (`table.write.stripe_file`), on any file system. `StreamingQueryWriter` adds
+Each transaction stages one file for each bucket (`table.write.publish`), on any file system. `StreamingQueryWriter` adds
 exactly-once batches of a streaming query, and `text_lines.Feeder` feeds a connection lines of files and pipes.
 
 A commit moves the files into directories of its own before the store commits. Files that grow, with a flushed length in a

@@ -32,11 +32,9 @@ from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.streaming.stream_target import StreamTarget, split_by_bucket
 from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.partitions import PartitionValues, partition_name
-from hiveacid.table.write.conflict_checks import is_overwritten
-from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.table.write.output_directories import OutputDirectories, known_partitions, record_written
-from hiveacid.table.write.publish import PublishedFiles
-from hiveacid.table.write.stripe_file import StripeFile
+from hiveacid.table.write.publish import PublishedFiles, StripeFile
+from hiveacid.table.write.write_conflicts import insert_lock_type, is_overwritten
 from hiveacid.transactions.transaction import Transaction, Transactions
 
 logger = logging.getLogger(__name__)

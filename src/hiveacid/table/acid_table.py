@@ -30,7 +30,7 @@ from hiveacid.table.read.scan import extend_lease, list_snapshot, reading_transa
 from hiveacid.table.write.foreach_batch_writer import StreamOptions, StreamWriter
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
-from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.update_delete import delete, update
 from hiveacid.transactions.transaction import Transaction
 

@@ -13,8 +13,8 @@ from hiveacid.spark.write.staged_files import StagedKind
 from hiveacid.storage.final_names import FinalNames
 from hiveacid.table.partitions import partition_name, partitions_of
 from hiveacid.table.write import insert, output_directories
-from hiveacid.table.write.conflict_retry import run_with_retry
-from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.publish import WriteReport
+from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 from support.simulation.ledger import Place
 from support.simulation.profiles import PARTED

@@ -17,7 +17,7 @@ from hiveacid.errors import WriteConflictError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Client, LockAnswer, Start
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.write.conflict_checks import require_not_overtaken
+from hiveacid.table.write.write_conflicts import require_not_overtaken
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transaction, Transactions
 from support.memory_store.store import MemoryStore

@@ -8,7 +8,7 @@ The scan unites four kinds of rows, each read in the cheapest way:
 - rows of original files (``originals``), with or without a lookup;
 - rows beside update events of ACID v1 (``acid_v1``).
 
-Reads without Spark match delete events in ``table.arrow_read.delete_keys``.
+Reads without Spark match delete events in ``table.arrow_read.live_rows``.
 """
 
 from __future__ import annotations

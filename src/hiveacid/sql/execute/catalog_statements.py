@@ -58,7 +58,7 @@ from hiveacid.table.context import Context
 from hiveacid.table.definition import lock_of_location
 from hiveacid.table.partitions import static_values
 from hiveacid.table.write.insert import InsertOptions, write_rows
-from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.publish import WriteReport
 
 
 def create_database(execution: ExecutionContext, statement: definitions.CreateDatabase) -> None:

@@ -39,13 +39,13 @@ from hiveacid.sql.statements.dml import (
 )
 from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.write import update_delete as change
-from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.insert import InsertOptions, insert, insert_lock
 from hiveacid.table.write.load import LoadOptions, load
 from hiveacid.table.write.merge import Merge as TableMerge
 from hiveacid.table.write.merge import is_exclusive
-from hiveacid.table.write.replace_where import replace_rows
-from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.publish import WriteReport
+from hiveacid.table.write.update_delete import replace_rows
+from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
 

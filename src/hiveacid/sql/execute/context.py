@@ -20,7 +20,7 @@ from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.table_binder import Binder, binder
 from hiveacid.sql.statements import TableRef
 from hiveacid.table.context import Context
-from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.publish import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
 

@@ -29,9 +29,9 @@ from hiveacid.sql.statements import (
     dml,
 )
 from hiveacid.table.partitions import partitions_of, static_values
-from hiveacid.table.write.conflict_retry import change_lock
 from hiveacid.table.write.insert import insert_lock
 from hiveacid.table.write.merge import is_exclusive
+from hiveacid.table.write.write_conflicts import change_lock
 
 # Spark's names of the modes; Hive's other options (VECTORIZATION, LOCKS ...) have no counterpart in Spark.
 _MODES = frozenset({"EXTENDED", "FORMATTED", "CODEGEN", "COST"})

@@ -24,7 +24,7 @@ from hiveacid.sql.native.shared_gateway import NativeConnection
 from hiveacid.sql.statements import TableRef, table_ref
 from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.table.write.insert import InsertOptions, insert
-from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.publish import WriteReport
 
 # Formats of a writer that say nothing about the files: the table's own, or ORC for a new table.
 _ANY_FORMAT = frozenset({"hive", "hiveacid"})

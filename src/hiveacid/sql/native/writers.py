@@ -22,7 +22,7 @@ from hiveacid.errors import AlreadyExistsError, UnsupportedFeatureError
 from hiveacid.sql.native.writer_targets import TableSpec, Target, WriterSession
 from hiveacid.table.write.insert import InsertOptions
 from hiveacid.table.write.merge import Merge
-from hiveacid.table.write.replace_where import replace_rows
+from hiveacid.table.write.update_delete import replace_rows
 
 
 class NativeWriter(DataFrameWriter):

@@ -1,9 +1,15 @@
-"""Live rows of ACID files: those of valid write ids that no delete event and no newer version removes."""
+"""Live rows of ACID files: those of valid write ids that no delete event and no newer version removes.
+
+The keys of delete events are looked up by binary search in numpy arrays (`DeleteKeys`). In ACID v1 (Hive 0.13 to 2.x) files
+hold update events beside inserts, and only the newest event of a key counts, as in ``spark.read.acid_v1``: that of the
+highest current transaction. Within one transaction a delete is newer than any other event; otherwise the event with the
+higher statement id is newer (`NewestVersions`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,44 +19,28 @@ import pyarrow.compute as pc
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.orc.arrow_arrays import are_valid
-from hiveacid.ports.file_system import FileSystem
-from hiveacid.table.arrow_read.acid_v1 import NewestVersions, newest_versions
-from hiveacid.table.arrow_read.delete_keys import DeleteKeys, Keys, deleted_among
-from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OrcReader, read_events
-from hiveacid.table.arrow_read.ordered_threads import map_in_order
+from hiveacid.orc.key_order import DELETE, INSERT
+from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OPERATION, OrcReader, int64_values
+
+# Bucket properties below it are of codec version 0: the bucket number alone.
+_FIRST_V1_PROPERTY = 1 << 29
+_LONG_BITS = 62
 
 
-@dataclass
+@dataclass(frozen=True)
 class LiveRows:
-    """Masks of the live rows of a partition's stripes; `read_deletes` or `read_versions` comes first.
+    """Masks of the live rows of a partition's stripes. ``newest``: if there are update events (ACID v1)."""
 
-    ``threads``: how many files with events are read at the same time.
-    """
-
-    fs: FileSystem
-    events: Sequence[ScanFile]
     write_ids: ValidWriteIdList
-    threads: int
-    _deletes: DeleteKeys | None = None
-    _newest: NewestVersions | None = None  # if there are update events (ACID v1)
-
-    def read_deletes(self) -> None:
-        """Read the delete events."""
-        if self.events:
-            tasks = [(file,) for file in self.events]
-            tables = [*map_in_order(self._read_events, tasks, min(self.threads, len(tasks)))]
-            self._deletes = DeleteKeys.of([events.select([*KEY]) for events in tables])
-
-    def read_versions(self, readers: Sequence[OrcReader]) -> None:
-        """Find the newest version of each row, for files with update events (ACID v1)."""
-        self._newest = newest_versions(readers, self.events, self._read_events, self.write_ids)
+    deletes: DeleteKeys | None = None
+    newest: NewestVersions | None = None
 
     def mask(self, reader: OrcReader, stripe: int) -> Any:
         """Return a mask of the live rows of a stripe; None for all."""
         valid = self._valid_write_id_mask(reader, stripe) if reader.file.partly_valid else None
-        if self._newest is not None:
-            return self._newest.live_rows(reader, stripe, valid)
-        deleted = None if self._deletes is None else _deleted_row_mask(self._deletes, reader, stripe)
+        if self.newest is not None:
+            return self.newest.live_rows(reader, stripe, valid)
+        deleted = None if self.deletes is None else _deleted_row_mask(self.deletes, reader, stripe)
         if deleted is None:
             return valid
         return ~deleted if valid is None else valid & ~deleted
@@ -61,9 +51,6 @@ class LiveRows:
             for column in reader.acid_columns(stripe, [KEY[0], CURRENT_WRITE_ID])
         )
         return pc.and_(own, current).to_numpy(zero_copy_only=False)
-
-    def _read_events(self, file: ScanFile) -> Any:
-        return read_events(self.fs, file, self.write_ids)
 
 
 def _deleted_row_mask(deletes: DeleteKeys, reader: OrcReader, stripe: int) -> Any:
@@ -86,3 +73,229 @@ def _deleted_row_mask(deletes: DeleteKeys, reader: OrcReader, stripe: int) -> An
         mask[deleted - row_id[0]] = True
         return mask
     return deleted_among(reader.row_ids(stripe), deleted)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys of rows: write ids, bucket properties and row ids, each a numpy array of int64."""
+
+    write_ids: Any
+    buckets: Any
+    row_ids: Any
+
+    @classmethod
+    def of(cls, table: Any) -> Keys:
+        """Return the keys of an Arrow table or batch, whose first three columns are the parts of a key."""
+        return cls(*(int64_values(table.column(index)) for index in range(3)))
+
+    @classmethod
+    def join(cls, parts: Iterable[Keys]) -> Keys:
+        """Return the keys of all parts."""
+        columns = zip(*((part.write_ids, part.buckets, part.row_ids) for part in parts), strict=True)
+        joined = [np.concatenate(column) for column in columns]
+        return cls(*(joined or [np.zeros(0, np.int64)] * 3))
+
+    def take(self, chosen: Any) -> Keys:
+        """Return the keys that a mask or positions choose."""
+        return Keys(self.write_ids[chosen], self.buckets[chosen], self.row_ids[chosen])
+
+    @property
+    def in_codec_1(self) -> Keys:
+        """Return the keys with bucket properties of codec version 1. Keys of write id 0 may have version 0."""
+        has_codec_0 = (self.write_ids == 0) & (self.buckets >= 0) & (self.buckets < _FIRST_V1_PROPERTY)
+        if not has_codec_0.any():
+            return self
+        return Keys(
+            self.write_ids,
+            np.where(has_codec_0, self.buckets << 16 | _FIRST_V1_PROPERTY, self.buckets),
+            self.row_ids,
+        )
+
+
+@dataclass(frozen=True)
+class DeleteKeys:
+    """Keys of delete events in ascending order, without repetitions."""
+
+    keys: Keys
+    _pairs: Any = field(repr=False)  # distinct pairs of write id and bucket property, ascending
+    _starts: Any = field(repr=False)  # position of the first key of each pair; last, the number of keys
+
+    @classmethod
+    def of(cls, tables: Iterable[Any]) -> DeleteKeys | None:
+        """Return the keys of Arrow tables (`Keys.of`); None if they hold none."""
+        return cls.of_keys(Keys.join([Keys.of(table) for table in tables if table.num_rows]).in_codec_1)
+
+    @classmethod
+    def of_keys(cls, keys: Keys) -> DeleteKeys | None:
+        """Sort keys of codec version 1 and drop repetitions; None if there are no keys."""
+        if not len(keys.row_ids):
+            return None
+        order = np.lexsort((keys.row_ids, keys.buckets, keys.write_ids))
+        write_ids, buckets, row_ids = keys.write_ids[order], keys.buckets[order], keys.row_ids[order]
+        new_pair = np.ones(len(order), bool)
+        new_pair[1:] = (np.diff(write_ids) != 0) | (np.diff(buckets) != 0)
+        new_key = new_pair.copy()
+        new_key[1:] |= np.diff(row_ids) != 0
+        keys = Keys(write_ids[new_key], buckets[new_key], row_ids[new_key])
+        starts = np.flatnonzero(new_pair[new_key])
+        pairs = np.stack([keys.write_ids[starts], keys.buckets[starts]], axis=1)
+        return cls(keys, pairs, np.append(starts, len(keys.row_ids)))
+
+    def row_ids(self, write_id: int, bucket: int) -> Any:
+        """Return the deleted row ids of one write id and bucket property, ascending."""
+        if write_id == 0 and 0 <= bucket < _FIRST_V1_PROPERTY:
+            bucket = bucket << 16 | _FIRST_V1_PROPERTY
+        indexes = np.flatnonzero((self._pairs[:, 0] == write_id) & (self._pairs[:, 1] == bucket))
+        if not len(indexes):
+            return self.keys.row_ids[:0]
+        return self.keys.row_ids[self._starts[indexes[0]] : self._starts[indexes[0] + 1]]
+
+    def match(self, rows: Keys) -> Any:
+        """Return a mask of the rows that a delete event matches."""
+        return self.find(rows) >= 0
+
+    def find(self, rows: Keys) -> Any:
+        """Return the position of each row's key among the keys, -1 if it is not there.
+
+        The search compares one integer for each key, its pair's number × the range of row ids + its row id.
+        """
+        rows = rows.in_codec_1
+        deletes = self.keys
+        write_ids, buckets = np.unique(self._pairs[:, 0]), np.unique(self._pairs[:, 1])
+        low, high = int(deletes.row_ids.min()), int(deletes.row_ids.max())
+        row_pair, possible = _pair_numbers(rows.write_ids, rows.buckets, write_ids, buckets)
+        possible &= (rows.row_ids >= low) & (rows.row_ids <= high)
+        span = high - low + 1
+        if (len(write_ids) * len(buckets)).bit_length() + span.bit_length() > _LONG_BITS:
+            return self._find_by_pair(rows, possible)
+        delete_pair, _ = _pair_numbers(deletes.write_ids, deletes.buckets, write_ids, buckets)
+        deleted = delete_pair * span + (deletes.row_ids - low)  # ascending, as the keys are
+        numbers = np.where(possible, row_pair * span + (rows.row_ids - low), -1)
+        return _positions(numbers, deleted)
+
+    def _find_by_pair(self, rows: Keys, possible: Any) -> Any:
+        """Search pair by pair, if number of a pair and row id do not fit one integer together."""
+        positions = np.full(len(rows.row_ids), -1)
+        for number, (write_id, bucket) in enumerate(self._pairs):
+            indexes = np.flatnonzero(possible & (rows.write_ids == write_id) & (rows.buckets == bucket))
+            if len(indexes):
+                start, end = self._starts[number], self._starts[number + 1]
+                hits = _positions(rows.row_ids[indexes], self.keys.row_ids[start:end])
+                positions[indexes] = np.where(hits >= 0, hits + start, -1)
+        return positions
+
+
+def _pair_numbers(
+    write_ids: Any, buckets: Any, delete_write_ids: Any, delete_buckets: Any
+) -> tuple[Any, Any]:
+    """Return a number for each row's pair of write id and bucket property, and whether both occur in delete events."""
+    first = np.minimum(np.searchsorted(delete_write_ids, write_ids), len(delete_write_ids) - 1)
+    second = np.minimum(np.searchsorted(delete_buckets, buckets), len(delete_buckets) - 1)
+    is_known = (delete_write_ids[first] == write_ids) & (delete_buckets[second] == buckets)
+    return first.astype(np.int64) * len(delete_buckets) + second, is_known
+
+
+def _positions(numbers: Any, ascending: Any) -> Any:
+    """Return the position of each number in an ascending array, -1 if it is not there."""
+    positions = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    return np.where(ascending[positions] == numbers, positions, -1)
+
+
+def deleted_among(row_ids: Any, deleted: Any) -> Any:
+    """Return a mask of the rows whose ids are deleted; ``deleted`` is ascending and not empty.
+
+    By the format, row ids ascend in a file. The few deleted ids are then looked up among them; in a file that breaks the
+    rule, the row ids are looked up among the deleted ones.
+    """
+    if not np.all(row_ids[1:] > row_ids[:-1]):
+        return _positions(row_ids, deleted) >= 0
+    mask = np.zeros(len(row_ids), bool)
+    positions = np.searchsorted(row_ids, deleted)
+    positions = positions[positions < len(row_ids)]
+    hits = positions[row_ids[positions] == deleted[: len(positions)]]
+    mask[hits] = True
+    return mask
+
+
+@dataclass(frozen=True)
+class NewestVersions:
+    """The newest update or delete event of each key that has one.
+
+    ``versions``: for each key a row of three numbers, compared in this order: current transaction, 1 for a delete event (else
+    0), and statement id.
+    """
+
+    keys: DeleteKeys | None
+    versions: Any
+
+    def live_rows(self, reader: OrcReader, stripe: int, valid: Any) -> Any:
+        """Return a mask of the valid rows that are not delete events and whose keys have no newer event.
+
+        ``valid``: a mask of the rows of valid write ids; None for all.
+        """
+        keys = Keys.of(reader.keys(stripe))
+        rows = len(keys.row_ids)
+        if reader.file.original is not None:
+            operation, current = np.zeros(rows, np.int64), keys.write_ids
+        else:
+            operation, current = _operations(reader, stripe)
+        mask = operation < DELETE if valid is None else (operation < DELETE) & valid
+        if self.keys is None:
+            return mask
+        positions = self.keys.find(keys)
+        newest = self.versions[np.maximum(positions, 0)]
+        own = np.stack([current, np.zeros(rows, np.int64), np.full(rows, reader.file.statement)], axis=1)
+        return mask & ~((positions >= 0) & _is_older(own, newest))
+
+
+def _operations(reader: OrcReader, stripe: int) -> tuple[Any, Any]:
+    """Return operations and current transactions of a stripe."""
+    operation, current = reader.acid_columns(stripe, [OPERATION, CURRENT_WRITE_ID])
+    return int64_values(operation), int64_values(current)
+
+
+def _is_older(own: Any, other: Any) -> Any:
+    """Tell for each row whether its own version is older than the other one."""
+    less, equal = np.zeros(len(own), bool), np.ones(len(own), bool)
+    for part in range(own.shape[1]):
+        less |= equal & (own[:, part] < other[:, part])
+        equal &= own[:, part] == other[:, part]
+    return less
+
+
+def newest_versions(
+    readers: Sequence[OrcReader], events: Iterable[tuple[ScanFile, Any]], valid: ValidWriteIdList
+) -> NewestVersions:
+    """Read the update events of a location. ``events``: its files of delete events, each with the valid events."""
+    parts: list[tuple[Any, Any]] = []  # keys and versions
+    for event, found in events:
+        table = found.combine_chunks()
+        current = int64_values(table.column(CURRENT_WRITE_ID))
+        ones = np.ones(len(current), np.int64)
+        parts.append((Keys.of(table), np.stack([current, ones, ones * event.statement], axis=1)))
+    for reader in readers:
+        if not reader.has_events:
+            continue
+        for stripe in range(reader.stripes):
+            operation, current = _operations(reader, stripe)
+            keys = Keys.of(reader.keys(stripe))
+            chosen = operation > INSERT
+            if reader.file.partly_valid:
+                for ids in (keys.write_ids, current):
+                    chosen &= are_valid(valid, pa.array(ids)).to_numpy(zero_copy_only=False)
+            deletes = (operation[chosen] == DELETE).astype(np.int64)
+            version = [current[chosen], deletes, np.full(len(deletes), reader.file.statement)]
+            parts.append((keys.take(chosen), np.stack(version, axis=1)))
+    keys = Keys.join([part for part, _ in parts]).in_codec_1
+    delete_keys = DeleteKeys.of_keys(keys)
+    if delete_keys is None:
+        return NewestVersions(None, None)
+    versions = np.concatenate([part for _, part in parts])
+    order = np.lexsort(  # the last array is the first to be compared
+        (*(versions[:, part] for part in (2, 1, 0)), keys.row_ids, keys.buckets, keys.write_ids)
+    )
+    ordered = keys.take(order)
+    last = np.ones(len(order), bool)
+    same = [np.diff(part) == 0 for part in (ordered.write_ids, ordered.buckets, ordered.row_ids)]
+    last[:-1] = ~(same[0] & same[1] & same[2])
+    return NewestVersions(delete_keys, versions[order][last])

@@ -29,7 +29,6 @@ from hiveacid.orc.writing import MicrosConverter
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
-from hiveacid.table.arrow_read.delete_keys import int64_values
 from hiveacid.table.arrow_read.stored_to_table_types import (
     ValueRules,
     decode,
@@ -305,6 +304,14 @@ def read_events(fs: FileSystem, file: ScanFile, valid: ValidWriteIdList) -> Any:
         return read_delete_events(data, valid if file.partly_valid else None)
     except (pa.ArrowException, OSError) as error:
         raise BadFileError(f"can't be read ({error})", path=file.path) from error
+
+
+def int64_values(column: Any) -> Any:
+    """Return a column as int64, -1 for nulls."""
+    column = column.cast(pa.int64())
+    if column.null_count:
+        column = column.fill_null(-1)
+    return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
 
 
 class _TimeOutOfRangeError(HiveAcidError):

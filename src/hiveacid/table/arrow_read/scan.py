@@ -1,10 +1,15 @@
-"""Scan of a snapshot: record batches of the live rows that a filter selects, stripe by stripe."""
+"""Scan of a snapshot: record batches of the live rows that a filter selects, stripe by stripe.
+
+`read_tasks` divides a scan into tasks for other processes, which read them without the store.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,13 +21,12 @@ from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.errors import StatementError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.paths import is_local
-from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot
-from hiveacid.table.arrow_read.live_rows import LiveRows
-from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, OrcReader
-from hiveacid.table.arrow_read.ordered_threads import map_in_order
+from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot, possible_stripes
+from hiveacid.table.arrow_read.live_rows import DeleteKeys, LiveRows, newest_versions
+from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, OrcReader, read_events
 from hiveacid.table.arrow_read.parquet_file import batch_without_columns, read_parquet_file
-from hiveacid.table.arrow_read.pruning import possible_stripes
 from hiveacid.table.context import StoreContext
 
 ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])
@@ -33,6 +37,8 @@ FEW_ROWS = 50_000
 """Rows that one thread reads or writes in less time than other threads take to start."""
 _MAX_READING_THREADS = 4  # each holds a stripe in memory
 _POSITION = "\0position"  # no column of a table has such a name
+
+_TASK_BYTES = 128 << 20  # of stripes, from which a further task begins
 
 
 @dataclass(frozen=True)
@@ -109,19 +115,14 @@ class PartitionReader:
         stripe_rows = (stripe.rows for reader in readers for stripe in reader.tail.stripes)
         if self.selection.for_change and max(stripe_rows, default=0) > _MAX_CHANGED_STRIPE:
             raise UnsupportedFeatureError(f"{table.name} has too many rows to be changed without Spark")
-        if self.has_versions(readers):
-            if self.selection.for_change:
-                raise UnsupportedFeatureError(f"{table.name} holds update events of ACID v1")
-            self._live_rows.read_versions(readers)
-        else:
-            self._live_rows.read_deletes()
+        live_rows = self._live_rows(readers)
         stripes: Iterable[tuple[OrcReader, int]]
         stripes = ((reader, stripe) for reader in readers for stripe in self.stripes(reader))
         threads = self.threads if sum(reader.tail.number_of_rows for reader in readers) > FEW_ROWS else 1
         if threads > 1:
             stripes = [*stripes]
             self._column_threads = max(1, threads // max(1, len(stripes)))
-        for batch in map_in_order(self._read_stripe, stripes, threads):
+        for batch in map_in_order(partial(self._read_stripe, live_rows), stripes, threads):
             if batch.num_rows:
                 yield batch
 
@@ -141,9 +142,18 @@ class PartitionReader:
         """Return the number of threads for footers and delete events; more than one hide the latency of remote files."""
         return 1 if is_local(self.snapshot.table.location) else _REQUEST_THREADS
 
-    @cached_property
-    def _live_rows(self) -> LiveRows:
-        return LiveRows(self.fs, self.files.events, self.snapshot.write_ids, self._request_threads)
+    def _live_rows(self, readers: Sequence[OrcReader]) -> LiveRows:
+        """Read the delete events, and the update events if there are any."""
+        files, write_ids = self.files.events, self.snapshot.write_ids
+        tasks = [(self.fs, file, write_ids) for file in files]
+        events = map_in_order(read_events, tasks, min(self._request_threads, len(tasks)))
+        if not self.has_versions(readers):
+            return LiveRows(write_ids, DeleteKeys.of(events))
+        if self.selection.for_change:
+            raise UnsupportedFeatureError(f"{self.snapshot.table.name} holds update events of ACID v1")
+        return LiveRows(
+            write_ids, newest=newest_versions(readers, zip(files, events, strict=True), write_ids)
+        )
 
     @cached_property
     def _partition(self) -> dict[str, Any]:
@@ -166,9 +176,9 @@ class PartitionReader:
         columns = reader.columns_with_statistics(selection.filter_columns)
         return possible_stripes(reader.tail, columns, schema, selection.predicate)
 
-    def _read_stripe(self, reader: OrcReader, stripe: int) -> Any:
+    def _read_stripe(self, live_rows: LiveRows, reader: OrcReader, stripe: int) -> Any:
         """Return a batch of the live rows of a stripe that the filter selects."""
-        columns, keep = self._select_rows(reader, stripe)
+        columns, keep = self._select_rows(live_rows, reader, stripe)
         count = reader.tail.stripes[stripe].rows if keep is None else keep.true_count
         if not count:
             return self._output_batch({}, 0, None)
@@ -186,10 +196,10 @@ class PartitionReader:
             ids = keys if keep is None else keys.filter(keep)
         return self._output_batch(columns, count, ids)
 
-    def _select_rows(self, reader: OrcReader, stripe: int) -> tuple[dict[str, Any], Any]:
+    def _select_rows(self, live_rows: LiveRows, reader: OrcReader, stripe: int) -> tuple[dict[str, Any], Any]:
         """Return the filter's columns for the selected live rows, and a mask of these rows; None for all."""
         selection, rows = self.selection, reader.tail.stripes[stripe].rows
-        mask = self._live_rows.mask(reader, stripe)
+        mask = live_rows.mask(reader, stripe)
         keep = None if mask is None or mask.all() else pa.array(mask)
         live = rows if keep is None else keep.true_count
         if selection.predicate is None or not live:
@@ -250,3 +260,103 @@ def _row_id_column(ids: Any, count: int) -> Any:
         return pa.nulls(0, ROW_ID_TYPE)
     columns = [ids.column(index).cast(field.type).fill_null(-1) for index, field in enumerate(ROW_ID_TYPE)]
     return pa.StructArray.from_arrays(columns, fields=list(ROW_ID_TYPE))
+
+
+@dataclass(frozen=True, repr=False)
+class ReadTask:
+    """A file, or some stripes of it, with all that a process needs to read its rows; it can be pickled.
+
+    It holds the valid write ids, the files of delete events, the flushed length and the filter. The process opens the file
+    by its own environment (docs/object-stores.md). ``rows``: of its stripes, deleted and filtered ones too; None for Parquet.
+    """
+
+    snapshot: Snapshot
+    selection: Selection
+    stripes: tuple[int, ...] | None = None
+    rows: int | None = None
+
+    def __repr__(self) -> str:
+        """Return the files and the number of rows."""
+        files = ", ".join(file.path for file in self.snapshot.partitions[0].rows)
+        return f"<hiveacid task {files}{'' if self.rows is None else f', {self.rows} rows'}>"
+
+    @property
+    def schema(self) -> Any:
+        """Return the schema of the batches."""
+        return self.selection.schema(self.snapshot)
+
+    def to_batches(self) -> Any:
+        """Return the rows as a ``pyarrow.RecordBatchReader``.
+
+        Raises BadFileError, UnsupportedFeatureError, and StorageError if a file was deleted because the plan is closed.
+        """
+        (files,) = self.snapshot.partitions
+        reader = PartitionReader(AnyFileSystem(), self.snapshot, files, self.selection, only=self.stripes)
+        batches = (
+            batch.slice(start, BATCH_ROWS)
+            for batch in reader.batches()
+            for start in range(0, batch.num_rows, BATCH_ROWS)
+        )
+        return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    def to_arrow(self) -> Any:
+        """Return the rows as a ``pyarrow.Table``."""
+        return self.to_batches().read_all()
+
+
+def read_tasks(fs: FileSystem, snapshot: Snapshot, selection: Selection) -> Iterator[ReadTask]:
+    """Yield tasks for all rows that a filter may select, after reading the footers of ORC files.
+
+    Raises BadFileError, UnsupportedFeatureError, StorageError.
+    """
+    for files in snapshot.partitions:
+        whole = ReadTask(replace(snapshot, partitions=(files,)), selection)
+        if file_kind(snapshot.table.storage) is not FileKind.ORC:
+            yield from (_with_files(whole, replace(files, rows=(file,))) for file in files.rows)
+            continue
+        partition = PartitionReader(fs, snapshot, files, selection)
+        readers = partition.open_readers()
+        if partition.has_versions(readers):
+            yield replace(whole, rows=sum(reader.tail.number_of_rows for reader in readers))
+            continue
+        for reader in readers:
+            task = _with_files(whole, replace(files, rows=(reader.file,)))
+            for stripes in _groups(reader, partition.stripes(reader)):
+                yield replace(
+                    task, stripes=stripes, rows=sum(reader.tail.stripes[one].rows for one in stripes)
+                )
+
+
+def _with_files(task: ReadTask, files: PartitionFiles) -> ReadTask:
+    return replace(task, snapshot=replace(task.snapshot, partitions=(files,)))
+
+
+def _groups(reader: OrcReader, stripes: Any) -> Iterator[tuple[int, ...]]:
+    group: list[int] = []
+    size = 0
+    for stripe in stripes:
+        group.append(stripe)
+        size += reader.tail.stripes[stripe].length
+        if size >= _TASK_BYTES:
+            yield tuple(group)
+            group, size = [], 0
+    if group:
+        yield tuple(group)
+
+
+def map_in_order(work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], threads: int) -> Iterator[Any]:
+    """Yield the results of ``work`` in the order of the tasks; at most ``threads`` tasks are ahead of the caller."""
+    if threads < 2:  # noqa: PLR2004 - the calling thread
+        yield from (work(*task) for task in tasks)
+        return
+    running: deque[Future[Any]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="hiveacid-read")
+    try:
+        for task in tasks:
+            running.append(pool.submit(work, *task))
+            if len(running) == threads:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -30,7 +30,7 @@ from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
 from hiveacid.table.write.arrow_staging import StagedOutput
 from hiveacid.table.write.driver_reads import FALLBACK_ERRORS
-from hiveacid.table.write.stripe_file import stage_file
+from hiveacid.table.write.publish import stage_file
 
 _MAX_BYTES = 16 << 20  # of the files
 _MAX_VALUES = (

@@ -1,12 +1,11 @@
 """Writing a table: INSERT, UPDATE, DELETE, MERGE, LOAD DATA and batches of streams.
 
 Every statement locks the table, takes a write id, and stages files below the table. It then publishes them under their
-final names (``output_directories``, ``publish``), records the changes in the transaction, and commits. ``conflict_retry`` repeats
-UPDATE and MERGE with a new snapshot after a write conflict.
+final names (``output_directories``, ``publish``), records the changes in the transaction, and commits. ``write_conflicts``
+finds conflicts that the store cannot see, and repeats UPDATE and MERGE with a new snapshot after a conflict.
 
-Small statements need no Spark job that scans or writes: ``update_delete_in_driver``, ``merge_in_driver`` and, for
-listed rows, ``insert_in_driver``. They read by ``driver_reads`` and write by ``arrow_staging``. ``conflict_checks``
-finds conflicts that the store cannot see.
+Small statements need no Spark job that scans or writes: ``update_delete_in_driver``, a ``merge`` with a small source, and
+an ``insert`` of listed rows. They read by ``driver_reads`` and write by ``arrow_staging``.
 
 Invariants: no file of a statement is visible before its commit. Each statement of a transaction has its own statement
 ids, because a delete event hits only rows of smaller ones.

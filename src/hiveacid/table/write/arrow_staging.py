@@ -31,13 +31,12 @@ from hiveacid.spark.write.sort_and_stage import (
 )
 from hiveacid.spark.write.staged_files import BUCKET, StagedFile, StagedKind, TaskReport
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID
-from hiveacid.table.arrow_read.ordered_threads import map_in_order
-from hiveacid.table.arrow_read.scan import FEW_ROWS, reading_threads
+from hiveacid.table.arrow_read.scan import FEW_ROWS, map_in_order, reading_threads
 from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import PartitionValues, partition_name
 from hiveacid.table.write.driver_reads import FALLBACK_ERRORS, SelectedRows
-from hiveacid.table.write.stripe_file import stage_file
+from hiveacid.table.write.publish import stage_file
 
 StagedOutput = tuple[list[StagedFile], TaskReport]
 """Staged files, and the counts that their writers report."""

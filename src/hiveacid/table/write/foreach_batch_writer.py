@@ -38,9 +38,9 @@ from hiveacid.spark.write.last_change_per_key import (
 from hiveacid.table.context import Context
 from hiveacid.table.definition import alter
 from hiveacid.table.read.scan import list_snapshot
-from hiveacid.table.write.conflict_retry import retries_exhausted
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
+from hiveacid.table.write.write_conflicts import retries_exhausted
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)

@@ -13,12 +13,13 @@ from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockTy
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.formats import flat_files as flat
+from hiveacid.spark.formats.driver_frames import collect_as_arrow, count_listed_rows
 from hiveacid.spark.read.scan_groups import escape_globs
 from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns
-from hiveacid.spark.write.sort_and_stage import StagingTarget, stage_insert
+from hiveacid.spark.write.sort_and_stage import StagingTarget, new_rows_for_arrow, stage_insert
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport, list_staged_files
 from hiveacid.storage.paths import spark_path
 from hiveacid.table.cleaning.delete_files import delete_plain_files, require_listable
@@ -27,13 +28,14 @@ from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write import output_directories, publish
-from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles, stage_empty
-from hiveacid.table.write.conflict_checks import require_no_missed_commits
+from hiveacid.table.write.arrow_staging import StagedOutput, can_write, stage_computed_rows, stage_empty
 from hiveacid.table.write.constraints import constrain_insert
-from hiveacid.table.write.insert_in_driver import stage_listed_rows
-from hiveacid.table.write.insert_lock_type import insert_lock_type
-from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.driver_reads import may_read_in_driver
+from hiveacid.table.write.publish import WriteReport
+from hiveacid.table.write.write_conflicts import insert_lock_type, require_no_missed_commits
 from hiveacid.transactions.transaction import Transaction
+
+_MAX_LISTED_ROWS = 10_000  # of VALUES, which Arrow writes in the driver
 
 
 @dataclass(frozen=True)
@@ -241,9 +243,7 @@ def write_rows(
         file_size=context.settings.get(setting_definitions.WRITE_FILE_SIZE),
     )
     with output_directories.staging(context, table, txn) as directory, translate_errors():
-        by_spark = _stage_by_spark(context, rows, dynamic=dynamic, small=options.small)
-        stage = stage_listed_rows(context, table, rows, by_spark, dynamic=dynamic)
-        files, reported = stage(target, directory)
+        files, reported = _stage(context, target, rows, directory, dynamic=dynamic, small=options.small)
         files = outputs.place(files)
         counted = None
         if not publish.reads_footers(table):
@@ -256,12 +256,31 @@ def write_rows(
     return output_directories.record_written(outputs, published, inserted, options.verb)
 
 
-def _stage_by_spark(context: Context, rows: DataFrame, *, dynamic: bool, small: bool) -> StageFiles:
-    def stage(target: StagingTarget, directory: str) -> StagedOutput:
-        reported = stage_insert(target, rows, directory, dynamic=dynamic, small=small)
-        return list_staged_files(context.fs, directory, StagedKind.INSERTED, reported), reported
+def _stage(
+    context: Context,
+    target: StagingTarget,
+    rows: DataFrame,
+    directory: str,
+    *,
+    dynamic: bool,
+    small: bool,
+) -> StagedOutput:
+    """Stage rows: a few that the statement lists by Arrow, because a Spark job takes longer for them; all others by Spark.
 
-    return stage
+    ``rows``: a frame of the table's columns, with partition columns if ``dynamic``.
+    """
+    table = target.table
+    if table.kind is TableKind.FULL_ACID and may_read_in_driver(context) and can_write(table):
+        target_of_rows = target if dynamic else replace(target, table=replace(table, partition_columns=()))
+        frame = new_rows_for_arrow(target_of_rows, rows)
+        count = count_listed_rows(frame)
+        if count is not None and count <= _MAX_LISTED_ROWS:
+            computed = collect_as_arrow(context.env, frame)
+            staged = stage_computed_rows(context, computed, target_of_rows, directory)
+            if staged is not None:
+                return staged
+    reported = stage_insert(target, rows, directory, dynamic=dynamic, small=small)
+    return list_staged_files(context.fs, directory, StagedKind.INSERTED, reported), reported
 
 
 def count_flat_rows(context: Context, table: TableDefinition, paths: Sequence[str]) -> int:

@@ -48,8 +48,7 @@ from hiveacid.table.write.output_directories import (
     staging,
     take_free_name,
 )
-from hiveacid.table.write.publish import PublishedFiles
-from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.publish import PublishedFiles, WriteReport
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)

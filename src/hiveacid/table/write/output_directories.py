@@ -21,9 +21,8 @@ from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.table.cleaning.delete_files import remove_aborted
 from hiveacid.table.context import WriterContext
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
-from hiveacid.table.write.conflict_checks import require_no_leftovers, require_not_overtaken
-from hiveacid.table.write.publish import PublishedFiles, publish_transactional, reads_footers
-from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.publish import PublishedFiles, WriteReport, publish_transactional, reads_footers
+from hiveacid.table.write.write_conflicts import require_no_leftovers, require_not_overtaken
 from hiveacid.transactions.transaction import Transaction
 
 

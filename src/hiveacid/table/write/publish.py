@@ -1,6 +1,7 @@
-"""Publish staged files: rewrite footers, move files to their final names, count rows.
+"""Publish staged files: rewrite footers, move files to their final names, count rows; and what a statement has written.
 
-Publishing makes no row visible. Only the commit of the write id does.
+Publishing makes no row visible. Only the commit of the write id does. Files that Arrow writes are staged without a footer
+(`StripeFile`).
 """
 
 from __future__ import annotations
@@ -14,18 +15,46 @@ from typing import TypeVar
 
 from hiveacid.core.format.names import format_bucket_file, format_original_file
 from hiveacid.core.format.record_keys import decode_bucket_property
-from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.model import TableDefinition, TableKind, WriteId
+from hiveacid.core.transactions.commit_records import LONGEST_STATEMENT, OperationSummary
 from hiveacid.errors import BadFileError
 from hiveacid.orc.acid_footer import acid_metadata, nest_row_columns, set_true_types
 from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.orc.writing import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
 from hiveacid.storage.final_names import FinalNames, mark_directory, stage_version_file
+from hiveacid.table.partitions import PartitionValues
 
 T = TypeVar("T")
 _PublishedFile = tuple[StagedFile, int, str, int]  # a file, its number of rows, its final path and size
 _BUCKET_COLUMN = 3
 _THREADS = 8
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """Numbers of inserted, updated and deleted rows, the write id (None: nothing was written), number of retries."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    write_id: WriteId | None = None
+    retries: int = 0
+    files: int = field(default=0, compare=False)  # number of written files
+    bytes: int = field(default=0, compare=False)  # size of the written files
+
+    def summary(self, operation: str, statement: str | None) -> OperationSummary:
+        """Return the summary for the table's history."""
+        text = None if statement is None else statement[:LONGEST_STATEMENT]
+        return OperationSummary(
+            operation, text, self.inserted, self.updated, self.deleted, self.files, self.bytes
+        )
+
+    @property
+    def affected(self) -> int:
+        """Number of rows that were inserted, updated or deleted."""
+        return self.inserted + self.updated + self.deleted
 
 
 @dataclass(frozen=True)
@@ -203,3 +232,57 @@ def _publish_all(
 def reads_footers(table: TableDefinition) -> bool:
     """Tell whether this process reads and rewrites the footers of the files (ORC only)."""
     return table.storage.input_format.endswith("OrcInputFormat")
+
+
+@dataclass
+class StripeFile:
+    """Stripes of one file that Arrow writes into a hidden staging directory, as they come. ``size``: bytes written so far; ``rows``: rows in them."""
+
+    fs: FileSystem
+    path: str
+    size: int = 0
+    rows: int = 0
+    _parts: list[tuple[str, int]] = field(default_factory=list)  # staged files, and their lengths
+    _stripes: list[PlacedStripes] = field(default_factory=list)
+
+    def append(self, blocks: Iterable[StripeBlock]) -> None:
+        """Write stripes at the end of the file, or into another one where no file grows."""
+        start = self.size or len(HEADER)
+        bodies: list[bytes] = []
+        end = start
+        for block in blocks:
+            self._stripes.append(place_stripes(block, end))
+            bodies.append(block.body)
+            end += len(block.body)
+            self.rows += block.rows
+        if not bodies:
+            return
+        data = b"".join(bodies)
+        if self._parts and self.fs.replaces_tail_in_place(self.path):
+            self.fs.replace_tail(self.path, start, data)
+            self._parts = [(self.path, end)]
+        else:
+            path = f"{self.path}-{len(self._parts)}" if self._parts else self.path
+            part = data if self._parts else HEADER + data
+            self.fs.write_bytes(path, part, durable=False)
+            self._parts.append((path, len(part)))
+        self.size = end
+
+    def staged(self, kind: StagedKind, values: PartitionValues, bucket: int) -> StagedFile:
+        """Return the file for `publish_acid`, with the footer over all stripes, which is in memory only."""
+        footer = merged_tail(self._stripes, self.size, self.path)
+        return StagedFile(self.path, self.size, kind, values, bucket, tuple(self._parts), footer)
+
+
+def stage_file(
+    fs: FileSystem,
+    block: StripeBlock,
+    path: str,
+    kind: StagedKind,
+    values: PartitionValues = (),
+    bucket: int = 0,
+) -> StagedFile:
+    """Write the stripes of one file to ``path``."""
+    file = StripeFile(fs, path)
+    file.append([block])
+    return file.staged(kind, values, bucket)

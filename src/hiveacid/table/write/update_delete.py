@@ -1,4 +1,7 @@
-"""UPDATE and DELETE, and the steps they share with MERGE: stage delete events and new rows, publish and record them."""
+"""UPDATE and DELETE, overwrite by condition, and the steps they share with MERGE.
+
+These steps stage delete events and new rows, publish and record them.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,24 @@ from pyspark.sql import DataFrame
 from hiveacid import errors
 from hiveacid.config import setting_definitions
 from hiveacid.core.display import did_you_mean
+from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.format.task_and_file_counts import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
-from hiveacid.core.schema.types import require_set_once, unquoted_name
+from hiveacid.core.schema.types import quote_name, require_set_once, unquoted_name
 from hiveacid.ports.transactions import Operation
-from hiveacid.spark.formats.expressions import Expression, expand_stars, text_of
+from hiveacid.spark.formats.expressions import Expression, expand_stars, selected, text_of
 from hiveacid.spark.session.bound_plans import filter_rows
 from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.changes_of_arrow_rows import Change, has_subquery
-from hiveacid.spark.write.sort_and_stage import StagingTarget, shuffle_tasks, stage_changed_rows
+from hiveacid.spark.write.column_casts import fit_columns
+from hiveacid.spark.write.sort_and_stage import (
+    ACTION,
+    Action,
+    StagingTarget,
+    shuffle_tasks,
+    stage_changed_rows,
+)
 from hiveacid.spark.write.staged_files import StagedKind, list_staged_files
 from hiveacid.spark.write.update_delete_merge_rows import changed_rows
 from hiveacid.table.codec_and_writer_options import writer_options
@@ -27,11 +38,10 @@ from hiveacid.table.context import Context
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
 from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles
-from hiveacid.table.write.conflict_checks import require_no_silent_conflict
-from hiveacid.table.write.conflict_retry import run_with_retry
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
-from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.publish import WriteReport
 from hiveacid.table.write.update_delete_in_driver import stage_in_driver
+from hiveacid.table.write.write_conflicts import require_no_silent_conflict, run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
 # Bytes of ORC that one task reads, sorts and writes faster than several tasks with a shuffle.
@@ -246,3 +256,28 @@ def write_changes(
     )
     txn.add_summary(table.name, report.summary(verb, context.statement))
     return report
+
+
+def replace_rows(
+    context: Context, name: TableName, rows: DataFrame, where: Expression, joined: Transaction | None
+) -> WriteReport:
+    """Delete the rows that ``where`` selects and insert ``rows``, in one job and one commit; columns are matched by name.
+
+    New rows need not fulfil ``where``. The statement locks out other writers: otherwise two concurrent calls whose
+    conditions select no row would not conflict, and both would insert their rows.
+
+    Raises SchemaMismatchError, NoSuchTableError, InsertOnlyError, WriteConflictError.
+    """
+
+    def run(table: TableDefinition, txn: Transaction) -> WriteReport:
+        with translate_errors():
+            old_rows, _ = select_by_spark(context, table, txn, where, None)
+            deletes = changed_rows(table, old_rows, {})
+            fitted = fit_columns(table, rows, {}, None, by_name=True)
+            row_id_type = deletes.schema[ROW_ID].dataType.simpleString()
+            leading = [f"{int(Action.INSERT)} AS {ACTION}", f"CAST(NULL AS {row_id_type}) AS {ROW_ID}"]
+            inserts = selected(fitted, [*leading, *map(quote_name, table.column_names)])
+            changes = constrain_changes(context, table, deletes.union(inserts))
+        return write_changes(context, table, txn, stage_by_spark(context, changes), "OVERWRITE")
+
+    return run_with_retry(context, name, "OVERWRITE", joined, run, exclusive=True)

@@ -1,20 +1,30 @@
-"""Write conflicts that the store cannot see: bases above this write id, and changes by engines that report none."""
+"""Write conflicts: the locks by which statements avoid them, checks of those that the store cannot see, and retries.
+
+The store does not see bases above this write id, and changes by engines that report none.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
+from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, BaseName, DeltaName, is_hidden, parse_directory
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.core.snapshot.directory_listing import last_flush_length
+from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import CatalogError, FormatError, MissingDirectoryError, WriteConflictError
 from hiveacid.orc.tail import CURRENT_WRITE_ID, read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
-from hiveacid.ports.transactions import current_write_ids_of
+from hiveacid.ports.transactions import Operation, Start, current_write_ids_of
 from hiveacid.table.context import Context
+from hiveacid.table.write.publish import WriteReport
 from hiveacid.transactions.transaction import Transaction
+
+logger = logging.getLogger(__name__)
 
 
 def require_not_overtaken(
@@ -189,3 +199,76 @@ def is_overwritten(
     above = [base.write_id for base in bases if base.write_id > write_id]
     now = current_write_ids_of(store, table.name) if above else None
     return now is not None and any(map(now.is_valid, above))
+
+
+def run_with_retry(
+    context: Context,
+    name: TableName,
+    verb: str,
+    joined: Transaction | None,
+    run: Callable[[TableDefinition, Transaction], WriteReport],
+    *,
+    exclusive: bool = False,
+) -> WriteReport:
+    """Run UPDATE, DELETE, MERGE or an overwrite by condition under its lock; after a write conflict, run it again with a new snapshot.
+
+    A statement with a transaction of its own has ``hive.txn.retrysnapshot.max.count`` retries. Inside
+    ``acid.transaction()`` (``joined``) the first conflict raises WriteConflictError. ``exclusive``: wait for other
+    writers even if ``hive.txn.xlock.write`` is false. Such a statement depends on rows that others insert. Inside
+    ``acid.transaction()`` it raises WriteConflictError if the snapshot lacks commits of the table.
+    """
+    attempts = 0 if joined is not None else context.settings.get(setting_definitions.RETRY_SNAPSHOT)
+    for attempt in range(attempts + 1):
+        try:
+            operation = Operation.DELETE if verb == "DELETE" else Operation.UPDATE
+            lock = replace(change_lock(context, name, exclusive=exclusive), operation=operation)
+            start = Start((lock,), (name,), (name,))
+            with context.transactions.scope(
+                context.settings, joined, start, lambda: context.require_full_acid(name, verb)
+            ) as txn:
+                if exclusive:
+                    require_no_missed_commits(context, name, txn, verb)
+                report = run(context.require_full_acid(name, verb), txn)
+            return replace(report, retries=attempt)
+        except WriteConflictError as error:
+            if joined is not None:
+                raise
+            if attempt == attempts:
+                raise retries_exhausted(f"{verb} on {name}", attempt + 1, error) from error
+            logger.info("%s on %s had a write conflict; retrying with a new snapshot", verb, name)
+    raise AssertionError  # the loop returns or raises
+
+
+def retries_exhausted(statement: str, times: int, error: WriteConflictError) -> WriteConflictError:
+    """Return the error of a statement that had ``times`` write conflicts, of which ``error`` is the last."""
+    tried = "once" if times == 1 else f"{times} times, each time with a new snapshot"
+    return WriteConflictError(
+        f"{statement} was tried {tried}, and other writers committed changes of the same table or partition first. "
+        f"Nothing was written. Run it again, allow more retries ({setting_definitions.RETRY_SNAPSHOT.name}, now "
+        f"{times - 1}), or let writers wait for each other ({setting_definitions.XLOCK_WRITE.name}=true). Last conflict: {error}"
+    )
+
+
+def change_lock(context: Context, name: TableName, *, exclusive: bool = False) -> LockComponent:
+    """Return the lock that UPDATE, DELETE and MERGE take."""
+    excludes_writers = exclusive or context.settings.get(setting_definitions.XLOCK_WRITE)
+    return LockComponent(
+        LockType.EXCL_WRITE if excludes_writers else LockType.SHARED_WRITE, name.database, name.name
+    )
+
+
+def insert_lock_type(settings: Settings, store: TransactionStore, *, overwrite: bool) -> LockType:
+    """Return the lock type of INSERT, LOAD and streams, or of their overwriting forms and TRUNCATE (``overwrite``).
+
+    The base of an overwrite hides rows that commit later with a lower write id. Both kinds therefore wait for each
+    other, whatever the settings of the two sessions: the settings only make the lock of the overwrite stronger.
+
+    Beside a metastore an overwrite is EXCLUSIVE. With ``hive.txn.xlock.write=true`` Hive's INSERT takes SHARED_READ, for
+    which no other type waits.
+    """
+    if not overwrite:
+        return LockType.SHARED_WRITE
+    exclusive = settings.get(setting_definitions.XLOCK_WRITE) and settings.get(
+        setting_definitions.XLOCK_OVERWRITE
+    )
+    return LockType.EXCLUSIVE if exclusive or not store.maintained_by_hiveacid() else LockType.EXCL_WRITE
