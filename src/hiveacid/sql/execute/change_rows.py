@@ -9,6 +9,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent
 from hiveacid.errors import OutputTwiceError, SchemaMismatchError, StatementError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import (
@@ -18,7 +19,9 @@ from hiveacid.spark.formats.expressions import (
     Expression,
     parenthesised,
 )
-from hiveacid.spark.parser.lexer import mentions
+from hiveacid.spark.parser.catalyst import parser_of, scala_items
+from hiveacid.spark.parser.lexer import end_token, mentions
+from hiveacid.spark.session.bound_plans import last_part
 from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expression
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder
@@ -354,7 +357,8 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
             )
             for clause in statement.clauses:
                 with errors_at(clause.line, clause.column):
-                    table_merge = _with_clause(table_merge, clause, expressions, table)
+                    own = _with_names_of_one_side(table_merge, clause, table)
+                    table_merge = _with_clause(table_merge, own, expressions, table)
             with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
                 return table_merge.execute()
 
@@ -384,6 +388,42 @@ def _source(binder: Binder, statement: Merge) -> DataFrame:
             f"the source is given {len(statement.source_columns)} columns, but has {len(frame.columns)}"
         )
     return frame.toDF(*statement.source_columns)
+
+
+def _with_names_of_one_side(
+    table_merge: TableMerge, clause: MergeClause, table: TableDefinition
+) -> MergeClause:
+    """Qualify names that both sides have, in a clause for rows of one side: they mean that side's columns, as in Spark."""
+    if clause.match is MergeMatch.MATCHED:
+        return clause
+    target, source = last_part(table_merge.target_name), last_part(table_merge.source_name)
+    side = quote_name(source if clause.match is MergeMatch.NOT_MATCHED else target)
+    both = {column.lower() for column in table_merge.source.columns}.intersection(table.column_names)
+    both -= {target.lower(), source.lower()}
+
+    def qualified(piece: Slice) -> Slice:
+        names = zip([end_token(""), *piece.tokens], piece.tokens, strict=False)
+        if not any(name.is_name and name.name.lower() in both and dot.text != "." for dot, name in names):
+            return piece
+        parsed = parser_of(table_merge.context.env).parseExpression(piece.text)
+        starts = {
+            int(leaf.origin().startIndex().get())
+            for leaf in scala_items(parsed.collectLeaves())  # a subquery is one of them, and keeps its names
+            if str(leaf.nodeName()) == "UnresolvedAttribute"
+            and str(next(scala_items(leaf.nameParts()))).lower() in both
+        }
+        parts, end = [], 0
+        for start in sorted(starts):
+            parts += [piece.text[end:start], side, "."]
+            end = start
+        return replace(piece, text="".join([*parts, piece.text[end:]]))
+
+    return replace(
+        clause,
+        condition=None if clause.condition is None else qualified(clause.condition),
+        assignments=tuple(replace(a, expression=qualified(a.expression)) for a in clause.assignments),
+        values=tuple(qualified(value) for value in clause.values),
+    )
 
 
 def _with_clause(
