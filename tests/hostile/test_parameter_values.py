@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import UnsupportedOperationException
 
 from hiveacid.errors import ConfigError
-from hiveacid.spark.predicates.constant_expressions import epoch_millis
+from hiveacid.spark.formats.driver_frames import epoch_millis
 from support.exhaustive import sample
 
 if TYPE_CHECKING:

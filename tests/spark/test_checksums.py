@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hiveacid.spark.formats.schema_evolution import ORC
+from hiveacid.spark.formats.file_columns import ORC
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.task_reports import save_frame, without_checksums
 

@@ -20,11 +20,15 @@ from pyspark.sql import functions as F
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
 from hiveacid.core.predicates import Comparison, Operator
 from hiveacid.spark.formats.expressions import as_column
-from hiveacid.spark.formats.time_zones import from_file
+from hiveacid.spark.formats.file_columns import from_file
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.predicates.column_conditions import table_conjuncts
-from hiveacid.spark.predicates.predicate_leaves import PredicateLeaf, predicate_leaf
-from hiveacid.spark.predicates.search_argument import SearchArgumentBuilder, search_argument
+from hiveacid.spark.predicates.search_argument import (
+    PredicateLeaf,
+    SearchArgumentBuilder,
+    predicate_leaf,
+    search_argument,
+)
 from hiveacid.spark.read.acid_rows import _KEEP_COLUMNS, ABSENT_FIELD
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from support.exhaustive import ALL, sample

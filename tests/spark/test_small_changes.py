@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 import hiveacid
 from hiveacid import errors
 from hiveacid.spark.formats import driver_frames
-from hiveacid.spark.predicates import subquery_values
 from hiveacid.spark.session import capabilities
 from hiveacid.spark.write import changes_of_arrow_rows
 from hiveacid.table.arrow_read import scan
@@ -404,7 +403,7 @@ def test_members_of_a_subquery_are_no_jobs(no_jobs: AcidSession, monkeypatch: py
     no_jobs.sql("DELETE FROM t WHERE k IN (SELECT max(k) FROM t) OR v = 'v0'")
     no_jobs.sql("UPDATE t SET v = 'not' WHERE k NOT IN (SELECT id FROM range(3) WHERE id LIKE '%2%')")
     assert rows(no_jobs) == [(1, "not"), (2, "v2"), (3, "not")]
-    monkeypatch.setattr(subquery_values, "_MAX_VALUES", 2)
+    monkeypatch.setattr(driver_frames, "_MAX_VALUES", 2)
     left_to_jobs = ["k IN (SELECT id FROM range(3))", "(k, v) IN (SELECT 1, 'v1')"]
     left_to_jobs += ["k IN (SELECT t.k)"] if no_jobs.context.env.version >= (4, 0) else []  # 3.5 refuses it
     for where in left_to_jobs:

@@ -19,8 +19,7 @@ from pyspark.sql import functions as F
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import TEXTFILE
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats.text import format_line, parse_line
-from hiveacid.spark.formats.text_layout import text_layout
+from hiveacid.spark.formats.text import format_line, parse_line, text_layout
 from hiveacid.spark.session.capabilities import SparkEnvironment
 
 READ_BY_HIVE = Path(__file__).parent / "data" / "lazy_simple_serde.jsonl"

@@ -12,8 +12,8 @@ from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.errors import ConfigError
 from hiveacid.spark.formats.expressions import as_column
+from hiveacid.spark.formats.file_columns import from_file, to_file
 from hiveacid.spark.formats.flat_files import file_values
-from hiveacid.spark.formats.time_zones import from_file, to_file
 from hiveacid.spark.session import capabilities
 from hiveacid.spark.session.capabilities import ExecutorTimeZones, SparkEnvironment
 

@@ -14,8 +14,8 @@ from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.core.transactions.commit_records import StreamKey
 from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
 from hiveacid.ports.transactions import current_write_ids_of
+from hiveacid.spark.formats.driver_frames import epoch_millis
 from hiveacid.spark.formats.expressions import Expression, selected
-from hiveacid.spark.predicates.constant_expressions import epoch_millis
 from hiveacid.spark.session.bound_plans import filter_rows
 from hiveacid.spark.session.capabilities import SparkEnvironment, is_method_of_frames
 from hiveacid.spark.session.classic_session import in_session

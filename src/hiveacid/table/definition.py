@@ -14,7 +14,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import AlreadyExistsError, CatalogError, SchemaMismatchError, UnsupportedFeatureError
-from hiveacid.spark.formats.text_layout import text_layout
+from hiveacid.spark.formats.text import text_layout
 from hiveacid.spark.formats.types import column_type
 from hiveacid.storage.paths import absolute, real_path
 from hiveacid.table.cleaning.file_retention import history_retention

@@ -22,7 +22,7 @@ DEFINING = {
     "sql/grammar/table_clauses.py",
 }
 DEFINING |= {"core/schema/storage_formats.py", "core/schema/evolution.py"}
-READERS_OPTION = ("spark/formats/schema_evolution.py", "orc.force.positional.evolution")
+READERS_OPTION = ("spark/formats/file_columns.py", "orc.force.positional.evolution")
 
 
 def constants() -> dict[str, TableProperty]:

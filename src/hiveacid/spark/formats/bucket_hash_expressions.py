@@ -3,8 +3,8 @@
 The rules are those of ``ObjectInspectorUtils.getBucketHashCode`` (version 2: Murmur3 with Hive's seed) and
 ``getBucketHashCodeOld`` (version 1: Java hash codes); ``core.schema.bucket_hash`` is the same in plain Python.
 
-Hive's own class hashes bytes inside the JVM; Java's 32-bit arithmetic in Spark functions
-(``spark.formats.java_hash_arithmetic``) does the rest.
+Hive's own class hashes bytes inside the JVM. Java's 32-bit arithmetic in Spark functions does the rest: products and sums are
+computed in 64 bits and wrapped by masks. Nothing overflows, so ``spark.sql.ansi.enabled`` makes no difference.
 """
 
 from __future__ import annotations
@@ -19,20 +19,16 @@ from pyspark.sql import functions as F
 from hiveacid.core.schema.bucket_hash import MURMUR_SEED, check_bucketing_type
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats.java_hash_arithmetic import (
-    bind,
-    combine_hashes,
-    fold_long,
-    murmur_int,
-    murmur_long,
-    to_int,
-)
+from hiveacid.spark.formats.expressions import bind
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jvm import call, call_static, hive_hash
 
 _POSITIVE = 0x7FFFFFFF
 _OLD = 1
 _DECIMAL = "org.apache.hadoop.hive.common.type.HiveDecimal"
+_WORD = 0xFFFFFFFF
+_SIGN = 0x80000000
+_SEED = 1867871456  # Spark's hash() of this int is 104729, Hive's seed, which is then the seed of the next argument
 
 
 def bucket_number(
@@ -183,3 +179,39 @@ def _variable_hex(number: SparkColumn) -> SparkColumn:
 
 def _byte_hex(number: SparkColumn) -> SparkColumn:
     return F.lpad(F.hex(number.bitwiseAND(F.lit(0xFF))), 2, "0")
+
+
+def to_int(value: SparkColumn) -> SparkColumn:
+    """Return the low 32 bits of a bigint as a signed int (Java's ``(int) value``)."""
+    low = value.bitwiseAND(F.lit(_WORD)).bitwiseXOR(F.lit(_SIGN))
+    return (low - F.lit(_SIGN)).cast("int")
+
+
+def fold_long(value: SparkColumn) -> SparkColumn:
+    """Return Java's ``Long.hashCode``."""
+    return to_int(F.shiftrightunsigned(value, 32).bitwiseXOR(value))
+
+
+def combine_hashes(code: SparkColumn, following: SparkColumn) -> SparkColumn:
+    """Return ``31 * code + following``."""
+    return to_int(code.cast("bigint") * F.lit(31) + following)
+
+
+def murmur_int(value: SparkColumn) -> SparkColumn:
+    """Return Hive's Murmur3 of an int's four bytes, most significant first."""
+    return F.when(value.isNotNull(), F.hash(F.lit(_SEED), _reverse_bytes(value, 4, F.lit(0xFF))))
+
+
+def murmur_long(value: SparkColumn) -> SparkColumn:
+    """Return Hive's Murmur3 of a bigint's eight bytes, most significant first."""
+    return F.when(
+        value.isNotNull(), F.hash(F.lit(_SEED), _reverse_bytes(value, 8, F.lit(0xFF).cast("bigint")))
+    )
+
+
+def _reverse_bytes(value: SparkColumn, size: int, byte: SparkColumn) -> SparkColumn:
+    moved = [
+        F.shiftleft(F.shiftrightunsigned(value, 8 * i).bitwiseAND(byte), 8 * (size - 1 - i))
+        for i in range(size)
+    ]
+    return reduce(lambda left, right: left.bitwiseOR(right), moved)

@@ -1,9 +1,15 @@
-"""DataFrames of Arrow rows in the driver's memory, and sizes of other DataFrames that Spark knows without a job."""
+"""Rows and values in the driver's memory: DataFrames of Arrow rows, and values that Spark computes for Python.
+
+The latter are those of ``column IN (SELECT …)``, constant SQL expressions, and points in time. Sizes of other DataFrames are
+those that Spark knows without a job.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -12,9 +18,14 @@ from pyspark.sql import types as T
 
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import Column
-from hiveacid.core.schema.types import NUMERIC_TYPES, quote_name
+from hiveacid.core.predicates import UNKNOWN, AnyOf, Comparison, Operator, Predicate
+from hiveacid.core.schema.types import INTEGER_TYPES, NUMERIC_TYPES, quote_name
+from hiveacid.errors import ConfigError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.classic_session import frame_of_plan
+from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
+from hiveacid.spark.session.jvm import scala_items
 
 ROUND_TRIP_TYPES = NUMERIC_TYPES | {"string", "varchar", "boolean", "date", "binary"}
 """Types whose values stay the same from Arrow to Spark and back; timestamps, char and nested types may not."""
@@ -27,6 +38,10 @@ _ROW_ID = T.StructType(
         T.StructField("rowid", T.LongType()),
     ]
 )
+_MAX_VALUES = 1_000_000
+ConstantValue: TypeAlias = int | str | datetime | list[str] | None
+"""Value of a constant expression; a timestamp has its zone."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def schema_of(columns: Sequence[Column]) -> T.StructType:
@@ -122,3 +137,108 @@ def computed_bytes(env: SparkEnvironment, frame: DataFrame) -> int:
     rdd_id = checkpoint.rdd().id()
     stored: Any = env.spark.sparkContext._jsc.sc().getRDDStorageInfo()  # noqa: SLF001
     return sum(int(info.memSize()) + int(info.diskSize()) for info in stored if info.id() == rdd_id)
+
+
+@dataclass(frozen=True)
+class Members:
+    """A column, and the frame of the values among which a condition looks for it."""
+
+    column: str
+    values: DataFrame
+
+    def predicate(self, env: SparkEnvironment) -> Predicate:
+        """Compute the values, and return the condition.
+
+        Raises UnsupportedFeatureError for too many values, and for values that Python does not have: texts that are not
+        UTF-8, and days after the year 9999.
+        """
+        with translate_errors():
+            values = collect_as_arrow(env, self.values.limit(_MAX_VALUES + 1)).column(0)
+        if len(values) > _MAX_VALUES:
+            raise UnsupportedFeatureError(f"the subquery has more than {_MAX_VALUES} values")
+        if not len(values):
+            return AnyOf(())  # NULL IN () is false, too
+        try:
+            present = tuple(values.unique().drop_null().to_pylist())
+        except (ValueError, OverflowError) as error:
+            raise UnsupportedFeatureError(
+                f"the subquery has a value that Python does not have ({error})"
+            ) from error
+        found = Comparison(self.column, Operator.IN, present)
+        return AnyOf((found, UNKNOWN)) if values.null_count else found
+
+
+def members_of(env: SparkEnvironment, node: Any) -> Members | None:
+    """Return the members of an analysed ``column IN (SELECT …)``.
+
+    None for several columns, if the subquery refers to the table's columns, or if Spark would cast one of the sides,
+    except an integer column to a wider type: a cast to a narrower one may return another number.
+    """
+    values, query = [*scala_items(node.values())], node.query()
+    plan = query.plan()
+    output = [*scala_items(plan.output())]
+    if len(values) != 1 or len(output) != 1 or not query.outerAttrs().isEmpty():
+        return None
+    column = _column(values[0])
+    if column is None or not values[0].dataType().equals(output[0].dataType()):
+        return None
+    return Members(column, frame_of_plan(env, plan))
+
+
+def _column(value: Any) -> str | None:
+    """Return the name of a column, or of an integer column cast to a wider integer type."""
+    if value.nodeName() == "Cast":
+        types = [_type(value.child()), _type(value)]
+        if not set(types).issubset(INTEGER_TYPES) or sorted(types, key=INTEGER_TYPES.index) != types:
+            return None
+        value = value.child()
+    return str(value.name()).lower() if value.nodeName() == "AttributeReference" else None
+
+
+def _type(value: Any) -> str:
+    return str(value.dataType().simpleString())
+
+
+def epoch_millis(env: SparkEnvironment, when: date | str) -> int:
+    """Return a point in time in ms since the epoch, rounded down.
+
+    Spark casts a text to TIMESTAMP. Texts and datetimes without a zone are in ``spark.sql.session.timeZone``.
+    Raises ConfigError.
+    """
+    if isinstance(when, datetime) and when.tzinfo is not None:
+        return (when - _EPOCH) // timedelta(milliseconds=1)
+    text = str(when) if isinstance(when, date) else when
+    millis = None
+    if not isinstance(text, str):
+        raise ConfigError(f"{when!r} is not a timestamp: write '2026-01-31 12:00:00' or a datetime")
+    if not {"'", "\\", "$"} & set(text):  # nothing that ends the literal, or that Spark would replace
+        millis = evaluate_millis(env, f"'{text}'")
+    if millis is None:
+        raise ConfigError(f"{text!r} is not a timestamp: write '2026-01-31 12:00:00' or a datetime")
+    return millis
+
+
+def evaluate_millis(env: SparkEnvironment, expression: str) -> int | None:
+    """Return the value of a constant expression in ms since the epoch; None for NULL or a value that is not a timestamp.
+
+    Raises Spark's error for an expression that it cannot analyse.
+    """
+    try:
+        row = env.spark.sql(f"SELECT unix_millis(CAST(({expression}\n) AS TIMESTAMP_LTZ))").first()
+    except Exception as error:
+        if not (is_spark_error(error) or isinstance(error, HiveAcidError)) or "CAST_INVALID" not in str(
+            error
+        ):
+            raise
+        return None
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def evaluate_constant(env: SparkEnvironment, expression: str) -> ConstantValue:
+    """Return the value of a constant expression. Raises Spark's error."""
+    frame = env.spark.sql(f"SELECT ({expression}\n) AS value")
+    if frame.schema[0].dataType.typeName() in {"timestamp", "timestamp_ntz", "date"}:
+        millis = evaluate_millis(env, expression)
+        return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
+    row = frame.first()
+    return None if row is None else cast("ConstantValue", row[0])

@@ -199,3 +199,8 @@ def _stars(tokens: Sequence[Token]) -> list[int]:
             case "*" if not in_query[-1] and (not index or tokens[index - 1].keyword in ("(", ",", ".")):
                 positions.append(index)
     return positions
+
+
+def bind(value: SparkColumn, body: Callable[[SparkColumn], SparkColumn]) -> SparkColumn:
+    """Return ``body`` of a value that Spark plans and computes only once, however often ``body`` uses it."""
+    return F.transform(F.array(value), body).getItem(0)

@@ -3,7 +3,7 @@
 A column mapping (``core.schema.evolution``) relates the columns of an ORC file to the table's; Parquet columns are matched by name.
 
 Timestamps are wall-clock times to Hive. ORC and Parquet files keep them in the time zone of the JVM that wrote them.
-Readers assume their own zone (``spark.formats.time_zones``). Text files keep them as they are shown.
+Readers assume their own zone (``spark.formats.file_columns``). Text files keep them as they are shown.
 
 Parquet dates and timestamps before 1582-10-15 are read as proleptic Gregorian, as Hive 3.1 and Trino write them. Hive
 4's default is the hybrid calendar, which Spark's reader cannot distinguish by file.
@@ -25,10 +25,10 @@ from hiveacid.core.schema import types as hive_types
 from hiveacid.core.schema.evolution import ColumnMapping, identity_mapping
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats import schema_evolution, text
+from hiveacid.spark.formats import file_columns, text
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected
-from hiveacid.spark.formats.text_layout import text_layout
-from hiveacid.spark.formats.time_zones import from_file, to_file
+from hiveacid.spark.formats.file_columns import from_file, to_file
+from hiveacid.spark.formats.text import text_layout
 from hiveacid.spark.formats.types import column_type, cut_to_length
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import in_session
@@ -131,16 +131,16 @@ def _read_orc(
     reader: DataFrameReader,
     mapping: ColumnMapping,
 ) -> DataFrame:
-    wanted = schema_evolution.requested_fields(mapping, files[0])
+    wanted = file_columns.requested_fields(mapping, files[0])
     if not wanted.fields:  # a reader without any requested column returns no rows
         wanted = wanted.add("__hiveacid_absent", T.IntegerType())
     rows = (
         reader.schema(wanted)
-        .options(**schema_evolution.reader_options(mapping))
-        .format(schema_evolution.ORC)
+        .options(**file_columns.reader_options(mapping))
+        .format(file_columns.ORC)
         .load(list(files))
     )
-    return selected(rows, schema_evolution.table_columns(env, mapping, table.columns, "", files[0]))
+    return selected(rows, file_columns.table_columns(env, mapping, table.columns, "", files[0]))
 
 
 def _values(env: SparkEnvironment, table: TableDefinition) -> list[Expression]:
@@ -196,7 +196,7 @@ def write(
     kind = supported_file_kind(table)
     match kind:
         case FileKind.ORC:
-            return save_frame(env, frame, schema_evolution.ORC, options, keys, directory)
+            return save_frame(env, frame, file_columns.ORC, options, keys, directory)
         case FileKind.PARQUET:
             codec = {"compression": options["compression"]}
             env = env.with_settings(_PARQUET)

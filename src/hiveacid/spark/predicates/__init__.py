@@ -4,10 +4,7 @@ Main flow: ``column_conditions`` lets Spark parse and analyse a condition, and s
 ``predicate_reader`` and ``literals`` read each analysed tree as a predicate (``core.predicates``). Two consumers follow:
 
 - ``partition_pruning`` drops partitions in which the conjuncts over partition columns cannot hold;
-- ``predicate_leaves`` widens the comparisons until no reader can skip a matching row, and ``search_argument`` passes them to
-  the ORC reader as its search argument.
-
-``constant_expressions`` evaluates constants.
+- ``search_argument`` widens the comparisons until no reader can skip a matching row, and passes them to the ORC reader.
 
 Invariant: the result only says what need not be read. The scan still applies the whole condition to every row, and a
 conjunct that is not understood is ignored.

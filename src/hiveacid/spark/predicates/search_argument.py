@@ -1,27 +1,41 @@
-"""Search argument of a condition: reader options that let ORC skip row groups inside ``row``.
+"""Search argument of a condition: reader options that let ORC skip row groups inside ``row``, wide enough that no row is lost.
 
 Spark's own push-down into nested columns skips nothing on ACID files; ORC looks names up inside ``row``
 (``SchemaEvolution.getReaderBaseSchema``), so a search argument on bare column names does.
+
+An ORC reader compares a row group's statistics (and bloom filters) with a search argument. Its comparisons are
+not Spark's, statistics come from many writers, and a row group skipped wrongly is lost silently. So:
+
+- strings: ORC compares UTF-16 units where Spark compares bytes, and replaces what is not UTF-8. Only the ASCII
+  prefix of a value is used. Presto, and Trino before 383, write no minimum for long values, and ORC takes such a row
+  group as all NULL. Every string condition therefore also lets row groups with NULLs pass.
+- char: padded in files of some writers, not in others. Not used.
+- dates: a literal travels as an instant, a day off where time zones differ, and old files count in the Julian
+  calendar before 1582. A day is added on both sides; values before 1600 are not used.
+- timestamps: wall clocks in statistics, shifted by the zones of writer, reader and session. Two days are added.
+- float, double: NaN is the greatest value for Spark and may be missing in statistics. Conditions that NaN fulfils
+  (>, >=) are not used. 0.0 and -0.0 are equal for Spark, not for ORC: bounds at zero include both.
+- decimal: as intervals, since bloom filters hold texts whose form depends on the writer.
+- columns whose type changed: ORC ignores a condition where file and table disagree, except where the file's
+  integers are narrower or varchar and string meet (``SchemaEvolution.validatePPDConversion``): safe as it is.
+- columns named like those of the ACID root: ORC would compare the root's. Not used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from hiveacid.core.model import TableDefinition, TableKind
-from hiveacid.core.predicates import UNDECIDED, AllOf, Predicate
+from hiveacid.core.predicates import UNDECIDED, AllOf, Comparison, Operator, Predicate
 from hiveacid.core.schema.evolution import ColumnMapping, identity_mapping
+from hiveacid.core.schema.types import INTEGER_TYPES, Primitive, parse_type
 from hiveacid.spark.predicates.column_conditions import Conjunct
-from hiveacid.spark.predicates.predicate_leaves import (
-    Interval,
-    PredicateLeaf,
-    is_safe_column_name,
-    predicate_leaf,
-)
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jvm import java_class
 
@@ -31,6 +45,13 @@ _NO_ROW_FILTER = {"orc.sarg.to.filter": "false"}
 # Bloom filters hold decimals and floating point numbers in other forms than equal ones here: these have intervals only.
 _EXACT_TYPES = frozenset({"LONG", "STRING", "BOOLEAN"})
 _SARG_PACKAGE = "org.apache.hadoop.hive.ql.io.sarg"
+_ACID_ROOT_COLUMNS = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")  # ORC reads dots as nesting and digits as column ids
+_MAX_VALUES = 200
+_MAX_TEXT = 1000  # characters; ORC refuses a search argument of more than 10 MB, in older versions 100 KB
+_LONG = 1 << 63
+_FIRST_DAY, _LAST_DAY = date(1600, 1, 1), date(9990, 1, 1)
+_FIRST_TIME, _LAST_TIME = (datetime(d.year, 1, 1, tzinfo=UTC) for d in (_FIRST_DAY, _LAST_DAY))
 
 
 class _Long(int):
@@ -160,3 +181,146 @@ class SearchArgumentBuilder:
                 text = format(value, "f") if isinstance(value, Decimal) else str(value)
                 return java_class(self._env, "org.apache.hadoop.hive.serde2.io.HiveDecimalWritable")(text)
         return value
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Values from ``low`` to ``high`` (None: no bound); a bound is included unless it is marked as excluded."""
+
+    low: Any
+    high: Any
+    low_excluded: bool = False
+    high_excluded: bool = False
+
+
+@dataclass(frozen=True)
+class PredicateLeaf:
+    """Condition on one column, as ORC's ``PredicateLeaf``.
+
+    ``type``: a name of ``PredicateLeaf.Type``. One of two is set. ``intervals``: one of them must contain the value.
+    ``null``: the condition is IS NULL (True) or IS NOT NULL (False). ``or_null``: NULLs pass as well.
+    """
+
+    column: str
+    type: str
+    intervals: tuple[Interval, ...] = ()
+    null: bool | None = None
+    or_null: bool = False
+
+
+def is_safe_column_name(column: str) -> bool:
+    """Tell whether ORC finds this column, and no other one, by its name."""
+    return column not in _ACID_ROOT_COLUMNS and _PLAIN_NAME.fullmatch(column) is not None
+
+
+def predicate_leaf(comparison: Comparison, hive: str) -> PredicateLeaf | None:
+    """Return the predicate leaf of a comparison with a column of a Hive type; None if ORC must not skip by it."""
+    kind, operator = parse_type(hive), comparison.operator
+    rule = _RULES.get(kind.name) if isinstance(kind, Primitive) else None
+    if rule is None:
+        return None
+    if operator in {Operator.IS_NULL, Operator.IS_NOT_NULL}:
+        return PredicateLeaf(comparison.column, rule.type, null=operator is Operator.IS_NULL)
+    if operator in rule.refused or not all(map(rule.accepts, comparison.values)):
+        return None
+    intervals = tuple(map(rule.widen, _intervals_of(comparison)))
+    if not intervals or any(interval.low is None and interval.high is None for interval in intervals):
+        return None
+    return PredicateLeaf(comparison.column, rule.type, intervals, or_null=rule.type == "STRING")
+
+
+def _intervals_of(comparison: Comparison) -> list[Interval]:
+    """Return the intervals of a comparison: one for each value of an IN, or a single one if these are many."""
+    values: Sequence[Any] = comparison.values
+    match comparison.operator:
+        case Operator.LESS | Operator.LESS_OR_EQUAL:
+            return [Interval(None, values[0], high_excluded=comparison.operator is Operator.LESS)]
+        case Operator.GREATER | Operator.GREATER_OR_EQUAL:
+            return [Interval(values[0], None, low_excluded=comparison.operator is Operator.GREATER)]
+        case Operator.BETWEEN:
+            return [Interval(values[0], values[1])]
+        case _ if len(values) > _MAX_VALUES:
+            return [Interval(min(values), max(values))]
+        case _:
+            return [Interval(value, value) for value in values]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """Use of comparisons with columns of a type: ``widen`` makes an interval wide enough for all writers."""
+
+    type: str
+    accepts: Callable[[Any], bool]
+    widen: Callable[[Interval], Interval] = lambda interval: interval
+    refused: Collection[Operator] = ()
+
+
+def _wider_text(interval: Interval) -> Interval:
+    return Interval(_ascii_lower_bound(interval.low), _ascii_upper_bound(interval.high))
+
+
+def _ascii_lower_bound(value: str | None) -> str | None:
+    """Return a short ASCII prefix of a value: no greater value sorts before it."""
+    return value if value is None or _is_short_ascii(value) else _ascii_prefix(value) or None
+
+
+def _ascii_upper_bound(value: str | None) -> str | None:
+    """Return the value if it is short and ASCII, else a string greater than all with its ASCII prefix."""
+    if value is None or _is_short_ascii(value):
+        return value
+    start = _ascii_prefix(value).rstrip("\x7f")
+    return start[:-1] + chr(ord(start[-1]) + 1) if start else None
+
+
+def _is_short_ascii(value: str) -> bool:
+    return len(value) <= _MAX_TEXT and value.isascii()
+
+
+def _ascii_prefix(value: str) -> str:
+    return re.match(r"[\x00-\x7f]*", value[:_MAX_TEXT])[0]  # type: ignore[index]
+
+
+def _wider_by(days: int) -> Callable[[Interval], Interval]:
+    def widen(interval: Interval) -> Interval:
+        low, high, by = interval.low, interval.high, timedelta(days)
+        return Interval(None if low is None else low - by, None if high is None else high + by)
+
+    return widen
+
+
+def _wider_zero(interval: Interval) -> Interval:
+    low, high = (
+        zero if bound == 0 else bound for zero, bound in ((-0.0, interval.low), (0.0, interval.high))
+    )
+    return replace(interval, low=low, high=high)
+
+
+_RULES = {
+    **dict.fromkeys(
+        INTEGER_TYPES, _Rule("LONG", lambda value: type(value) is int and -_LONG <= value < _LONG)
+    ),
+    **dict.fromkeys(
+        ("string", "varchar"), _Rule("STRING", lambda value: isinstance(value, str), _wider_text)
+    ),
+    **dict.fromkeys(
+        ("float", "double"),
+        _Rule(
+            "FLOAT",
+            lambda value: isinstance(value, float) and math.isfinite(value),
+            _wider_zero,
+            {Operator.GREATER, Operator.GREATER_OR_EQUAL},
+        ),
+    ),
+    "boolean": _Rule(
+        "BOOLEAN", lambda value: isinstance(value, bool), refused={*Operator} - {Operator.EQUAL}
+    ),
+    "date": _Rule(
+        "DATE", lambda value: type(value) is date and _FIRST_DAY <= value <= _LAST_DAY, _wider_by(1)
+    ),
+    "timestamp": _Rule(
+        "TIMESTAMP",
+        lambda value: isinstance(value, datetime) and _FIRST_TIME <= value <= _LAST_TIME,
+        _wider_by(2),
+    ),
+    "decimal": _Rule("DECIMAL", lambda value: type(value) in {int, Decimal}),
+}

@@ -25,7 +25,7 @@ from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.orc.tail import ACID_FIELDS
-from hiveacid.spark.formats import schema_evolution
+from hiveacid.spark.formats import file_columns
 from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read import path_expressions, scan_groups
 from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
@@ -106,15 +106,11 @@ def read_acid_files(
     mapping = group.options.mapping
     assert mapping is not None  # noqa: S101 - the footer of every ACID file was read
     by_position = mapping.positional is not None
-    row = (
-        schema_evolution.requested_fields(mapping, group.files[0])
-        if values or by_position
-        else T.StructType()
-    )
+    row = file_columns.requested_fields(mapping, group.files[0]) if values or by_position else T.StructType()
     options = {
         **STRICT_READ,
         **PROLEPTIC_CALENDAR,
-        **schema_evolution.reader_options(mapping),
+        **file_columns.reader_options(mapping),
         **group.identity,
     }
     if values:
@@ -159,7 +155,7 @@ def _row_columns(
     group, mapping = partition.group, partition.group.options.mapping
     assert mapping is not None  # noqa: S101 - the footer of every ACID file was read
     keep = _keep_columns(mapping) if source.subqueries else None
-    values = schema_evolution.table_columns(
+    values = file_columns.table_columns(
         source.env, mapping, source.table.columns, "row.", group.files[0], keep
     )
     identity = [

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from hiveacid.spark.formats.schema_evolution import ORC
+from hiveacid.spark.formats.file_columns import ORC
 from hiveacid.spark.read.scan_groups import FileGroup, escape_globs
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkEnvironment

@@ -25,7 +25,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.check_findings import EventFacts, Span
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
-from hiveacid.spark.formats.schema_evolution import ORC
+from hiveacid.spark.formats.file_columns import ORC
 from hiveacid.spark.read.acid_rows import ABSENT_FIELD, root_type, row_validity
 from hiveacid.spark.read.path_expressions import decoded_path
 from hiveacid.spark.read.scan_groups import escape_globs

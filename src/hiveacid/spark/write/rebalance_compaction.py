@@ -23,7 +23,7 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import BadFileError
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.spark.formats.schema_evolution import ORC
+from hiveacid.spark.formats.file_columns import ORC
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, STRICT_READ
 from hiveacid.spark.session.capabilities import SparkEnvironment

@@ -29,8 +29,7 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, sorted_in_partitions
-from hiveacid.spark.formats.schema_evolution import ORC
-from hiveacid.spark.formats.time_zones import to_file
+from hiveacid.spark.formats.file_columns import ORC, to_file
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID
 from hiveacid.spark.session.capabilities import SparkEnvironment

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 
 from hiveacid.core.model import TableName, WriteId
 from hiveacid.errors import ConfigError, NoSuchTableError, StatementError
+from hiveacid.spark.formats import driver_frames
 from hiveacid.spark.parser.relations import FunctionCall, Relation
-from hiveacid.spark.predicates import constant_expressions
 from hiveacid.spark.session.classic_session import exists_in_spark
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.statements import SPARK_CATALOG, Slice
@@ -104,7 +104,7 @@ def resolve_as_of(context: Context, source: Slice, relation: Relation) -> PointI
 
 def _millis(context: Context, expression: Slice) -> int:
     with spark_errors_at_source(expression, before="SELECT unix_millis(CAST(("):
-        millis = constant_expressions.evaluate_millis(context.env, expression.text)
+        millis = driver_frames.evaluate_millis(context.env, expression.text)
     if millis is None:
         raise StatementError(
             f"{expression.text} is not a timestamp", line=expression.line, column=expression.column
@@ -192,14 +192,14 @@ def change_frame(context: Context, source: Slice, call: ChangeCall, txn: Transac
         return Changes(context, name, txn, after, until, key, *flags).to_df()
 
 
-def _flag(arguments: Mapping[str, constant_expressions.ConstantValue], name: str) -> bool:
+def _flag(arguments: Mapping[str, driver_frames.ConstantValue], name: str) -> bool:
     value = arguments.get(name)
     if value is not None and not isinstance(value, bool):
         raise ConfigError(f"{name} is true or false, not {value!r}")
     return bool(value)
 
 
-def _checked_point(value: constant_expressions.ConstantValue, name: str) -> int | str | datetime | None:
+def _checked_point(value: driver_frames.ConstantValue, name: str) -> int | str | datetime | None:
     if isinstance(value, bool) or not isinstance(value, int | str | datetime | None):
         raise ConfigError(f"{name} is not a write id, text or timestamp")
     return value
@@ -208,11 +208,11 @@ def _checked_point(value: constant_expressions.ConstantValue, name: str) -> int 
 def _point_before(context: Context, start: int | str | datetime | None) -> int | Instant | None:
     """Return the point just before ``start``, so that the changes of ``start`` are included."""
     if isinstance(start, str | datetime):
-        return Instant(constant_expressions.epoch_millis(context.env, start) - 1)
+        return Instant(driver_frames.epoch_millis(context.env, start) - 1)
     return max(start - 1, 0) if isinstance(start, int) else None
 
 
-def _columns(value: constant_expressions.ConstantValue) -> list[str]:
+def _columns(value: driver_frames.ConstantValue) -> list[str]:
     if isinstance(value, str):
         return [value]
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
@@ -220,7 +220,7 @@ def _columns(value: constant_expressions.ConstantValue) -> list[str]:
     raise ConfigError("key takes the names of columns, as texts")
 
 
-def _value(context: Context, source: Slice, expression: Any) -> constant_expressions.ConstantValue:
+def _value(context: Context, source: Slice, expression: Any) -> driver_frames.ConstantValue:
     """Return the value of an argument, a constant expression; literals need no Spark."""
     if expression.nodeName() == "Literal":
         kind = str(expression.dataType().simpleString())
@@ -232,4 +232,4 @@ def _value(context: Context, source: Slice, expression: Any) -> constant_express
     start = expression.origin().startIndex()
     text = source.part(int(start.get()) if start.isDefined() else 0)
     with spark_errors_at_source(Slice(str(expression.sql()), 0, text.line, text.column), before="SELECT ("):
-        return constant_expressions.evaluate_constant(context.env, str(expression.sql()))
+        return driver_frames.evaluate_constant(context.env, str(expression.sql()))

@@ -18,8 +18,8 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot import change_feed as feed
 from hiveacid.core.snapshot.scan_plan import LocationPlan
 from hiveacid.ports.file_system import FileSystem
+from hiveacid.spark.formats.driver_frames import epoch_millis
 from hiveacid.spark.predicates.column_conditions import with_char_metadata
-from hiveacid.spark.predicates.constant_expressions import epoch_millis
 from hiveacid.spark.read.change_feed import ChangedLocation, change_feed, pair_updates
 from hiveacid.spark.read.scan_source import Plans, ScanSource
 from hiveacid.spark.session.error_translation import translate_errors

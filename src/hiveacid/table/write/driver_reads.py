@@ -12,9 +12,8 @@ from hiveacid.config import setting_definitions
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.predicates import UNDECIDED, AllOf, Comparison, Operator, Predicate
 from hiveacid.errors import BadFileError, CatalogError, StatementError, UnsupportedFeatureError
-from hiveacid.spark.formats.driver_frames import max_bytes_in_driver
+from hiveacid.spark.formats.driver_frames import Members, max_bytes_in_driver, members_of
 from hiveacid.spark.predicates.column_conditions import predicate_of, require_char_padding
-from hiveacid.spark.predicates.subquery_values import Members, members_of
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import (

@@ -1,28 +1,35 @@
-"""Apply a column mapping (``core.schema.evolution``): the fields to request from Spark's ORC reader, and the columns.
+"""Columns of files as columns of the table, and back: column mappings (``core.schema.evolution``), time zones, char padding.
 
 Files whose columns have no usable names are read by position. Inside an ACID file's ``row`` Spark must then request
 every field. If it left some out, it would read the values of other fields (see ``spark.read.acid_rows``).
+
+Hive's TIMESTAMP is a wall-clock reading without a zone; Spark's TIMESTAMP is an instant shown in
+``spark.sql.session.timeZone``. ORC files keep the wall clock of the writing JVM, an executor's. If the time zones of
+session and JVM differ, values are moved so that the wall clock stays the same: Hive shows what the session shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column
 from hiveacid.core.schema.evolution import ColumnMapping, ColumnSource
-from hiveacid.core.schema.types import parse_type, quote_name
+from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type, quote_name
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
-from hiveacid.spark.formats.time_zones import from_file
-from hiveacid.spark.formats.types import cut_to_length, spark_type
+from hiveacid.spark.formats.types import convert_primitives, cut_to_length, spark_type
 from hiveacid.spark.session.capabilities import SparkEnvironment
 
 ORC = "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat"
 """Spark's own ORC reader and writer, by the name that ``spark.sql.orc.impl`` and the list of V1 sources can't turn."""
 POSITIONAL = {"orc.force.positional.evolution": "true"}
+_ORC_EPOCH_MILLIS = 1_420_070_400_000  # 2015-01-01: ORC timestamps count from there, in the writer's zone
+_WALL_CLOCK = "timestamp"
+_INSTANT = "timestamp with local time zone"
 
 
 def requested_fields(mapping: ColumnMapping, path: str) -> T.StructType:
@@ -88,3 +95,55 @@ def _value(
     if source.cut:
         value = cut_to_length(as_column(value), want)
     return from_file(env, value, column.type)
+
+
+def from_file(env: SparkEnvironment, value: Expression, hive: str) -> Expression:
+    """Return a stored value as the session shows it; char is padded as in Hive.
+
+    Returns ``value`` itself if no conversion is needed.
+    """
+    kind = parse_type(hive)
+    zones = _zones(env, kind)
+    stored, session = zones or ("", "")
+
+    def leaf(item: SparkColumn, kind: Primitive) -> SparkColumn:
+        if kind.name == "char":
+            return F.rpad(item, kind.args[0], " ")
+        return F.to_utc_timestamp(F.from_utc_timestamp(item, stored), session)
+
+    kinds = {"char", _WALL_CLOCK} if zones else {"char"}
+    return convert_primitives(as_column(value), kind, kinds, leaf) if has_primitive(kind, kinds) else value
+
+
+def to_file(env: SparkEnvironment, value: Expression, hive: str) -> Expression:
+    """Return a session's value converted so that Hive reads the same value from the file that Spark writes.
+
+    Returns ``value`` itself if no conversion is needed.
+    """
+    kind = parse_type(hive)
+    zones, shift = _zones(env, kind), _instant_shift(env, hive)
+    stored, session = zones or ("", "")
+
+    def leaf(item: SparkColumn, kind: Primitive) -> SparkColumn:
+        if kind.name == _INSTANT:
+            return F.timestamp_micros(F.unix_micros(item) - F.lit(shift * 1000))
+        return F.to_utc_timestamp(F.from_utc_timestamp(item, session), stored)
+
+    kinds = ({_WALL_CLOCK} if zones else set()) | ({_INSTANT} if shift else set())
+    return convert_primitives(as_column(value), kind, kinds, leaf) if has_primitive(kind, kinds) else value
+
+
+def _zones(env: SparkEnvironment, kind: HiveType) -> tuple[str, str] | None:
+    """Return the zones of files and session; None if the type has no wall clock, or both zones show the same."""
+    if env.copies_timestamps or not has_primitive(kind, {_WALL_CLOCK}):
+        return None
+    stored, session = env.stored_time_zone, env.session_time_zone
+    return None if env.zones.are_alike(env.spark, stored, session) else (stored, session)
+
+
+def _instant_shift(env: SparkEnvironment, hive: str) -> int:
+    # A TIMESTAMP_INSTANT counts from 2015 in UTC. Spark writes a TIMESTAMP, which counts from 2015 in the JVM's zone.
+    if _INSTANT not in hive:
+        return 0
+    zone = env.spark._jvm.java.util.TimeZone.getTimeZone(env.stored_time_zone)  # type: ignore[union-attr] # noqa: SLF001
+    return int(zone.getOffset(_ORC_EPOCH_MILLIS))
