@@ -31,7 +31,7 @@ demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real fli
 
 # What `make lint`, `make interop` and `make clients` run.
 ELSEWHERE := --ignore=tests/tidy --ignore=tests/interop --ignore=tests/clients
-# What only `make test-all` runs, and the smaller test that stays for each: tests/support/exhaustive.py
+# Marks say what only `make test-all` runs, and the smaller test that stays: tests/support/exhaustive.py
 test-all smoke interop-corpus interop-hive: export HIVEACID_TEST_ALL ?= 1
 .PHONY: test test-all
 test: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project $(STAMPS)/classes  ## a test of every behaviour (TESTS=path ARGS="pytest options" narrow it)
@@ -41,10 +41,9 @@ test test-all:
 	@echo "== pytest $(TESTS) $(ARGS)$(if $(HIVEACID_TEST_ALL), (all tests))"
 	@$(BIN)/python -m pytest $(SHARED) --durations=40 $(if $(filter tests,$(TESTS)),$(ELSEWHERE)) $(TESTS) $(ARGS)
 
-# What is too long for CI, too: tests/support/exhaustive.py. HIVEACID_TEST_OUTAGE: seconds that a server is away.
+# What is too long for CI, too: the mark `cluster`. HIVEACID_TEST_OUTAGE: seconds that a server is away.
 .PHONY: cluster
-cluster: export HIVEACID_TEST_ALL ?= 1
-cluster: export HIVEACID_TEST_CLUSTER ?= 1
+cluster: export HIVEACID_TEST_ALL ?= cluster
 cluster: java $(STAMPS)/test $(STAMPS)/project $(STAMPS)/classes  ## all tests on a standalone Spark cluster of two workers, and the outage drill
 	@tools/servers.sh
 	@$(BIN)/python tests/support/servers/hadoop_jars.py

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.corpus.golden_tables import Golden, unpack
-from support.exhaustive import examples, left_out
+from support.exhaustive import MARKS, examples, left_out
 from support.file_order import places
 from support.servers.absent import separate, skip_without
 from support.servers.class_archive import java_options
@@ -42,8 +42,10 @@ _LEFT: pytest.StashKey[int] = pytest.StashKey()
 TESTS = Path(__file__).parent
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let the processes that tests start import `support`, too, and their JVMs use the archive of classes."""
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
     pytest.register_assert_rewrite(
         "support.contract"
     )  # a failed assert there shows its values, as in a test module
@@ -74,20 +76,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [items[place] for place in places(files)]
 
 
-def _name(item: pytest.Item) -> str:
-    return f"{os.path.relpath(item.path, TESTS)}::{item.nodeid.partition('::')[2]}"
-
-
 def _leave_out_exhaustive(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what `make test-all` and `make cluster` run, unless the command line names tests by their ids."""
     if any("::" in argument for argument in config.args):
         return
-    names = left_out(map(_name, items))
-    left = [item for item in items if _name(item) in names]
+    left = left_out(items)
     if left:
-        config.hook.pytest_deselected(items=left)
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
         config.stash[_LEFT] = len(left)
-        items[:] = [item for item in items if _name(item) not in names]
+        items[:] = [item for item in items if item not in left]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -112,7 +109,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
     left = config.stash.get(_LEFT, 0)
     if left:
         terminalreporter.write_line(
-            f"{left} tests are left to make test-all and make cluster (tests/support/exhaustive.py)"
+            f"{left} tests are left to make test-all and make cluster (marks: tests/support/exhaustive.py)"
         )
 
 

@@ -216,7 +216,7 @@ def _run(check: Check, stores: Stores, share: float, running: Running) -> Result
     }
     command = [sys.executable, *(part.format(**words) for part in check.command)]
     store = stores.empty(check.store) if check.store else ""
-    environment = {**os.environ, "HIVEACID_TEST_ALL": "1", "HIVEACID_STORE": store}
+    environment = {**os.environ, "HIVEACID_TEST_ALL": "stress", "HIVEACID_STORE": store}
     if check.variable:
         environment[check.variable] = words["count"]
     began = time.monotonic()

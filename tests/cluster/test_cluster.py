@@ -16,6 +16,10 @@ from support.servers.spark_cluster import ZONE, can_mount, cluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.exhaustive(
+    "smoke/test_smoke.py loses staged rows without a cluster; crash/test_kill.py kills drivers"
+)
+
 
 @dataclass(frozen=True)
 class Nodes:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
+pytestmark = pytest.mark.cluster("contract/test_lost_answers.py cuts the store off at each call")
+
+
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 SLOW = "coalesce(id + length(reflect('java.lang.Thread', 'sleep', 20L)) * 0, id)"
 ROWS = [(number, "a") for number in range(100)]

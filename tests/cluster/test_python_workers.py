@@ -62,6 +62,7 @@ def _formats(shared_cluster: Cluster, scratch: Path, python: Path | str, **conf:
     return run_driver(shared_cluster.address, "formats", str(scratch / "warehouse"), store, given, more)
 
 
+@pytest.mark.exhaustive("unit/datasource/test_worker_pickling.py lacks a package without a cluster")
 def test_a_worker_without_hiveacid_says_so_in_a_sentence(
     shared_cluster: Cluster, without: Path, tmp_path: Path
 ) -> None:
@@ -72,12 +73,14 @@ def test_a_worker_without_hiveacid_says_so_in_a_sentence(
     assert "No module named" not in error
 
 
+@pytest.mark.cluster("spark/test_data_source.py runs the format without a cluster")
 def test_a_zip_file_brings_hiveacid(shared_cluster: Cluster, without: Path, tmp_path: Path) -> None:
     """What --py-files does; the other packages are installed."""
     found = _formats(shared_cluster, tmp_path, without / "bin" / "python", submit_pyFiles=_zip(tmp_path))
     assert found == ALL_ROWS
 
 
+@pytest.mark.cluster("the sentence about a missing package stays")
 def test_an_archive_brings_the_environment(
     shared_cluster: Cluster, without: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +97,7 @@ def test_an_archive_brings_the_environment(
     assert found == ALL_ROWS
 
 
+@pytest.mark.cluster("the driver is another process in the other tests, too")
 def test_spark_submit_runs_a_program_in_client_mode(
     shared_cluster: Cluster, without: Path, tmp_path: Path
 ) -> None:

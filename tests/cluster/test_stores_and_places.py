@@ -30,6 +30,9 @@ from support.servers.spark_cluster import Cluster, cluster
 if TYPE_CHECKING:
     from support.servers.databases import Server
 
+pytestmark = pytest.mark.cluster("cluster/test_cluster.py kills an executor in MERGE")
+
+
 SPECULATIVE = {
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",

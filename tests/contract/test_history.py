@@ -76,6 +76,7 @@ def test_no_process_is_struck_after_the_last_one_has_ended(tmp_path: Path) -> No
     assert (code, "no anomaly" in said) == (0, True), said
 
 
+@pytest.mark.exhaustive("planted bugs in threads stay")
 def test_a_planted_bug_is_caught_in_processes(tmp_path: Path) -> None:
     """The program says what it found, and ends with 1. Within five runs: on a busy machine few transactions meet."""
     for seed in range(5):

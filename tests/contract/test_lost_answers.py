@@ -248,6 +248,8 @@ def fresh(place: Place, witness: SqlStore, verb: Verb) -> None:
     verb.prepare(witness)
 
 
+@pytest.mark.sampled(12, "every verb stays on PostgreSQL", cases=("mysql",))
+@pytest.mark.sampled(12, "every verb stays on PostgreSQL", cases=("mariadb",))
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_is_done_once(place: Place, lines: tuple[Wire, SqlStore, SqlStore], name: str) -> None:
     """Wherever the wire is cut, before a round trip or after what it did: nobody hears of it."""

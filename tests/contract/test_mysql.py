@@ -17,10 +17,13 @@ def place(mysql_server: Server) -> Place:
     return Place(mysql_server, "contract")
 
 
+@pytest.mark.sampled(6, "the contract stays whole on PostgreSQL, SQLite and in memory")
 class TestMysql(ServerContract):
     pass
 
 
+@pytest.mark.sampled(4, "the rules of servers stay whole on PostgreSQL")
+@pytest.mark.exhaustive("the same test on PostgreSQL stays", cases=("test_a_history", "test_walks"))
 class TestMysqlServer(ServerRules):
     pass
 

@@ -131,6 +131,7 @@ def open_transactions(listed: str) -> list[int]:
     return [int(row["txnid"]) for row in rows if row["state"] == "OPEN"]
 
 
+@pytest.mark.exhaustive("the same test on PostgreSQL stays", cases=("mariadb", "mysql"))
 def test_the_command_line_takes_no_password(url: str, tmp_path: Path) -> None:
     """Among the arguments everybody could read it; from the environment it works, and is not repeated."""
     warehouse = str(tmp_path / "warehouse")

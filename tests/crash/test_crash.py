@@ -161,6 +161,8 @@ def scene(warehouse: AcidSession, late_store: SqlStore, request: pytest.FixtureR
     warehouse.sql(f"DROP TABLE {name}")
 
 
+@pytest.mark.exhaustive("MERGE updates as well", cases=("update",))
+@pytest.mark.exhaustive("INSERT and MERGE stay", cases=("overwrite", "transaction"))
 @pytest.mark.parametrize(
     ("statement", "names"),
     [
@@ -178,6 +180,7 @@ def test_the_statement_is_done_or_never_was(scene: Scene, statement: str, names:
     scene.require_no_leftovers()
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("minor",))
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
@@ -247,6 +250,7 @@ def test_rows_of_a_dead_writer_never_come_back(scene: Scene) -> None:
     assert st.rows(scene.acid, scene.name) == sorted([*scene.rows, (3, "alive", 77)])
 
 
+@pytest.mark.exhaustive("the latest moment stays", cases=("staged", "first"))
 @pytest.mark.parametrize("point", ["staged", "first file", "before commit"])
 def test_a_writer_that_wakes_up_too_late_changes_nothing(scene: Scene, point: str) -> None:
     """It slept past its time-out: others have taken its locks and cleaned up after it."""

@@ -69,6 +69,10 @@ def dead(acid: AcidSession, request: pytest.FixtureRequest) -> int:
     return done.returncode
 
 
+@pytest.mark.exhaustive(
+    "other moments of a killed driver stay; crash/test_crash.py has more statements",
+    cases=("first_file]", "not_committed]"),
+)
 @pytest.mark.parametrize("name", DEATHS)
 def test_what_a_killed_driver_leaves(acid: AcidSession, dead: int, name: str) -> None:
     assert dead == -signal.SIGKILL

@@ -27,6 +27,8 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
+import pytest
+
 from hiveacid.core.model import TableName
 from hiveacid.errors import CompactionRefusedError
 from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
+
+pytestmark = pytest.mark.exhaustive("test_kill.py kills drivers; spark/test_object_store.py has deaths on S3")
+
 
 KILLS = int(os.environ.get("HIVEACID_TEST_KILLS", "2"))
 CHOSEN = tuple(TABLES)[: 3 if KILLS > 2 else 2]

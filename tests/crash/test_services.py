@@ -188,6 +188,7 @@ def ask(port: int, path: str) -> tuple[int, str]:
     return found
 
 
+@pytest.mark.exhaustive("two processes and one turn stay; unit/services has the watch")
 def test_a_service_process_works_is_watched_and_ends_in_order(on_sqlite: Scene) -> None:
     """On SQLite: SIGTERM lets the job at work end within --grace; the log is JSON, line by line."""
     scene = on_sqlite

@@ -13,8 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from support.servers.databases import Server
+
+pytestmark = pytest.mark.repeats(
+    "test_services.py kills one of two processes at work, and make stress runs this for longer"
+)
+
 
 SOAK = Path(__file__).parents[2] / "tools" / "soak.py"
 _PATIENCE = 900  # seconds

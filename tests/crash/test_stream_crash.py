@@ -91,6 +91,7 @@ def after(rows: st.Rows, kind: str, number: int) -> st.Rows:
     return sorted([*kept, (1, f"v{number}", number % 3), (100 + number, "new", 1)])
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("merge",))
 @pytest.mark.parametrize("kind", POINTS)
 def test_a_batch_that_died_is_written_once(acid: AcidSession, late_store: SqlStore, kind: str) -> None:
     st.create(acid, "t")
@@ -116,6 +117,7 @@ def test_a_batch_that_died_is_written_once(acid: AcidSession, late_store: SqlSto
     assert not st.leftovers(acid, "t")
 
 
+@pytest.mark.exhaustive("batches that died stay; unit/streaming kills writers")
 def test_a_query_that_is_killed_and_started_again(tmp_path: Path) -> None:
     """Kill -9 while a compactor is at work beside it; ``make stress`` does it for minutes."""
     done = subprocess.run(

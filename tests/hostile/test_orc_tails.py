@@ -237,6 +237,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(out)
 
 
+@pytest.mark.sampled(8, "the cases differ in one value each")
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_damaged_tails_are_read_or_refused_by_typed_errors(seed: int) -> None:
     chance, files = random.Random(seed), tails()

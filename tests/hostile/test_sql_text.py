@@ -113,6 +113,7 @@ def _huge() -> Iterator[tuple[str, str]]:
     yield "blanks", "SELECT" + " \n" * 1_000_000 + "1"
 
 
+@pytest.mark.sampled(6, "the cases differ in one value each")
 @pytest.mark.parametrize(("shape", "text"), [pytest.param(*case, id=case[0]) for case in _huge()])
 def test_huge_statements_take_seconds_and_200_mb_at_most(shape: str, text: str) -> None:
     """Whether they are parsed or refused."""

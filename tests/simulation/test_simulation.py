@@ -26,6 +26,7 @@ def run(seed: int) -> Outcome:
         pytest.fail(explain(broken))
 
 
+@pytest.mark.sampled(6, "seeds of the same simulation")
 @pytest.mark.parametrize("first", range(0, 50, 10))
 def test_a_hundred_thousand_steps(first: int) -> None:
     """Readers read their snapshots or raise; no reader loses a file, no committed row vanishes, no aborted one appears, nothing of the dead stays."""

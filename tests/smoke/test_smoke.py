@@ -27,6 +27,7 @@ TRANSACTIONAL = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 INSERT_ONLY = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
 
 
+@pytest.mark.exhaustive("`make demo` runs the main job")
 def test_the_main_job(spark: SparkSession, acid: AcidSession, caplog: pytest.LogCaptureFixture) -> None:
     acid.sql(
         f"""
@@ -145,6 +146,7 @@ def test_staged_rows_that_are_lost_fail_the_statement(
     assert acid.sql("SELECT * FROM t").count() == 0
 
 
+@pytest.mark.exhaustive("spark/test_native_writer.py has the writers")
 def test_sparks_own_writers_and_catalog(native: NativeSession) -> None:
     source = native.createDataFrame([(1, "a", 1), (2, "b", 2)], "id int, v string, p int")
     source.writeTo("t").tableProperty("transactional", "true").partitionedBy(F.col("p")).create()

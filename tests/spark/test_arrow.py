@@ -249,6 +249,7 @@ KINDS = {
 FLAT_TYPES = "i INT, l BIGINT, s STRING, c CHAR(3), v VARCHAR(4), d DATE, t TIMESTAMP, n DECIMAL(10,2), x DOUBLE, b BOOLEAN"
 
 
+@pytest.mark.exhaustive("each format stays, insert-only or plain", cases=("plain-orc", "plain-parquet"))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("insert_only", [True, False], ids=["insert_only", "plain"])
 def test_files_of_every_kind(acid: AcidSession, wh: ArrowWarehouse, kind: str, *, insert_only: bool) -> None:

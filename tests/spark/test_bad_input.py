@@ -147,6 +147,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(10, "the cases differ in one value each")
 @pytest.mark.parametrize("sql", WRONG)
 def test_a_wrong_statement_says_what_is_wrong_and_writes_nothing(home: AcidSession, sql: str) -> None:
     error, words = WRONG[sql]
@@ -168,6 +169,7 @@ def test_internal_columns_are_nobodys_suggestion(home: AcidSession) -> None:
     assert "__hiveacid" not in str(failed.value)
 
 
+@pytest.mark.sampled(8, "the cases differ in one value each")
 @pytest.mark.parametrize(
     ("verb", "error"),
     [
@@ -244,6 +246,7 @@ def text(file: Path) -> None:
     file.write_text("a,s\n1,x\n")
 
 
+@pytest.mark.sampled(8, "the cases differ in one value each")
 @pytest.mark.parametrize("damage", [truncated, garbage, zeros_inside, text])
 @pytest.mark.parametrize("kind", ["delta", "delete_delta"])
 def test_a_damaged_file_is_named(acid: AcidSession, own: AcidTable, damage: object, kind: str) -> None:
@@ -274,6 +277,7 @@ def test_a_missing_file_is_named(own: AcidTable) -> None:
         frame.collect()
 
 
+@pytest.mark.exhaustive("a partition whose directory is missing stays", cases=("]",))
 @pytest.mark.parametrize("lost", ["", "p=0"])
 def test_a_missing_directory_is_named(acid: AcidSession, own: AcidTable, lost: str) -> None:
     directory = Path(own.definition.location) / lost

@@ -64,6 +64,7 @@ def test_two_statement_ids_give_a_bucket_two_writers() -> None:
     }
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("3]", "4]"))
 @pytest.mark.parametrize("buckets", [4, 3, None])
 def test_update_and_merge_at_level_hive3_write_rows_as_statement_zero(
     acid: AcidSession, buckets: int | None
@@ -91,6 +92,7 @@ def test_update_and_merge_at_level_hive3_write_rows_as_statement_zero(
         assert rows(acid) == kept
 
 
+@pytest.mark.exhaustive("statements of one transaction at this level stay")
 def test_two_clauses_on_one_row_are_found_at_level_hive3(acid: AcidSession) -> None:
     make(acid)
     doubled = MERGE.replace("(2, 'u', 7)", "(1, 'u', 7)")
@@ -121,6 +123,7 @@ def bucket_files(acid: AcidSession) -> set[str]:
     return {path.name for path in home.rglob("*") if path.name.startswith(("bucket_", "0"))}
 
 
+@pytest.mark.exhaustive("sizes only; Trino's rules for statements stay")
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_an_unbucketed_table_can_be_kept_in_one_bucket(acid: AcidSession, *, partitioned: bool) -> None:
     place = "PARTITIONED BY (p INT) " if partitioned else ""
@@ -142,6 +145,7 @@ def test_an_unbucketed_table_can_be_kept_in_one_bucket(acid: AcidSession, *, par
     assert bucket_files(acid) == {"bucket_00000"}
 
 
+@pytest.mark.exhaustive("LOAD DATA into full ACID stays")
 def test_files_are_loaded_into_one_bucket_if_a_setting_says_so(
     spark: SparkSession, acid: AcidSession, tmp_path: Path
 ) -> None:

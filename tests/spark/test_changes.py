@@ -98,6 +98,7 @@ def test_changes_of_statements_updates_paired_by_key_and_net(acid: AcidSession) 
     assert gone[3] == ids[3]
 
 
+@pytest.mark.exhaustive("changes of statements and across compactions stay, and stream_source replays a feed")
 def test_an_overwrite_is_deletes_and_inserts_and_what_one_write_id_made_and_ended_is_not_seen(
     acid: AcidSession,
 ) -> None:
@@ -117,6 +118,9 @@ def test_an_overwrite_is_deletes_and_inserts_and_what_one_write_id_made_and_ende
     assert told(t.changes(after=3).to_df()) == inside
 
 
+@pytest.mark.exhaustive(
+    "random histories replay the change feed; queries that are stopped and started again stay"
+)
 def test_a_write_id_that_commits_late_is_told_once(acid: AcidSession) -> None:
     """Write id 2 commits after 3: a list says what was told, a number does not."""
     acid.sql(f"CREATE TABLE t (id INT, v STRING) {ACID}")
@@ -159,6 +163,7 @@ def test_changes_survive_minor_compaction_and_name_the_earliest_point_after_a_ma
     assert told(t.changes(after=6).to_df()) == [(7, "delete", 4, "a")]
 
 
+@pytest.mark.exhaustive("changes of statements and across compactions stay, and stream_source replays a feed")
 def test_history_ends_where_partitions_were_dropped_or_rows_were_numbered_anew(acid: AcidSession) -> None:
     acid.sql(f"CREATE TABLE p (id INT, v STRING) PARTITIONED BY (d INT) {ACID}")
     acid.sql("INSERT INTO p VALUES (1, 'a', 1), (2, 'b', 2)")

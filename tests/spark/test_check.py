@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from click.testing import CliRunner
 
 import hiveacid
@@ -152,6 +153,7 @@ def test_each_spoilt_partition_has_its_finding_and_no_other(acid: AcidSession, t
     assert worst == sorted(worst, key=list(Severity).index)
 
 
+@pytest.mark.exhaustive("each spoilt partition has its finding, and stays")
 def test_rows_in_the_wrong_bucket_of_a_bucketed_table(acid: AcidSession, tmp_path: Path) -> None:
     """4 buckets: Hive's hash of an INT says where each id belongs."""
     acid.sql(CREATE.format("b", "CLUSTERED BY (id) INTO 4 BUCKETS"))
@@ -174,6 +176,7 @@ def test_rows_in_the_wrong_bucket_of_a_bucketed_table(acid: AcidSession, tmp_pat
     assert (one.kind, one.severity) == (FindingKind.OTHER_HASH_BUCKET, Severity.WARNING)
 
 
+@pytest.mark.exhaustive("unit/table/test_check_golden.py has tables without findings")
 def test_our_own_tables_are_free_of_findings(acid: AcidSession) -> None:
     acid.sql(CREATE.format("o", "PARTITIONED BY (p STRING)"))
     acid.sql("INSERT INTO o SELECT CAST(id AS INT), 'x', concat('a b%/', id % 2) FROM range(40)")

@@ -98,6 +98,7 @@ def stripes(acid: AcidSession, directory: str) -> tuple[int, bool]:
     return tail.row_index_stride, len(tail.stripes) > 1
 
 
+@pytest.mark.exhaustive("sizes only; the codecs stay")
 @pytest.mark.parametrize("kind", ["", INSERT_ONLY], ids=["full ACID", "insert-only"])
 def test_the_session_says_how_long_stripes_and_row_groups_are(acid: AcidSession, kind: str) -> None:
     acid.sql(CREATE.format("t", "ORC", kind))

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
+rarely = pytest.mark.exhaustive("compactions that keep rows, ids and open transactions stay")
+
+
 LEVEL_3 = ", 'hiveacid.layout.level'='hive3'"
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true'{})"
 
@@ -226,6 +229,7 @@ def test_the_same_again_is_refused_until_it_is_clean(acid: AcidSession) -> None:
     let_go(acid, reader)
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("PARQUET]",))
 @pytest.mark.parametrize("format_", ["ORC", "PARQUET"])
 def test_insert_only_tables(acid: AcidSession, format_: str) -> None:
     """C14."""
@@ -246,6 +250,7 @@ def test_insert_only_tables(acid: AcidSession, format_: str) -> None:
     assert sorted(row[0] for row in acid.sql(f"SELECT id FROM {name}").collect()) == [1, 2, 3, 4]
 
 
+@rarely
 def test_rebalance_spreads_rows_evenly(acid: AcidSession) -> None:
     """C15: rows numbered through, n buckets of the same size; conflicting writers are told; bucketed refused."""
     acid.sql(f"CREATE TABLE c15 (id INT, v STRING, p INT) {ACID.format('')}")
@@ -308,6 +313,7 @@ def test_a_rebalance_never_loses_a_delete(acid: AcidSession) -> None:
     assert sorted(row[3] for row in rows(acid, "c15d")) == [2, 3]
 
 
+@rarely
 def test_services_take_turns(acid: AcidSession) -> None:
     """C10, C16, C17: what the initiator queues a worker of its pool does; a dropped partition is refused."""
     few = (
@@ -357,6 +363,7 @@ def test_services_take_turns(acid: AcidSession) -> None:
     )
 
 
+@rarely
 def test_a_job_is_left_to_the_service_that_is_there(acid: AcidSession) -> None:
     """Without AND WAIT it is only queued; with it, its end is waited for; without a service it runs here."""
     acid.sql(f"CREATE TABLE left_ (id INT) {ACID.format('')}")
@@ -376,6 +383,7 @@ def test_a_job_is_left_to_the_service_that_is_there(acid: AcidSession) -> None:
     assert row["state"] == "ready for cleaning"
 
 
+@rarely
 def test_a_session_compacts_by_itself_if_it_is_told_to(acid: AcidSession) -> None:
     """``hiveacid.auto_compact``: a commit wakes the initiator; what runs ends with the setting."""
     few = ", 'compactorthreshold.hive.compactor.delta.num.threshold'='2'"
@@ -408,6 +416,7 @@ def _files(root: Path) -> set[str]:
     return found - {one for one in found if one.endswith(PAIR_FILE)}
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("hive-4.0.1",))
 @pytest.mark.parametrize(
     ("engine", "scenario"),
     [("hive-3.1.3", "minor_major"), ("hive-4.0.1", "minor_major"), ("hive-4.0.1", "bucketed")],
@@ -446,6 +455,7 @@ def test_files_have_the_names_that_hive_gives_them(
             acid.sql(statement.replace("'transactional'='true'", wanted))
 
 
+@rarely
 def test_two_levels_of_a_refusal(acid: AcidSession) -> None:
     """The corpus' open_txn: one delta below the open write id is not enough; once it commits, all is compacted."""
     acid.sql(f"CREATE TABLE open_txn (a INT, b STRING) {ACID.format('')}")

@@ -159,6 +159,19 @@ def require_in_order(acid: AcidSession, root: Path) -> None:
         assert sum(stripe.rows for stripe in tail.stripes) == tail.number_of_rows == len(found)
 
 
+@pytest.mark.sampled(2, "the cases differ in one value each")
+@pytest.mark.repeats(
+    "another case of the same test stays",
+    cases=(
+        "base_and_deltas-minor",
+        "aborted_rows-minor",
+        "several_buckets_in_a_file",
+        "copies_of_originals",
+        "streams_that_interleave-minor",
+        "nothing_left",
+        "rows_of_a_file_out_of_order-major",
+    ),
+)
 @pytest.mark.parametrize("limit", ["0", "64mb"])  # by a job, in the driver
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_files_are_in_order_whatever_was_read(

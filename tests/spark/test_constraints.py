@@ -63,6 +63,7 @@ def test_names_nested_types_and_partitions(
     assert [row[0] for row in constrained.sql("SELECT a FROM t ORDER BY a").collect()] == [1, 2]
 
 
+@pytest.mark.exhaustive("the SQL scripts have the statements")
 def test_rows_that_are_not_written_are_not_checked(constrained: AcidSession) -> None:
     """Source rows that no clause inserts, target rows that no clause changes, and deleted ones may hold NULL."""
     constrained.sql(

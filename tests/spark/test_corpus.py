@@ -12,7 +12,7 @@ import pytest
 
 from support.corpus.continued_tables import read_together
 from support.corpus.engine_rows import assert_as_the_engine_read
-from support.corpus.golden_tables import Golden, scenarios
+from support.corpus.golden_tables import REPEATED_TABLES, Golden, scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hiveacid.table.acid_table import AcidTable
 
 
+@pytest.mark.repeats("tables of the same engine with the same kinds of files stay", cases=REPEATED_TABLES)
 @pytest.mark.parametrize("which", sorted({(g.engine, g.scenario) for g in scenarios()}), ids="/".join)
 def test_tables_read_as_their_engine_reads_them(
     which: tuple[str, str], adopt_golden: Callable[[Golden], AcidTable]

@@ -73,6 +73,7 @@ def test_append_overwrite_and_read(spark: SparkSession, home: AcidSession) -> No
     assert staged(home) == []
 
 
+@pytest.mark.exhaustive("the source as it is registered stays")
 def test_in_a_session_with_any_settings(spark: SparkSession, home: AcidSession) -> None:
     """The source stays known after RESET, and needs no setting; Spark 4.1 and later ask a reader for filters if one is set."""
     key = "spark.sql.python.filterPushdown.enabled"
@@ -133,6 +134,7 @@ def test_a_frame_or_view_keeps_the_snapshot_of_its_first_query(
     spark.catalog.dropTempView("door")
 
 
+@pytest.mark.exhaustive("overwritten partitions stay")
 def test_overwriting_a_table_without_partitions(spark: SparkSession, home: AcidSession) -> None:
     home.sql(f"CREATE TABLE u (id BIGINT, at TIMESTAMP) CLUSTERED BY (id) INTO 2 BUCKETS {ACID}")
     frame = spark.range(100).select(
@@ -172,6 +174,7 @@ def test_what_would_read_or_write_other_rows_is_refused(spark: SparkSession, hom
     assert not Path(typo).exists()
 
 
+@pytest.mark.exhaustive("the same options of a DataFrame stay")
 def test_a_view_in_sql(spark: SparkSession, home: AcidSession) -> None:
     place = f"table 't', warehouse '{home.context.warehouse}'"
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW door USING hiveacid OPTIONS ({place})")

@@ -103,6 +103,7 @@ def mixed(location: Path) -> None:
     write_inserts(location / "delta_3_3_0/bucket_00000", now, 3, [(4, "four", ("l", 40), 4.5)])
 
 
+@pytest.mark.exhaustive("columns matched by name stay")
 def test_columns_are_matched_by_position_also_where_files_have_no_names(
     acid: AcidSession, tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ def on_both(acid: AcidSession, *statements: str, limits: tuple[str, str] = ("64m
     return outcomes
 
 
+@pytest.mark.sampled(4, "the cases differ in one value each")
 @pytest.mark.parametrize(
     ("level", "buckets"), [("hive3", ""), ("hive4", "CLUSTERED BY (k, name) INTO 3 BUCKETS")]
 )
@@ -195,6 +196,7 @@ def history(spark: SparkSession) -> list[str]:
     ]
 
 
+@pytest.mark.sampled(4, "the cases differ in one value each")
 @pytest.mark.parametrize(
     ("kind", "level", "buckets"),
     [
@@ -253,6 +255,7 @@ def test_partitions_are_compacted_even_if_one_has_no_row_left(
     assert before != files(acid, "driver") == files(acid, "jobs")
 
 
+@pytest.mark.sampled(6, "the cases differ in one value each")
 @pytest.mark.parametrize("limit", ["_MAX_BYTES", "_MAX_ROW_BYTES", "_MAX_VALUES"])
 def test_larger_locations_are_compacted_by_jobs(
     acid: AcidSession,
@@ -289,6 +292,7 @@ def test_texts_of_other_bytes_do_not_hide_rows_from_arrow(acid: AcidSession, ins
         assert warehouse.table("t").to_arrow(columns=["k"], where="s = 'b'").to_pylist() == [{"k": 2}]
 
 
+@pytest.mark.exhaustive("property/test_orc_splice.py has files with long texts")
 def test_long_texts(acid: AcidSession, insert_jobs: list[str], compaction_jobs: list[str]) -> None:
     """Arrow would store each whole text three times in the tail of the file, which then cannot be read."""
     acid.sql(f"CREATE TABLE t (k INT, s STRING, a ARRAY<STRING>) {PROPERTIES.format('hive4')}")

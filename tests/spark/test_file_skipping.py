@@ -131,6 +131,7 @@ def test_files_with_other_columns(acid: AcidSession) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.exhaustive("the same conditions on ACID files stay")
 def test_original_files_are_skipped_too(acid: AcidSession) -> None:
     """Their row ids result from counting all of them, the skipped ones, too."""
     acid.sql("CREATE TABLE t (i INT) STORED AS ORC TBLPROPERTIES ('transactional'='false')")

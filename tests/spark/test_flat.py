@@ -33,6 +33,9 @@ from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import spark_path
 from support.corpus.golden_tables import Golden, find, unpack
 
+pytestmark = pytest.mark.sampled(8, "types and formats are in other files, too")
+
+
 STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 FORMATS = {"orc": ORC, "parquet": PARQUET, "text": TEXTFILE}
 VALUES = {  # name: type, three values as Spark SQL writes them

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from hiveacid.core.model import WriteId
 from hiveacid.spark.write.sort_and_stage import _write_id_outside_code
 from support.generated_code import generated
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
 
 
+@pytest.mark.exhaustive("speed only; that write ids are not in the code stays")
 def test_more_delete_events_are_no_other_code(acid: AcidSession) -> None:
     acid.sql(
         "CREATE TABLE t (id INT) PARTITIONED BY (d INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"

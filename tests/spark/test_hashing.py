@@ -162,6 +162,7 @@ def hashable(version: int) -> list[tuple[int, str]]:
     return [(place, text) for place, text in enumerate(VALUES) if text != refused]
 
 
+@pytest.mark.exhaustive("published values, and unit/core/schema with random ones, stay")
 def test_random_values_of_every_type(spark: SparkSession) -> None:
     rows = random_rows(400)
     before = {key: spark.conf.get(key) for key in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")}

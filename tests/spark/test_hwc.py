@@ -24,6 +24,7 @@ def hive(spark: SparkSession, tmp_path: Path) -> Iterator[HiveWarehouse]:
     spark.conf.unset(WAREHOUSE_KEY)
 
 
+@pytest.mark.exhaustive("its statements are those of `acid.sql`")
 def test_a_job_written_for_hwc_runs(hive: HiveWarehouse) -> None:
     hive.createDatabase("shop", True)
     hive.createDatabase("shop", True)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
+pytestmark = pytest.mark.sampled(2, "formats, buckets and partitions of the same files")
+
+
 DISTINCT = "SELECT count(DISTINCT id), count(DISTINCT ROW__ID) FROM large"
 TARGET = 200_000
 ROWS = 400_000

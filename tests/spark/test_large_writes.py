@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
+pytestmark = pytest.mark.exhaustive("INSERTs of fewer tasks stay; thousands of tasks take a minute")
+
+
 TASKS = 5000
 
 

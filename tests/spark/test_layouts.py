@@ -40,6 +40,7 @@ def damage(table: AcidTable) -> list[object]:
     return [one for one in table.inspect.check() if one.severity is Severity.DAMAGE]
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("orc", "text"))
 @pytest.mark.parametrize(
     "storage", ["STORED AS ORC", "STORED AS PARQUET", TEXT], ids=["orc", "parquet", "text"]
 )
@@ -75,6 +76,7 @@ def test_insert_only_tables_with_files_of_every_kind(acid: AcidSession, tmp_path
     assert damage(table) == []
 
 
+@pytest.mark.exhaustive("spark/test_odd_names.py has odd values of partitions")
 def test_partitions_of_odd_types_and_places(acid: AcidSession, tmp_path: Path) -> None:
     acid.sql(
         "CREATE TABLE odd (a INT) PARTITIONED BY (d DATE, t TIMESTAMP, n DECIMAL(6,2), c CHAR(3)) " + ACID
@@ -151,6 +153,7 @@ def test_an_original_file_of_a_bucket_that_no_row_id_can_name_is_refused(
     assert acid.sql("SELECT ROW__ID.bucketid FROM t").first()[0] == 1 << 29 | 4095 << 16
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("insert_only",))
 @pytest.mark.parametrize("kind", ["default", "insert_only"])
 def test_compaction_leaves_a_clock_time_that_the_session_skips(acid: AcidSession, kind: str) -> None:
     spark = acid.context.env.spark

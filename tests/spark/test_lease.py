@@ -23,6 +23,8 @@ from hiveacid.spark.session.running_jobs_and_plans import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+rarely = pytest.mark.exhaustive("leases of frames, derived frames and views stay")
+
 
 @pytest.fixture(scope="module")
 def directory(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -77,6 +79,7 @@ def test_derived_frame_keeps_the_snapshot_of_its_parent(env: SparkEnvironment, d
     assert ends(env, watch)
 
 
+@rarely
 def test_join_keeps_both_sides(env: SparkEnvironment, directory: str) -> None:
     left, right = scanned(env.spark, directory), scanned(env.spark, directory)
     watches = [RelationWatch(env, left), RelationWatch(env, right)]
@@ -98,6 +101,7 @@ def test_temporary_view_keeps_the_snapshot(env: SparkEnvironment, directory: str
     assert ends(env, watch)
 
 
+@rarely
 def test_view_over_a_view_keeps_the_snapshot(env: SparkEnvironment, directory: str) -> None:
     frame = scanned(env.spark, directory)
     watch = RelationWatch(env, frame)
@@ -110,6 +114,7 @@ def test_view_over_a_view_keeps_the_snapshot(env: SparkEnvironment, directory: s
     assert ends(env, watch)
 
 
+@rarely
 def test_cached_frame_keeps_the_snapshot(env: SparkEnvironment, directory: str) -> None:
     frame = scanned(env.spark, directory).cache()
     watch = RelationWatch(env, frame)
@@ -122,6 +127,7 @@ def test_cached_frame_keeps_the_snapshot(env: SparkEnvironment, directory: str) 
     assert ends(env, watch)
 
 
+@rarely
 def test_union_of_several_relations_is_watched_as_a_whole(env: SparkEnvironment, directory: str) -> None:
     parts = [scanned(env.spark, directory) for _ in range(3)]
     frame = parts[0].unionByName(parts[1]).unionByName(parts[2])
@@ -132,12 +138,14 @@ def test_union_of_several_relations_is_watched_as_a_whole(env: SparkEnvironment,
     assert ends(env, watch)
 
 
+@rarely
 def test_frame_without_files_holds_nothing(env: SparkEnvironment) -> None:
     frame = env.spark.createDataFrame([(1,)], "id int")
     assert not RelationWatch(env, frame).alive()
     assert frame.count() == 1
 
 
+@rarely
 def test_asking_costs_one_round_trip(
     env: SparkEnvironment, directory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +216,7 @@ class _Told:
         self.numbers.append(number)
 
 
+@rarely
 def test_the_end_of_py4j_s_queue_is_left_to_its_thread() -> None:
     told = _Told()
     waiting = deque(["__shutdown__", (told, "o2"), (told, "o1")])

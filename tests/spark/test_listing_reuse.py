@@ -101,6 +101,7 @@ STATEMENTS = (
 )
 
 
+@pytest.mark.exhaustive("changes of files, and random histories with kept listings, stay")
 def test_every_statement_of_another_connection_is_seen(beside: Beside) -> None:
     acid = filled(beside)
     beside.require_equal_rows()
@@ -115,6 +116,7 @@ def test_every_statement_of_another_connection_is_seen(beside: Beside) -> None:
     beside.require_equal_rows()
 
 
+@pytest.mark.exhaustive("tables with row ids stay, and insert-only ones without kept listings")
 def test_insert_only_tables_are_kept_too(beside: Beside) -> None:
     acid = filled(beside, ", 'transactional_properties'='insert_only'")
     query = "SELECT id, v, p FROM kept"
@@ -141,6 +143,7 @@ def test_only_changed_partitions_are_listed_again(beside: Beside, monkeypatch: p
     assert found == ["p=2"]
 
 
+@pytest.mark.exhaustive("speed only; the rows of kept listings are compared by other tests")
 def test_a_repeated_plan_passes_the_same_files_without_making_their_list_again(
     beside: Beside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +172,7 @@ def test_rows_of_an_open_transaction_are_not_kept(beside: Beside) -> None:
     beside.require_equal_rows()
 
 
+@pytest.mark.exhaustive("a file that others put beside stays", cases=("directory", "partition"))
 @pytest.mark.parametrize("change", ["file", "directory", "partition"])
 def test_files_that_others_put_beside_are_seen(beside: Beside, change: str) -> None:
     filled(beside)

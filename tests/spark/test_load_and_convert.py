@@ -218,6 +218,7 @@ def test_files_that_a_committed_load_is_still_removing_are_not_loaded_again(
     assert len(layout(acid, "removing")) == 1
 
 
+@pytest.mark.exhaustive("LOAD DATA into full ACID stays")
 def test_load_elsewhere(acid: AcidSession, tmp_path: Path) -> None:
     source = several(tmp_path / "s")
     acid.sql(f"CREATE TABLE lm (a INT, b STRING) STORED AS ORC {INSERT_ONLY}")
@@ -278,6 +279,7 @@ def test_an_overwrite_refuses_sources_that_it_would_delete(acid: AcidSession, tm
     assert rows(acid, "SELECT a, p FROM op") == [(7, 1), (7, 2)]
 
 
+@pytest.mark.exhaustive("LOAD DATA into full ACID stays")
 def test_load_that_has_to_insert(acid: AcidSession, tmp_path: Path) -> None:
     """Bucketed, partitioned without a partition, or with sub-directories: rows are inserted, the files stay."""
     source = several(tmp_path / "s")
@@ -401,6 +403,7 @@ def test_a_plain_table_becomes_full_acid(acid: AcidSession) -> None:
             acid.sql(f"ALTER TABLE ca SET TBLPROPERTIES ({wrong})")
 
 
+@pytest.mark.exhaustive("the conversion to full ACID stays")
 def test_a_plain_table_becomes_insert_only_and_then_full_acid(acid: AcidSession) -> None:
     acid.sql("CREATE TABLE cm (a INT) PARTITIONED BY (p INT) STORED AS ORC")
     acid.sql("INSERT INTO cm VALUES (1, 1), (2, 2)")

@@ -64,6 +64,7 @@ def _ids(acid: AcidSession) -> ValidWriteIdList:
     return store.valid_write_ids(store.valid_txns(), [NAME])[NAME]
 
 
+@pytest.mark.exhaustive("the interrupted migration, brought to its end, stays")
 def test_from_sqlite_to_postgresql_and_back(
     spark: SparkSession, tmp_path: Path, postgres_server: Server
 ) -> None:

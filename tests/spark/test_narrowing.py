@@ -63,6 +63,8 @@ def rows(acid: AcidSession, query: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in acid.sql(query).collect())
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("not",))
+@pytest.mark.exhaustive("the same MERGE in the driver stays", cases=("by",))
 @pytest.mark.usefixtures("narrowed")
 def test_the_result_is_the_same(acid: AcidSession, spark: SparkSession) -> None:
     acid.sql(CREATE)
@@ -94,6 +96,8 @@ def test_the_result_is_the_same(acid: AcidSession, spark: SparkSession) -> None:
     assert acid.sql("SELECT count(*) FROM t").collect() == before
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("not",))
+@pytest.mark.exhaustive("the same MERGE in the driver stays", cases=("by",))
 @pytest.mark.usefixtures("narrowed")
 def test_a_source_that_changes_is_read_once(acid: AcidSession, spark: SparkSession) -> None:
     """Computed twice it would be two sources: a row of the second could be inserted beside its own key."""
@@ -205,6 +209,7 @@ def test_what_is_known_of_the_target(acid: AcidSession, spark: SparkSession) -> 
         assert where(on, source) is None, on
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("not",))
 @pytest.mark.usefixtures("narrowed")
 def test_keys_with_variables_find_their_rows(acid: AcidSession, spark: SparkSession) -> None:
     """Spark replaces ``${env:HOME}`` in the text of a condition."""
@@ -260,6 +265,7 @@ def test_columns_that_every_update_sets_are_not_read(acid: AcidSession, spark: S
     ) == {"id", "v", "n", "d"}
 
 
+@pytest.mark.exhaustive("the same MERGE in the driver stays", cases=("by", "not"))
 @pytest.mark.usefixtures("narrowed")
 def test_names_of_columns_may_have_capitals(acid: AcidSession, spark: SparkSession) -> None:
     acid.sql(CREATE)
@@ -312,6 +318,7 @@ COLUMNS = "k BIGINT, v STRING, w VARCHAR(3), c CHAR(4), m DECIMAL(9,2), d DATE, 
 SET = ", ".join(f"{name} = s.{name}" for name in ("v", "w", "c", "m", "d", "b", "f", "at", "y"))
 
 
+@pytest.mark.sampled(6, "the cases differ in one value each")
 @pytest.mark.parametrize("level", ["hive3", "hive4"])
 @pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p INT)", "CLUSTERED BY (k) INTO 3 BUCKETS", "both"])
 def test_the_driver_writes_the_rows_of_a_job(

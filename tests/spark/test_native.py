@@ -38,6 +38,9 @@ from hiveacid.sql.native.session import NativeSession
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+rarely = pytest.mark.exhaustive("tests/sql runs scripts by this interface")
+
+
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 
 
@@ -82,6 +85,7 @@ def test_a_job_that_knows_only_spark(native: NativeSession, tmp_path: Path) -> N
     assert rows(sql("SELECT * FROM t")) == [(1, "m")]
 
 
+@rarely
 def test_explain_carries_nothing_out(native: NativeSession) -> None:
     native.sql(f"CREATE TABLE t (id INT) {ACID}")
     native.sql("INSERT INTO t VALUES (1)")
@@ -90,6 +94,7 @@ def test_explain_carries_nothing_out(native: NativeSession) -> None:
     assert rows(native.table("t")) == [(1,)]
 
 
+@rarely
 def test_databases_are_those_of_both(native: NativeSession) -> None:
     native.sql("CREATE DATABASE shop")
     try:
@@ -127,6 +132,7 @@ def test_parameters(native: NativeSession) -> None:
         native.sql("UPDATE t SET id = ? WHERE id = ?", args=[1])
 
 
+@rarely
 def test_variables_and_escapes(native: NativeSession) -> None:
     native.sql(f"CREATE TABLE t (v STRING) {ACID}")
     native.sql("SET my.table=t")
@@ -166,6 +172,7 @@ def test_a_transactional_table_is_not_cached_by_name(native: NativeSession) -> N
     native.catalog.clearCache()
 
 
+@rarely
 def test_errors_are_of_whom_the_statement_is(native: NativeSession) -> None:
     native.sql(f"CREATE TABLE t (id INT) {ACID}")
     with pytest.raises(NoSuchColumnError, match="line 1, column 14") as caught:
@@ -230,6 +237,7 @@ def test_pysparks_log_lines_accompany_only_its_own_errors(native: NativeSession)
         logger.removeHandler(handler)
 
 
+@rarely
 def test_sessions_that_know_nothing_of_us(native: NativeSession) -> None:
     """Streams, JVM code, a session made of the JVM's: they meet the parser inside Spark."""
     native.sql(f"CREATE TABLE t (id INT) {ACID}")
@@ -295,6 +303,7 @@ def test_threads_and_their_transactions(native: NativeSession) -> None:
     assert rows(native.sql("SELECT * FROM t")) == [(n,) for n in (1, 2, 3, 4, 5, 6, 100)]
 
 
+@rarely
 def test_one_current_database(native: NativeSession) -> None:
     """Spark's own: whoever changes it, by whatever door, changes it for all."""
     acid, sql = native.acid, native.sql

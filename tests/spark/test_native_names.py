@@ -15,6 +15,9 @@ from hiveacid.sql.native.session import NativeSession
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+rarely = pytest.mark.exhaustive("views and databases of the other catalog stay")
+
+
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 
 
@@ -57,6 +60,7 @@ def test_views_of_sparks_mean_the_tables_of_their_own_database(native: NativeSes
             sql(statement)
 
 
+@rarely
 def test_names_stand_in_parentheses_and_columns_are_none(native: NativeSession) -> None:
     sql = native.sql
     for statement in (
@@ -76,6 +80,7 @@ def test_names_stand_in_parentheses_and_columns_are_none(native: NativeSession) 
         sql("ANALYZE TABLE stock COMPUTE STATISTICS FOR COLUMNS id")
 
 
+@rarely
 def test_hidden_columns_stay_out_of_sparks_tables(native: NativeSession) -> None:
     sql = native.sql
     plain = SparkSession(native.sparkContext, native._jsparkSession)
@@ -94,6 +99,7 @@ def test_hidden_columns_stay_out_of_sparks_tables(native: NativeSession) -> None
         assert session.table(name).columns == ["id"]
 
 
+@rarely
 def test_tables_of_a_provider_are_sparks(native: NativeSession) -> None:
     sql = native.sql
     sql("CREATE DATABASE one")

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
     from hiveacid.sql.native.session import NativeSession
 
+rarely = pytest.mark.exhaustive("a job with every writer, new tables, MERGE and refusals stay")
+
+
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 HOSTILE = "a b; -- é'"
 INSERT_ONLY = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
@@ -150,6 +153,7 @@ def test_merge_into(native: NativeSession, table: str) -> None:
         plain.mergeInto(table, plain.id == F.col("t.id")).withSchemaEvolution()
 
 
+@rarely
 def test_tables_of_spark_stay_with_spark(native: NativeSession) -> None:
     source = frame_of(native, (1, "a", 1))
     source.write.partitionBy("p").saveAsTable("own", format="parquet")
@@ -233,6 +237,7 @@ def test_a_table_is_replaced_by_one_with_other_columns(
     native.sql("DROP TABLE t")
 
 
+@rarely
 def test_insert_only_tables_are_overwritten_as_a_whole(native: NativeSession) -> None:
     native.sql(f"CREATE TABLE flat (id INT, v STRING) PARTITIONED BY (p INT) {INSERT_ONLY}")
     frame_of(native, (1, "a", 1), (2, "b", 2)).writeTo("flat").append()
@@ -278,6 +283,7 @@ def test_a_session_that_is_closed_leaves_the_writers_of_a_later_one(
     assert type(spark.range(1).write) is DataFrameWriter
 
 
+@rarely
 def test_a_source_that_reads_its_target(native: NativeSession, table: str) -> None:
     native.table(table).where("id > 1").write.mode("overwrite").saveAsTable(table)
     assert rows(native.table(table)) == [(2, "b", 1), (3, "c", 2)]
@@ -285,6 +291,7 @@ def test_a_source_that_reads_its_target(native: NativeSession, table: str) -> No
     assert rows(native.table(table)) == [(2, "B", 1), (2, "b", 1), (3, "C", 2)]
 
 
+@rarely
 @pytest.mark.usefixtures("table")
 def test_names_and_views(native: NativeSession) -> None:
     native.sql(f"CREATE TABLE `select` (`a.b` INT, `größe` STRING) {ACID}")
@@ -307,6 +314,7 @@ def test_names_and_views(native: NativeSession) -> None:
         frame_of(native, (8, "t", 7)).write.insertInto("seen")
 
 
+@rarely
 def test_transactions_and_snapshots(native: NativeSession, table: str) -> None:
     native.sql("START TRANSACTION")
     frame_of(native, (8, "t", 7)).writeTo(table).append()
@@ -328,6 +336,7 @@ def test_transactions_and_snapshots(native: NativeSession, table: str) -> None:
     native.sql("ROLLBACK")
 
 
+@rarely
 def test_nulls_and_empty_frames(native: NativeSession, monkeypatch: pytest.MonkeyPatch) -> None:
     native.sql(f"CREATE TABLE n (id INT, v STRING) {ACID}")
     not_null = Constraint(ConstraintKind.NOT_NULL, "nn", "id")
@@ -437,6 +446,7 @@ def test_the_catalogs_changes_are_those_of_sql(native: NativeSession, table: str
     assert not catalog.tableExists("own")
 
 
+@rarely
 def test_a_cached_view_keeps_its_snapshot(native: NativeSession, table: str) -> None:
     catalog = native.catalog
     native.table(table).createTempView("kept")

@@ -112,6 +112,7 @@ def test_every_statement_works_and_asks_a_bounded_number_of_times(lake: AcidSess
     assert lake.context.fs.list_tree(f"{lake.context.warehouse}") == ()
 
 
+@pytest.mark.exhaustive("speed only; every statement on S3 stays")
 def test_partitions_cost_one_listing_each_and_files_nothing_but_their_tails(
     lake: AcidSession, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_copy_of_parts_that_fails_leaves_no_upload(
     assert s3.counted()["DELETE"] == 1
 
 
+@pytest.mark.exhaustive("the same files in a local warehouse stay")
 def test_files_come_from_elsewhere_and_stay_originals(lake: AcidSession, tmp_path: Path) -> None:
     fs, incoming = lake.context.fs, lake.context.warehouse.rpartition("/")[0] + "/incoming"
     (tmp_path / "f").write_bytes(orc_bytes([(1, "here")], "struct<a:int,b:string>"))
@@ -242,6 +244,11 @@ DYING: dict[str, tuple[Callable[[AcidSession, str], None], Callable[[Rows], Rows
 }
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("minor",))
+@pytest.mark.exhaustive(
+    "deaths in INSERT stay; crash/test_crash.py lets other statements and compactions die",
+    cases=("major", "overwrite", "update"),
+)
 @pytest.mark.parametrize("statement", DYING)
 def test_a_driver_that_dies_at_any_step_leaves_no_partial_row(
     lake: AcidSession, store: str, statement: str
@@ -307,6 +314,7 @@ def _die_at_every_step(lake: AcidSession, late: SqlStore, name: str, statement: 
     assert left == []
 
 
+@pytest.mark.exhaustive("spark/test_server_stores.py lets two sessions write at once")
 def test_in_a_race_of_writers_and_a_compactor_nobody_loses_or_doubles_a_row(lake: AcidSession) -> None:
     """HIVEACID_TEST_TURNS: how often each of both writers inserts and updates (2); more in ``make stress``."""
     lake.sql(f"CREATE TABLE race (a INT, b STRING) {FULL}")
@@ -348,6 +356,7 @@ def test_in_a_race_of_writers_and_a_compactor_nobody_loses_or_doubles_a_row(lake
     lake.sql("DROP TABLE race")
 
 
+@pytest.mark.exhaustive("contract/test_file_systems.py uses the same HDFS")
 def test_a_warehouse_may_lie_on_hdfs(spark: SparkSession, tmp_path: Path) -> None:
     """There renaming is one step, and a file can only grow."""
     import hiveacid  # noqa: PLC0415

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
 
 
+@pytest.mark.sampled(6, "the cases differ in one value each")
 @pytest.mark.parametrize(
     "name",
     ["..", ".", ".hiveacid", "a/b", "../up", "a.b.c", "back`tick", "a:b", "tab\tin", "new\nline", " lead", "x" * 250],
@@ -40,6 +41,9 @@ def test_a_location_that_holds_the_warehouse(acid: AcidSession, up: int) -> None
         acid.sql(f"CREATE TABLE x (a INT) STORED AS ORC LOCATION '{place}'")
 
 
+@pytest.mark.repeats(
+    "another case of the same test stays", cases=("_under", "1]", "name6", "quo'te", "sp ace")
+)
 @pytest.mark.parametrize(
     "name", ["_under", "sp ace;semi;colon", "quo'te=dou\"ble", "ünï😀", "per%41cent[x]*{y}?", "1", "x" * 200]
 )  # fmt: skip

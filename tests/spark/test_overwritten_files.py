@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from hiveacid.core.compaction.cleaning_plan import CleaningPlan
     from hiveacid.core.format.write_id_lists import ValidTxnList
 
+pytestmark = pytest.mark.exhaustive("space only; other tests of the cleaner stay")
+
 
 def test_what_was_overwritten_goes_without_a_compaction(acid: AcidSession) -> None:
     """Once nobody reads it: INSERT OVERWRITE of partitions, TRUNCATE."""

@@ -30,6 +30,7 @@ def rows_of(part: int, *gone: int) -> list[tuple[int, str]]:
     return [(id_, PARTS[part]) for id_ in range(40) if id_ % 4 == part and id_ not in gone]
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("1000", "3-T"))
 @pytest.mark.usefixtures("most")
 @pytest.mark.parametrize("joined", [False, True])
 def test_originals_of_several_partitions(

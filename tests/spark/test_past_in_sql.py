@@ -50,6 +50,7 @@ def rows(frame: DataFrame) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in frame.collect())
 
 
+@pytest.mark.exhaustive("the script past.test stays")
 def test_the_past_of_a_table(sql: Sql, tmp_path: Path) -> None:
     """Versions, times, changes and what is known about a table, wherever a table may stand."""
     times = filled(sql)
@@ -150,6 +151,7 @@ def tells(sql: Sql, tmp_path: Path) -> None:
     assert (printed.exit_code, json.loads(printed.stdout)["operation"]) == (0, "DELETE")
 
 
+@pytest.mark.exhaustive("the other SQL interface stays", cases=("acid]",))
 def test_names_and_places(sql: Sql) -> None:
     """Tables called like what is known about them come first; what is wrong has its place."""
     sql("CREATE DATABASE IF NOT EXISTS t")

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
+rarely = pytest.mark.exhaustive("speed only; the rows are compared by other tests")
+
+
 CREATE = (
     "CREATE TABLE {} (id INT, v STRING, w DOUBLE) {} STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 )
@@ -83,6 +86,7 @@ def test_a_scan_is_vectorised_and_reads_only_the_columns_asked_for(acid: AcidSes
     assert "Join" not in plan
 
 
+@rarely
 def test_deleted_rows_are_told_by_bits_and_events_are_not_read_again(acid: AcidSession, table: str) -> None:
     acid.sql("DELETE FROM t WHERE id IN (1, 2)")
     frame = acid.table(table).to_df()
@@ -100,6 +104,7 @@ def test_deleted_rows_are_told_by_bits_and_events_are_not_read_again(acid: AcidS
     assert acid.sql("SELECT count(*) FROM t").collect() == [(9,)]
 
 
+@rarely
 def test_deletes_are_joined_as_one_broadcast_of_packed_keys(
     acid: AcidSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +132,7 @@ def test_too_many_deletes_for_memory_are_joined_by_a_shuffle(acid: AcidSession, 
     assert sorted(row.id for row in frame.collect()) == [0, 3, 4, 5, 6, 7, 8, 9]
 
 
+@rarely
 def test_only_partitions_with_deletes_pay_for_a_look_at_bits(acid: AcidSession) -> None:
     acid.sql(CREATE.format("p", "PARTITIONED BY (d INT)"))
     acid.sql(
@@ -147,6 +153,7 @@ def test_only_partitions_with_deletes_pay_for_a_look_at_bits(acid: AcidSession) 
     assert acid.sql("SELECT count(*) FROM p").collect() == [(40 - len(gone),)]
 
 
+@rarely
 @pytest.mark.parametrize("most", [1000, 0])
 def test_a_look_at_bits_and_partitions_stays_short(
     acid: AcidSession, most: int, monkeypatch: pytest.MonkeyPatch
@@ -187,6 +194,7 @@ def test_a_look_at_bits_and_partitions_stays_short(
     )
 
 
+@rarely
 @pytest.mark.usefixtures("table")
 def test_counting_reads_only_files_with_gaps_that_a_delete_can_touch(acid: AcidSession) -> None:
     """What footers and bits tell needs no look at the rows; a value that is asked for after all fails."""
@@ -278,6 +286,7 @@ def test_a_partition_with_events_of_acid_v1_is_counted_once(acid: AcidSession, t
     assert acid.sql("SELECT count(*) FROM mixed").collect() == [(11,)]
 
 
+@rarely
 def test_files_out_of_reach_of_all_deletes_are_read_without_a_look_at_bits(acid: AcidSession) -> None:
     acid.sql("CREATE TABLE big (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     acid.sql(f"INSERT INTO big SELECT CAST(id AS INT) FROM range(0, {SEPARATE_SCAN_ROWS}, 1, 1)")
@@ -297,6 +306,7 @@ def test_files_out_of_reach_of_all_deletes_are_read_without_a_look_at_bits(acid:
     assert frame.collect() == [(SEPARATE_SCAN_ROWS + 8, expected - 5)]
 
 
+@rarely
 def test_originals_that_no_delete_can_touch_are_read_as_plain_files(
     acid: AcidSession, tmp_path: Path
 ) -> None:
@@ -367,6 +377,7 @@ def scanned_files(frame: DataFrame) -> Iterator[list[str]]:
         yield [str(file) for file in node.relation().location().inputFiles()]
 
 
+@rarely
 def test_a_later_filter_on_a_partition_column_prunes_files(acid: AcidSession) -> None:
     acid.sql(CREATE.format("p", "PARTITIONED BY (d STRING)"))
     acid.sql(
@@ -382,6 +393,7 @@ def test_a_later_filter_on_a_partition_column_prunes_files(acid: AcidSession) ->
     assert frame.where("d IS NULL").count() == 10
 
 
+@rarely
 def test_a_known_filter_reads_one_partition_only(acid: AcidSession) -> None:
     acid.sql(CREATE.format("p", "PARTITIONED BY (d INT)"))
     acid.sql(
@@ -412,6 +424,7 @@ def test_reserved_column_names_do_not_confuse_the_scan(acid: AcidSession) -> Non
     assert acid.table("r").scan(where="originalTransaction = 60").to_df().count() == 1
 
 
+@rarely
 def test_a_count_reads_no_column_of_the_user(acid: AcidSession, table: str) -> None:
     frame = acid.table(table).to_df().selectExpr("count(*)")
     assert frame.collect() == [(10,)]
@@ -421,6 +434,7 @@ def test_a_count_reads_no_column_of_the_user(acid: AcidSession, table: str) -> N
     )
 
 
+@rarely
 def test_an_insert_only_table_is_scanned_as_plain_files(acid: AcidSession) -> None:
     acid.sql(
         "CREATE TABLE i (id INT, v STRING, s STRUCT<a:INT,b:STRING>) STORED AS ORC "
@@ -436,6 +450,7 @@ def test_an_insert_only_table_is_scanned_as_plain_files(acid: AcidSession) -> No
     assert "GreaterThan(id,7)" in str(node.metadata().apply("PushedFilters"))
 
 
+@rarely
 def test_deletes_add_no_column_but_the_key(acid: AcidSession) -> None:
     """And a struct is read as far as it is asked for; delete events are read by their keys alone."""
     acid.sql(
@@ -456,6 +471,7 @@ def test_deletes_add_no_column_but_the_key(acid: AcidSession) -> None:
     assert not re.search(r"\b(id|v|s):", found.get("delete", ""))
 
 
+@rarely
 def test_a_filter_in_the_text_skips_row_groups(acid: AcidSession) -> None:
     acid.sql(CREATE.format("big", ""))
     acid.sql("INSERT INTO big SELECT CAST(id AS INT), 'x', 0.5 FROM range(0, 100000, 1, 1)")
@@ -469,6 +485,7 @@ def test_a_filter_in_the_text_skips_row_groups(acid: AcidSession) -> None:
     assert max(rows) <= 20_000  # a row group has 10,000 rows
 
 
+@rarely
 def test_only_columns_asked_for_are_read_of_a_partition_with_deletes(acid: AcidSession) -> None:
     """Spark 4 puts a projection of all columns below BETWEEN and nullif: neither may be in a scan of ours."""
     acid.sql(CREATE.format("p", "PARTITIONED BY (d STRING)"))
@@ -482,6 +499,7 @@ def test_only_columns_asked_for_are_read_of_a_partition_with_deletes(acid: AcidS
             assert not re.search(r"\b(id|v):", columns), columns
 
 
+@rarely
 def test_orc_is_read_in_batches_that_fit_the_cache_unless_the_builder_says_otherwise(
     spark: SparkSession,
 ) -> None:

@@ -70,6 +70,7 @@ def scanned(acid: AcidSession, table: TableDefinition, found: list[Partition], i
     return [(row[0], (row[1], row[2], row[3]), row[4]) for row in rows]
 
 
+@pytest.mark.sampled(4, "the directories are random")
 @pytest.mark.parametrize("number", range(TABLES))
 def test_both_readers_find_what_was_committed(acid: AcidSession, seed: int, number: int) -> None:
     random = Random(seed + number)

@@ -234,6 +234,7 @@ def test_no_row_is_lost_for_conditions_at_the_edges(files: Files) -> None:
     assert files.read(files.arguments("i IN (SELECT 5)")).where("i IN (SELECT 5)").count() == 1
 
 
+@pytest.mark.sampled(10, "the cases differ in one value each")
 @pytest.mark.parametrize(
     "where",
     [

@@ -59,6 +59,8 @@ def command(url: str, warehouse: Path, *arguments: str) -> list[dict[str, object
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.exhaustive("the same test on MariaDB stays", cases=("mysql", "postgres"))
+@pytest.mark.exhaustive("sessions on PostgreSQL stay", cases=("mariadb",))
 def test_two_sessions_insert_update_merge_and_compact(two: Two, url: str, tmp_path: Path) -> None:
     one, other = two
     one.sql(f"CREATE TABLE t (id INT, item STRING) PARTITIONED BY (p STRING) {ACID}")
@@ -88,6 +90,7 @@ def test_two_sessions_insert_update_merge_and_compact(two: Two, url: str, tmp_pa
     assert {row["state"] for row in other.sql("SHOW COMPACTIONS").collect()} == {"succeeded"}
 
 
+@pytest.mark.exhaustive("the same test on PostgreSQL stays", cases=("mariadb", "mysql"))
 def test_two_sessions_in_each_others_way(two: Two, url: str, tmp_path: Path) -> None:
     """First committer wins, a statement of its own is tried again; another process ends a transaction."""
     one, other = two

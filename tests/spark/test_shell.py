@@ -169,6 +169,7 @@ def locks_at_last(warehouse: str, state: str) -> None:
 LONG = "SELECT count(*) FROM range(0, 1000000000000, 1, 1) WHERE id % 7 = 3"
 
 
+@pytest.mark.exhaustive("unit/cli/test_shell_parts.py has its parts; shells on a pipe stay")
 def test_a_person_at_a_terminal(warehouse: str, tmp_path: Path) -> None:
     with terminal(warehouse, str(tmp_path)) as shell:
         shell.wait(PROMPT)

@@ -53,6 +53,7 @@ def rows(acid: AcidSession) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in acid.sql("SELECT id, v, day, ROW__ID FROM days").collect())
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("1]",))
 @pytest.mark.parametrize("threads", [1, 3])
 def test_all_partitions_are_compacted_and_reported_in_order(acid: AcidSession, threads: int) -> None:
     acid.set("hiveacid.compactor.threads", str(threads))
@@ -67,6 +68,7 @@ def test_all_partitions_are_compacted_and_reported_in_order(acid: AcidSession, t
     assert [report.state for report in acid.table("days").compact("major")] == ["refused"] * 6
 
 
+@pytest.mark.exhaustive("speed only; the rows are compared by other tests")
 def test_some_are_at_work_at_the_same_time(acid: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two compactions wait for each other: one after the other they would wait in vain."""
     days(acid, 4)
@@ -175,6 +177,7 @@ def test_interrupted_jobs_go_back_into_the_queue(acid: AcidSession, monkeypatch:
     assert {one.request.partition for one in now if one.state == "refused"} <= ended
 
 
+@pytest.mark.exhaustive("an interrupted statement and interrupted jobs stay")
 def test_ctrl_c_in_the_shell_reaches_all_of_them(acid: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transactions of a statement's threads are its own, and a thread that sleeps is woken."""
     days(acid, 4)
@@ -212,6 +215,7 @@ def test_ctrl_c_in_the_shell_reaches_all_of_them(acid: AcidSession, monkeypatch:
     assert rows(acid) == before
 
 
+@pytest.mark.exhaustive("insert-only tables in Parquet stay in tests/sql")
 def test_parquet_is_written_as_hive_reads_it_by_all_of_them(acid: AcidSession) -> None:
     """What makes Spark write decimals as Hive 3.1 reads them are settings of a session; the user's stays as it is."""
     acid.sql(

@@ -97,6 +97,7 @@ def outcome(acid: AcidSession, limit: str, statement: str) -> str:
         return type(error).__name__
 
 
+@pytest.mark.sampled(4, "the cases differ in one value each")
 @pytest.mark.parametrize(("level", "partitioned"), [("hive3", False), ("hive4", True)])
 def test_random_statements_change_the_same_rows_as_jobs(
     acid: AcidSession, level: str, *, partitioned: bool

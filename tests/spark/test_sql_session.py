@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
+rarely = pytest.mark.exhaustive("the SQL scripts have the statements")
+
+
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 
 
@@ -43,6 +46,7 @@ def table(acid: AcidSession) -> AcidSession:
     return acid
 
 
+@rarely
 def test_no_view_stays_behind_and_a_result_goes_on_without_it(
     table: AcidSession, spark: SparkSession
 ) -> None:
@@ -56,6 +60,7 @@ def test_no_view_stays_behind_and_a_result_goes_on_without_it(
     assert [view.name for view in spark.catalog.listTables() if "hiveacid" in view.name] == []
 
 
+@rarely
 def test_what_the_user_cached_stays_cached(table: AcidSession) -> None:
     cached = table.table("t").to_df().cache()
     cached.count()
@@ -85,6 +90,7 @@ def test_all_tables_of_a_query_share_one_transaction(table: AcidSession) -> None
     assert frame.count() == 0
 
 
+@rarely
 def test_a_condition_keeps_partitions_unlisted(table: AcidSession) -> None:
     assert len(table.sql("SELECT * FROM t WHERE p = 1").inputFiles()) == 1
     assert (
@@ -172,6 +178,7 @@ def test_overwriting_a_table_from_itself_reads_under_the_lock(
     other.close()
 
 
+@rarely
 def test_show_create_table_adopts_the_directory_elsewhere(
     table: AcidSession, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -238,6 +245,7 @@ def test_errors_tell_line_and_column_of_the_whole_script(table: AcidSession) -> 
         assert wrong.value.line == 12
 
 
+@rarely
 def test_the_session_s_choice_of_orc_readers_is_not_ours(table: AcidSession, spark: SparkSession) -> None:
     chosen = {"spark.sql.orc.impl": "hive", "spark.sql.sources.useV1SourceList": ""}
     before = {key: spark.conf.get(key) for key in chosen}
@@ -252,12 +260,14 @@ def test_the_session_s_choice_of_orc_readers_is_not_ours(table: AcidSession, spa
             spark.conf.set(key, str(old))
 
 
+@rarely
 def test_many_rows_of_show_come_too(table: AcidSession) -> None:
     name = table.context.resolve("t")
     table.context.catalog.add_partitions(name, [Partition((str(n),), f"/p{n}") for n in range(3, 603)])
     assert table.sql("SHOW PARTITIONS t").count() == 602
 
 
+@rarely
 def test_small_results_need_no_job(table: AcidSession, spark: SparkSession) -> None:
     spark.sparkContext.setJobGroup("small", "results of SHOW")
     table.sql("SHOW TABLES").collect()

@@ -114,6 +114,7 @@ def test_values_are_those_of_an_insert(spark: SparkSession, acid: AcidSession, t
         spark.conf.set("spark.sql.session.timeZone", before)
 
 
+@pytest.mark.exhaustive("spark/test_data_source.py refuses the same of a batch")
 def test_what_is_refused(spark: SparkSession, acid: AcidSession, tmp_path: Path) -> None:
     """Before or at the first batch, and nothing of it is there."""
     acid.sql(f"CREATE TABLE t (id BIGINT) {ACID}")

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
+rarely = pytest.mark.exhaustive(
+    "random histories replay the change feed; queries that are stopped and started again stay"
+)
+
+
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true'"
 SHOWN = ("id", "v", "c", "ts", "d", "n", "a", "p")
 _TYPES = "id INT, v VARCHAR(9), c CHAR(4), ts TIMESTAMP, d DATE, n DECIMAL(9,2), a ARRAY<INT>"
@@ -90,6 +95,7 @@ def value(n: int, p: int) -> str:
     )
 
 
+@rarely
 def test_changes_replay_to_the_table_over_restarts_and_compactions(acid: AcidSession, tmp_path: Path) -> None:
     acid.sql(f"CREATE TABLE t ({_TYPES}) PARTITIONED BY (p INT) {ACID}, 'hiveacid.history.retention'='1h')")
     acid.sql(f"INSERT INTO t VALUES {', '.join(value(n, n % 2) for n in range(6))}")
@@ -118,6 +124,7 @@ def test_changes_replay_to_the_table_over_restarts_and_compactions(acid: AcidSes
     assert query.run() == []
 
 
+@pytest.mark.exhaustive("unit/datasource pairs changes")
 def test_updates_are_paired_by_key(acid: AcidSession, tmp_path: Path) -> None:
     acid.sql(f"CREATE TABLE t (id INT, v STRING, l ARRAY<INT>) PARTITIONED BY (p INT) {ACID})")
     acid.sql(
@@ -139,6 +146,7 @@ def test_updates_are_paired_by_key(acid: AcidSession, tmp_path: Path) -> None:
             spark.readStream.format("hiveacid").options(**{**query.options, "key": key}).load()
 
 
+@rarely
 def test_inserts_only_and_what_happens_when_rows_go(acid: AcidSession, tmp_path: Path) -> None:
     acid.sql(f"CREATE TABLE t (id INT, v STRING) {ACID})")
     acid.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
@@ -204,6 +212,7 @@ def test_a_file_that_is_still_written_to_is_read_as_far_as_it_is_committed(
     assert ids(query.run()) == [3]
 
 
+@rarely
 def test_insert_only_tables_and_what_is_refused(acid: AcidSession, tmp_path: Path) -> None:
     acid.sql(
         f"CREATE TABLE t (id INT, v STRING) PARTITIONED BY (p STRING) {ACID}, 'transactional_properties'='insert_only', 'hiveacid.history.retention'='1h')"

@@ -61,6 +61,7 @@ def drop(place: Path, number: int, *events: dict[str, Any]) -> None:
     os.utime(file, (1_700_000_000 + number,) * 2)  # Spark takes files of one millisecond in any order
 
 
+@pytest.mark.exhaustive("the same by the sink stays in test_stream_sink.py")
 def test_every_batch_once(spark: SparkSession, acid: AcidSession, tmp_path: Path) -> None:
     """Through a failure after a commit, a restart, a second copy, and another checkpoint."""
     acid.sql(
@@ -171,6 +172,7 @@ def test_replays_write_nothing(spark: SparkSession, acid: AcidSession) -> None:
     assert found.last_batch_id == 2
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("plain", "bucketed", "key is"))
 @pytest.mark.parametrize(
     ("layout", "partition"),
     [
@@ -340,6 +342,7 @@ def test_changes_that_nothing_orders(spark: SparkSession, acid: AcidSession) -> 
     assert sorted(rows(acid, "SELECT v FROM t")) == [("five",), ("z",)]
 
 
+@pytest.mark.exhaustive("changes by key and replays stay")
 def test_a_feed_that_changes(spark: SparkSession, acid: AcidSession) -> None:
     """An error that says what, or new columns; NULL where the feed has none."""
     acid.sql(f"CREATE TABLE t (k INT, v STRING) {ACID}")

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 
 from hiveacid.streaming import Connection
 
@@ -75,6 +76,7 @@ def test_values_of_every_type_are_those_that_spark_writes(acid: AcidSession) -> 
     assert times == [(text, DAYS[at % len(DAYS)]) for at, text in enumerate(TIMES)]
 
 
+@pytest.mark.exhaustive("unit/streaming reads open batches without Spark")
 def test_streamed_rows_are_read_while_the_batch_is_open_and_then_changed_and_compacted(
     acid: AcidSession,
 ) -> None:

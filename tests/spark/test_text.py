@@ -22,6 +22,9 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.text import format_line, parse_line, text_layout
 from hiveacid.spark.session.capabilities import SparkEnvironment
 
+pytestmark = pytest.mark.sampled(4, "the cases differ in one value each")
+
+
 READ_BY_HIVE = Path(__file__).parent / "data" / "lazy_simple_serde.jsonl"
 # Where we give NULL and Hive 4.0.1 a date: short and negative years, rubbish behind the day.
 ODD_DATES = ("20-01-01", "-0001-01-01", "2020-01-01x")

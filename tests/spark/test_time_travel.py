@@ -22,6 +22,7 @@ KINDS = {
 }
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("only",))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_minor_compaction_does_not_change_the_past(acid: AcidSession, kind: str) -> None:
     acid.sql(f"CREATE TABLE t (id INT) STORED AS ORC TBLPROPERTIES ({KINDS[kind]})")
@@ -89,6 +90,7 @@ def _ids(t: AcidTable) -> list[int]:
     return sorted(row[0] for row in t.to_df().collect())
 
 
+@pytest.mark.exhaustive("the script past.test stays")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_moment_is_made_of_the_commits_up_to_it(acid: AcidSession, kind: str) -> None:
     """Write ids are not committed in their order: a moment is a list of them, over compactions and cleaning, too."""

@@ -72,6 +72,7 @@ def test_views_of_ours_beside_sparks(native: NativeSession, tmp_path: Path) -> N
         sql("DROP VIEW mixed")
 
 
+@pytest.mark.exhaustive("the script views.test stays")
 def test_in_python(acid: AcidSession) -> None:
     """Rows by ``acid.table``; snapshots and transactions as for tables; nothing else."""
     acid.sql(f"CREATE TABLE t (id INT) {ACID}")

@@ -32,6 +32,7 @@ VICTIM = textwrap.dedent("""
 """)
 
 
+@pytest.mark.repeats("another case of the same test stays", cases=("50-3",))
 @pytest.mark.parametrize(("size", "commits", "moment"), [(1, 2, "open"), (50, 3, "open"), (50, 3, "any")])
 def test_a_killed_writer_leaves_what_it_committed(
     wh: Warehouse, size: int, commits: int, moment: str

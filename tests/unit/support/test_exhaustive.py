@@ -1,62 +1,113 @@
-"""The list of what only ``make test-all`` runs, the samples of ``make test``, and absent servers."""
+"""What the marks of tests leave out at each value of HIVEACID_TEST_ALL, samples, and absent servers."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from support import exhaustive
-from support.exhaustive import EXHAUSTIVE, SAMPLED, left_out, sample
+from support.exhaustive import LEVELS, left_out, sample
 from support.servers.absent import separate, skip_without
 
-
-def test_every_entry_has_a_reason() -> None:
-    assert [name for name, reason in EXHAUSTIVE.items() if not reason] == []
-    assert [name for name, (share, reason) in SAMPLED.items() if share < 2 or not reason] == []
-
-
-@pytest.fixture(autouse=True)
-def _as_make_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exhaustive, "ALL", False)
-    monkeypatch.setattr(exhaustive, "ONCE", False)
-
-
-def test_ci_leaves_out_what_repeats_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exhaustive, "ALL", True)
-    monkeypatch.setattr(exhaustive, "ONCE", True)
-    repeated = {name for name, reason in EXHAUSTIVE.items() if reason in exhaustive.REPEATED}
-    assert 0 < len(repeated) < len(EXHAUSTIVE)
-    assert left_out(EXHAUSTIVE) >= repeated
-    cases = [f"{next(iter(SAMPLED))}[{number}]" for number in range(8)]
-    assert 0 < len(left_out(cases)) < len(cases)
+MARKED = """
+import pytest
+@pytest.mark.exhaustive("a smaller test stays")
+def test_long(): ...
+@pytest.mark.repeats("another case stays", cases=("b", "1]"))
+@pytest.mark.parametrize("case", ["a", "b", "bb", "1", "12"])
+def test_case(case): ...
+@pytest.mark.cluster("a local one stays")
+def test_on_workers(): ...
+@pytest.mark.sampled(8, "the cases differ in one value each")
+@pytest.mark.parametrize("number", range(33))
+def test_number(number): ...
+@pytest.mark.exhaustive("the same on another server stays", cases=("test_a",))
+class TestServer:
+    def test_a(self): ...
+    def test_b(self): ...
+def test_plain(): ...
+"""
 
 
-def test_each_script_runs_by_one_of_both_interfaces() -> None:
-    names = {name.partition("[")[2]: name for name in EXHAUSTIVE if name.startswith("sql/")}
-    scripts = {f"{name}]" for name in exhaustive._SCRIPTS}
-    assert names.keys() == scripts
-    other = "sql/test_scripts.py::test_there_are_many_statements_for_each_door"
-    assert left_out([*names.values(), other]) == set(names.values())
+@pytest.fixture
+def collect(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], list[pytest.Item]]:
+    """Return a function that collects a text as a test module."""
+
+    def collected(text: str) -> list[pytest.Item]:
+        path = tmp_path / "test_marked.py"
+        path.write_text(text)
+        session = request.session
+        module = pytest.Module.from_parent(session, path=path, name=path.name, nodeid=path.name)
+        return list(session.genitems(module))
+
+    at_level(monkeypatch, "")
+    return collected
 
 
-def test_test_all_leaves_out_what_a_cluster_has_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [next(iter(exhaustive.CLUSTER)), next(iter(EXHAUSTIVE)), "unit/test_other.py::test_other"]
-    monkeypatch.setattr(exhaustive, "ON_CLUSTER", False)
-    assert left_out(names) == set(names[:2])
-    monkeypatch.setattr(exhaustive, "ALL", True)
-    assert left_out(names) == set(names[:1])
-    monkeypatch.setattr(exhaustive, "ON_CLUSTER", True)
-    assert left_out(names) == set()
+def at_level(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setattr(exhaustive, "LEVEL", LEVELS.index(value))
+    monkeypatch.setattr(exhaustive, "ALL", value != "")
+    monkeypatch.setattr(exhaustive, "ONCE", value == "once")
 
 
-def test_of_many_cases_some_stay_and_others_with_another_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    prefix, (share, _) = next(iter(SAMPLED.items()))
-    cases = [f"{prefix}test_{number}" for number in range(10 * share + 1)]
+def names_left(items: list[pytest.Item]) -> set[str]:
+    return {item.name for item in left_out(items) if "number" not in item.name}
+
+
+def test_each_level_runs_more(
+    collect: Callable[[str], list[pytest.Item]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = collect(MARKED)
+    repeated, on_workers = {"test_case[b]", "test_case[bb]", "test_case[1]"}, {"test_on_workers"}
+    assert names_left(items) == {"test_long", "test_a", *repeated, *on_workers}
+    for value, left in (
+        ("once", repeated | on_workers),
+        ("1", on_workers),
+        ("cluster", set()),
+        ("stress", set()),
+    ):
+        at_level(monkeypatch, value)
+        assert names_left(items) == left, value
+
+
+def test_of_many_cases_some_stay_and_others_with_another_seed(
+    collect: Callable[[str], list[pytest.Item]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = [item for item in collect(MARKED) if "number" in item.name]
     monkeypatch.setenv("HIVEACID_TEST_SEED", "3")
-    left = left_out(cases)
-    assert (len(cases) - len(left), left_out(reversed(cases))) == (11, left)
+    left = left_out(items)
+    assert (len(items) - len(left), left_out(reversed(items))) == (5, left)
     monkeypatch.setenv("HIVEACID_TEST_SEED", "4")
-    assert left_out(cases) not in (left, set(cases))
-    assert left_out(cases[:1]) == set()
+    assert left_out(items) not in (left, set(items))
+    at_level(monkeypatch, "once")
+    assert len(items) - len(left_out(items)) == 9
+    at_level(monkeypatch, "1")
+    assert left_out(items) == set()
+
+
+def test_a_mark_for_a_case_that_is_gone_is_told(collect: Callable[[str], list[pytest.Item]]) -> None:
+    items = collect(MARKED.replace('cases=("b", "1]")', 'cases=("b", "2]")'))
+    with pytest.raises(pytest.UsageError, match=r"test_marked\.py::test_case is marked repeats for '2\]'"):
+        left_out(items)
+
+
+@pytest.mark.parametrize(
+    ("mark", "complaint"),
+    [
+        ("repeats", "gives no reason"),
+        ("exhaustive('')", "gives no reason"),
+        ("sampled(8)", "gives no reason"),
+        ("sampled(1, 'why')", "keeps all"),
+    ],
+)
+def test_a_mark_has_a_reason(collect: Callable[[str], list[pytest.Item]], mark: str, complaint: str) -> None:
+    items = collect(f"import pytest\n@pytest.mark.{mark}\ndef test_it(): ...\n")
+    with pytest.raises(pytest.UsageError, match=complaint):
+        left_out(items)
 
 
 def test_a_sample_is_drawn_by_the_seed_and_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
