@@ -75,7 +75,7 @@ def test_a_server_whose_jvm_died_ends_with_an_error(tmp_path: Path) -> None:
         assert "the JVM has ended" in process.stderr.read()
 
 
-@pytest.mark.exhaustive("unit/spark/session/test_jvm_watch.py has silence; death stays")
+@pytest.mark.exhaustive("unit/spark/session/test_jvm_process.py has silence; death stays")
 def test_a_server_whose_jvm_hangs_is_not_ready_and_ends_on_a_signal(tmp_path: Path) -> None:
     with serving(tmp_path, "--port", "0", "--health-port", "0") as process:
         _, probes = ports(process)

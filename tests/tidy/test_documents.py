@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 
 import pytest
-from sources import ROOT, tracked_files
+from sources import ROOT, dotted, python_files, tracked_files
 
 DOCUMENTS = tuple(
     name for name in tracked_files() if name.endswith(".md") and not name.startswith("tests/golden/")
 )
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 SHORT_PATH = re.compile(r"`([a-z_]+/[\w/]+\.py)`")
+TEST_PATH = re.compile(r"[\w/]*test_\w+\.py")
 CODE_PATH = re.compile(r"`((?:src|tests|tools|bench|docs|requirements)/[\w./-]+)`")
 
 
@@ -49,6 +51,24 @@ def test_each_question_has_one_module_and_each_second_one_a_test() -> None:
     for question, module, second in rows:
         assert len(SHORT_PATH.findall(module)) == 1, question
         assert second.strip() == "none" or CODE_PATH.findall(second), question
+
+
+def test_the_tests_that_stay_for_others_exist() -> None:
+    """The reason of a mark may name files below ``tests``, or beside its own."""
+    reasons = [
+        (file.name, node.args[-1].value)
+        for file in python_files("tests/")
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.Call)
+        and dotted(node.func).removeprefix("pytest.mark.") in {"exhaustive", "repeats", "cluster", "sampled"}
+        and node.args
+        and isinstance(node.args[-1], ast.Constant)
+    ]
+    assert len(reasons) > 100
+    named = [(name, path) for name, reason in reasons for path in TEST_PATH.findall(str(reason))]
+    assert len(named) > 20
+    places = {(name, path): (ROOT / "tests" / path, (ROOT / name).parent / path) for name, path in named}
+    assert [each for each, paths in places.items() if not any(path.exists() for path in paths)] == []
 
 
 def test_generated_pages_are_up_to_date() -> None:
