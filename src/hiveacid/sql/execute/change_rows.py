@@ -19,10 +19,10 @@ from hiveacid.spark.formats.expressions import (
     Expression,
     parenthesised,
 )
-from hiveacid.spark.parser.catalyst import parser_of, scala_items
 from hiveacid.spark.parser.lexer import end_token, mentions
 from hiveacid.spark.session.bound_plans import last_part
 from hiveacid.spark.session.classic_session import at_one_moment, unsteady_expression
+from hiveacid.spark.session.jvm import parser_of, scala_items
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.binding.table_binder import EXPRESSION, SOURCE, Binder
 from hiveacid.sql.execute.context import ExecutionContext, write_result
