@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -29,8 +29,10 @@ from hiveacid.errors import (
 from hiveacid.ports.transactions import Operation, TxnKind
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
+from hiveacid.table.compaction.write_compacted_files import CompactionJob
 from hiveacid.table.context import Context
 from hiveacid.table.write.insert import insert_lock
+from hiveacid.table.write.publish import PublishedFiles
 from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 from support.simulation.planted import BUGS
@@ -105,9 +107,7 @@ def test_a_reader_that_was_reaped_reads_nothing_wrong(world: World) -> None:
 
 
 def compact(session: Session, kind: CompactionKind = CompactionKind.MAJOR) -> str:
-    return compact_here(
-        session.context, session.context.require(WHOLE), None, kind, Compactor(session).writing
-    ).state
+    return compact_here(session.context, session.context.require(WHOLE), None, kind, Compactor(session)).state
 
 
 def test_a_reader_that_was_reaped_does_not_spoil_later_ones(world: World) -> None:
@@ -162,6 +162,20 @@ def test_two_cleaners_at_once(world: World) -> None:
     assert {job.state for job in world.store.show_compactions()} == {"succeeded"}
 
 
+@dataclass
+class Disturbed(Compactor):
+    """A compactor before and after whose writing of rows something happens."""
+
+    before: Callable[[], object] = lambda: None
+    after: Callable[[], object] = lambda: None
+
+    def rows(self, job: CompactionJob, output: str) -> PublishedFiles:
+        self.before()
+        published = super().rows(job, output)
+        self.after()
+        return published
+
+
 def test_a_compaction_that_commits_beside_the_cleaner_is_not_settled(world: World) -> None:
     """A reader that began before its commit reads what it replaced, though its id is the higher one."""
     one, cleaner = session(world, "a"), session(world, "b")
@@ -169,15 +183,8 @@ def test_a_compaction_that_commits_beside_the_cleaner_is_not_settled(world: Worl
         insert(one, WHOLE)
         run_with_retry(one.context, WHOLE, "DELETE", None, Writer(one)._delete)
     compact(one, CompactionKind.MINOR)  # a job that is ready; the next one covers the same write ids
-    writing = Compactor(one).writing
     reader = session(world, "c").context.transactions
     store = cleaner.context.store
-
-    def rows(job: object, output: str) -> object:
-        """Let a reader begin while the second job is at work."""
-        published = writing.rows(job, output)  # type: ignore[arg-type]
-        reader.begin(world.settings).snapshot()
-        return published
 
     asked = store.show_compactions
 
@@ -190,7 +197,7 @@ def test_a_compaction_that_commits_beside_the_cleaner_is_not_settled(world: Worl
                 one.context.require(WHOLE),
                 None,
                 CompactionKind.MAJOR,
-                replace(writing, rows=rows),
+                Disturbed(one, after=lambda: reader.begin(world.settings).snapshot()),
             )
         calls.append(1)
         return found
@@ -262,13 +269,7 @@ def test_a_worker_that_was_reaped_says_so_and_leaves_the_job_alone(world: World)
     one = session(world, "a")
     insert(one, WHOLE)
     insert(one, WHOLE)
-    writing = Compactor(one).writing
-
-    def slow(job: object, output: str) -> object:
-        reap(world)
-        return writing.rows(job, output)  # type: ignore[arg-type]
-
-    late = replace(writing, rows=slow)
+    late = Disturbed(one, before=lambda: reap(world))
     with pytest.raises(TransactionAbortedError, match="timed out"):
         compact_here(one.context, one.context.require(WHOLE), None, CompactionKind.MAJOR, late)
     assert [job.state for job in world.store.show_compactions()] == ["initiated"]

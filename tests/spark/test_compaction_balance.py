@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
     from hiveacid.storage.snapshot_locations import Location
-    from hiveacid.table.compaction.write_compacted_files import RewriteTask
+    from hiveacid.table.compaction.write_compacted_files import CompactionJob
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_delete_events_that_are_not_applied_fail_the_compaction(
     """All that was read is written and reported, but of two directories of events one or none was read."""
     real = compaction_write._stage_by_shuffle
 
-    def partly(job: RewriteTask, location: Location, directory: str) -> Any:
+    def partly(job: CompactionJob, location: Location, directory: str) -> Any:
         state = replace(location.state, delete_deltas=location.state.delete_deltas[:applied])
         return real(job, replace(location, state=state), directory)
 

@@ -179,7 +179,7 @@ def test_files_are_in_order_whatever_was_read(
 ) -> None:
     files, valid, how = TABLES[name]
     how = how if limit == "0" else None
-    caplog.set_level(logging.INFO, "hiveacid.table.compaction.presorted")
+    caplog.set_level(logging.INFO, "hiveacid.table.compaction.without_shuffle")
     level = "hive3" if kind == "minor" else "hive4"
     root = put(tmp_path / name, files)
     acid.adopt(CREATE.format(name, level), str(root), f"default.{name}:{valid}")
@@ -192,7 +192,7 @@ def test_files_are_in_order_whatever_was_read(
     said = [
         record.getMessage()
         for record in caplog.records
-        if record.name == "hiveacid.table.compaction.presorted"
+        if record.name == "hiveacid.table.compaction.without_shuffle"
     ]
     assert [how is not None and how in text for text in said] == [True] * (how is not None), said
     assert sorted(table.scan(row_ids=True).to_df().collect()) == seen
@@ -208,7 +208,7 @@ def test_files_are_in_order_whatever_was_read(
 def test_small_files_are_sorted_beside_a_large_one(
     acid: AcidSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, *, deleted_rows: bool
 ) -> None:
-    caplog.set_level(logging.INFO, "hiveacid.table.compaction.presorted")
+    caplog.set_level(logging.INFO, "hiveacid.table.compaction.without_shuffle")
     large, small = file(inserts(1, rows(0, 5000))), file(inserts(2, rows(5000, 5)))
     files = {
         f"{delta(1, 1, 0)}/{BUCKET_0}": large,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
     from hiveacid.core.compaction.queue_records import Compaction
     from hiveacid.core.model import TxnId
-    from hiveacid.table.compaction.report import CompactionReport
+    from hiveacid.table.compaction.run_compaction import CompactionReport
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 PATIENCE = 120.0

@@ -22,7 +22,7 @@ from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.ports.store import own_store
 from hiveacid.services.steps import Cleaner, CleaningResult, Housekeeper, Initiator, InitiatorFinding, Worker
-from hiveacid.table.compaction.report import CompactionReport
+from hiveacid.table.compaction.run_compaction import CompactionReport
 from hiveacid.table.context import Context
 
 

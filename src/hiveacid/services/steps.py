@@ -33,9 +33,8 @@ from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs
 from hiveacid.storage.snapshot_locations import read_location
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_aborted, clean_job
-from hiveacid.table.cleaning.file_retention import cleaning_delay
-from hiveacid.table.compaction.report import CompactionReport
-from hiveacid.table.compaction.run_compaction import job_group, run_job
+from hiveacid.table.cleaning.delete_files import cleaning_delay
+from hiveacid.table.compaction.run_compaction import CompactionReport, job_group, run_job
 from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import partition_name, partitions_of
 

@@ -15,8 +15,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.schema.types import parse_type
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.table.cast_python_values import array_of_python_values
-from hiveacid.table.cast_to_table_columns import cast_columns
+from hiveacid.table.cast_to_table_columns import array_of_python_values, cast_columns
 
 _ROWS = 1_000_000  # of a table that are cast together, at most
 _SHOWN = 200  # characters of a bad record in a message

@@ -32,8 +32,7 @@ from hiveacid.orc.footer_summary import read_summary
 from hiveacid.orc.key_order import group_rows
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
 from hiveacid.storage.snapshot_locations import list_locations
-from hiveacid.table.cast_python_values import array_of_python_values
-from hiveacid.table.cast_to_table_columns import cast
+from hiveacid.table.cast_to_table_columns import array_of_python_values, cast
 from hiveacid.table.codec_and_writer_options import orc_codec
 from hiveacid.table.context import WriterContext
 from hiveacid.table.partitions import PartitionValues

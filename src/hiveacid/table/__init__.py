@@ -1,10 +1,10 @@
 """Tables of a connection: `AcidTable` and its operations.
 
-``acid_table`` holds the public methods and hands each to one package: ``read`` (snapshots, time travel, change feed),
-``write`` (INSERT, UPDATE, DELETE, MERGE, LOAD DATA, streams), ``compaction``, ``cleaning`` and ``check``. ``arrow_read``
-reads rows by Arrow. ``context`` holds what every operation needs of the connection, ``connection_caches`` what it keeps.
-``codec_and_writer_options`` chooses layout level and codec. ``definition`` changes a table's definition, ``partitions`` finds its partitions, and ``inspect`` returns as
-DataFrames what ``read.inventory`` and ``read.history_and_time_travel`` list.
+``acid_table`` holds the public methods (also those of ``t.inspect``) and hands each to one package: ``read`` (snapshots, time
+travel, change feed), ``write`` (INSERT, UPDATE, DELETE, MERGE, LOAD DATA, streams), ``compaction``, ``cleaning`` and ``check``.
+``arrow_read`` reads rows by Arrow. ``context`` holds what every operation needs of the connection, ``connection_caches`` what
+it keeps. ``codec_and_writer_options`` chooses layout level and codec. ``definition`` changes a table's definition, and
+``partitions`` finds its partitions.
 
 Invariants: every operation runs in a transaction, its own or the caller's. Files are written first and the store commits
 last, so an aborted operation leaves only files that no reader sees. A lock is taken before the snapshot that the

@@ -17,7 +17,7 @@ from hiveacid.errors import AlreadyExistsError, CatalogError, SchemaMismatchErro
 from hiveacid.spark.formats.text import text_layout
 from hiveacid.spark.formats.types import column_type
 from hiveacid.storage.paths import absolute, real_path
-from hiveacid.table.cleaning.file_retention import history_retention
+from hiveacid.table.cleaning.delete_files import history_retention
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
 

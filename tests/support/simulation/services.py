@@ -12,10 +12,9 @@ from hiveacid.storage.final_names import FinalNames
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
-from hiveacid.table.compaction.report import CompactionReport
 from hiveacid.table.compaction.request_compaction import CompactionOptions, _enqueue, _report_of, _request
-from hiveacid.table.compaction.run_compaction import run_job
-from hiveacid.table.compaction.write_compacted_files import CompactionWriter, RewriteTask
+from hiveacid.table.compaction.run_compaction import CompactionReport, run_job
+from hiveacid.table.compaction.write_compacted_files import CompactionJob, CompactionWriter
 from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.write.output_directories import staging
@@ -30,13 +29,13 @@ def compact_here(
     table: TableDefinition,
     partition: Partition | None,
     kind: CompactionKind,
-    writing: CompactionWriter,
+    writer: CompactionWriter,
 ) -> CompactionReport:
     """Queue one job, claim it and run it here; the client's name is unique, so that a run can be repeated exactly."""
     job = _enqueue(context, _request(context, table, partition, kind, CompactionOptions()))
     worker = f"{context.transactions.client.host}-{context.transactions.client.agent}"
     claimed = context.store.claim_compaction(worker, job.id)
-    return _report_of(job) if claimed is None else run_job(context, claimed, worker, writing=writing)
+    return _report_of(job) if claimed is None else run_job(context, claimed, worker, writer=writer)
 
 
 @dataclass
@@ -44,6 +43,7 @@ class Compactor:
     """Compacts at random: any place, minor or major."""
 
     session: Session
+    counts = False  # its files are no ORC files
 
     def work(self) -> None:
         """Compact until the process dies."""
@@ -54,15 +54,10 @@ class Compactor:
                 table = context.require(self.session.world.name())
                 places: Sequence[Partition | None] = partitions_of(context, table) or (None,)
                 try:
-                    compact_here(context, table, random.choice(places), kind, self.writing)
+                    compact_here(context, table, random.choice(places), kind, self)
                 except (CompactionError, NoSuchPartitionError) as refused:
                     self.session.world.scheduler.note(str(refused))
             context.clock.sleep(random.random() * 10)
-
-    @property
-    def writing(self) -> CompactionWriter:
-        """Return what writes here instead of Spark."""
-        return CompactionWriter(self._rows, self._events, counts=False)
 
     def compact_everything(self) -> None:
         """Run a major compaction of every place."""
@@ -70,9 +65,10 @@ class Compactor:
         for name in table_names(context.catalog):
             table = context.require(name)
             for place in partitions_of(context, table) or (None,):
-                compact_here(context, table, place, CompactionKind.MAJOR, self.writing)
+                compact_here(context, table, place, CompactionKind.MAJOR, self)
 
-    def _rows(self, job: RewriteTask, output: str) -> PublishedFiles:
+    def rows(self, job: CompactionJob, output: str) -> PublishedFiles:
+        """Write the rows, instead of Spark."""
         plan = job.plan
         location, reading = job.location, self.session.reading(job.location, plan.write_ids)
         self._need(job, location)
@@ -83,12 +79,13 @@ class Compactor:
         events = [event for event in reading.events(directories) if event.id not in deleted]
         return self._publish(job, output, sorted(events, key=_order))
 
-    def _events(self, job: RewriteTask, output: str) -> PublishedFiles:
+    def events(self, job: CompactionJob, output: str) -> PublishedFiles:
+        """Write the delete events, instead of Spark."""
         self._need(job, job.location)
         reading = self.session.reading(job.location, job.plan.write_ids)
         return self._publish(job, output, sorted(reading.events(job.plan.delete_deltas), key=_order))
 
-    def _publish(self, job: RewriteTask, output: str, events: Sequence[Event]) -> PublishedFiles:
+    def _publish(self, job: CompactionJob, output: str, events: Sequence[Event]) -> PublishedFiles:
         check = job.txn.open_check()
         with staging(self.session.context, job.table, job.txn) as directory:
             data, fs = to_bytes(events), self.session.context.fs
@@ -97,7 +94,7 @@ class Compactor:
             FinalNames(fs).finish(f"{directory}/0", f"{output}/bucket_00000", len(data), b"")
         return PublishedFiles({}, (output,))
 
-    def _need(self, job: RewriteTask, location: Location) -> None:
+    def _need(self, job: CompactionJob, location: Location) -> None:
         holding = self.session.world.ledger.holdings.get(job.txn.txn_id)
         place = Place(job.table.incarnation, location.root)
         if holding is not None and place.table in self.session.world.ledger.tables:

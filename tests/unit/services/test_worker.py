@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,8 @@ from hiveacid.errors import (
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.storage.snapshot_locations import read_location
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
-from hiveacid.table.compaction.report import CompactionReport
-from hiveacid.table.compaction.run_compaction import run_job
-from hiveacid.table.compaction.write_compacted_files import CompactionWriter, RewriteTask
+from hiveacid.table.compaction.run_compaction import CompactionReport, run_job
+from hiveacid.table.compaction.write_compacted_files import CompactionJob
 from hiveacid.table.write.publish import PublishedFiles
 from support.samples import CLIENT
 
@@ -35,20 +35,27 @@ def claimed(scene: Scene, kind: str = "major", partition: str | None = None) -> 
     return job
 
 
-def work(
-    scene: Scene, meanwhile: Callable[[RewriteTask], object] = lambda _: None, job: Compaction | None = None
-) -> CompactionReport:
-    """Be a worker; ``meanwhile`` happens when the plan stands and nothing of its result lies there yet."""
+@dataclass(frozen=True)
+class OneByte:
+    """Writes a file that is no ORC file; ``meanwhile`` happens before."""
 
-    def write(rewrite: RewriteTask, output: str) -> PublishedFiles:
-        meanwhile(rewrite)
-        scene.context.fs.make_directory(output)
-        scene.context.fs.write_bytes(f"{output}/bucket_00000", b"x")
+    meanwhile: Callable[[CompactionJob], object]
+    counts = False
+
+    def rows(self, job: CompactionJob, output: str) -> PublishedFiles:
+        self.meanwhile(job)
+        job.context.fs.make_directory(output)
+        job.context.fs.write_bytes(f"{output}/bucket_00000", b"x")
         return PublishedFiles({}, (output,))
 
-    return run_job(
-        scene.context, job or claimed(scene), "w", writing=CompactionWriter(write, write, counts=False)
-    )
+    events = rows
+
+
+def work(
+    scene: Scene, meanwhile: Callable[[CompactionJob], object] = lambda _: None, job: Compaction | None = None
+) -> CompactionReport:
+    """Be a worker; ``meanwhile`` happens when the plan stands and nothing of its result lies there yet."""
+    return run_job(scene.context, job or claimed(scene), "w", writer=OneByte(meanwhile))
 
 
 HIVE3 = {"hiveacid.layout.level": "hive3"}  # directories without the suffix of a transaction
@@ -80,7 +87,7 @@ def test_what_another_worker_published_is_not_removed(scene: Scene) -> None:
         scene.write(is_delete=is_delete)
     theirs = scene.place(T, None) / "delete_delta_0000001_0000004"
 
-    def publish(job: RewriteTask) -> None:
+    def publish(job: CompactionJob) -> None:
         assert theirs.name == job.plan.delete_output
         if not theirs.exists():
             scene.put(theirs, 1)
@@ -97,7 +104,7 @@ def test_its_own_transaction_counts_as_open(scene: Scene) -> None:
         scene.write()
     read: list[str] = []
 
-    def look(job: RewriteTask) -> None:
+    def look(job: CompactionJob) -> None:
         snapshot = job.txn.snapshot()
         assert not snapshot.is_valid(job.txn.txn_id)
         scene.put(scene.place(T, None) / f"delta_0000001_0000002_v{job.txn.txn_id:07d}", 1)
@@ -119,7 +126,7 @@ def test_a_table_is_not_dropped_while_it_is_compacted(scene: Scene) -> None:
     (other,) = scene.store.open_txns(CLIENT)
     answers = {}
 
-    def ask(_: RewriteTask) -> None:
+    def ask(_: CompactionJob) -> None:
         for kind in LockType:
             wanted = [LockComponent(kind, T.database, T.name)]
             answer = scene.store.lock(other, wanted, zero_wait=True)
@@ -217,7 +224,7 @@ def test_a_compaction_that_failed_before_it_published_leaves_nothing(scene: Scen
     for _ in range(2):
         scene.write()
 
-    def fail(_: RewriteTask) -> None:
+    def fail(_: CompactionJob) -> None:
         raise StorageError("the disk is full")
 
     with pytest.raises(StorageError, match="full"):

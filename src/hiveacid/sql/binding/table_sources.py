@@ -20,8 +20,8 @@ from hiveacid.spark.parser.relations import FunctionCall, Relation
 from hiveacid.spark.session.classic_session import exists_in_spark
 from hiveacid.sql.binding.source_positions import errors_at, spark_errors_at_source
 from hiveacid.sql.statements import SPARK_CATALOG, Slice
+from hiveacid.table.acid_table import Inspect
 from hiveacid.table.context import Context
-from hiveacid.table.inspect import Inspect
 from hiveacid.table.read.change_feed import Changes, FeedPoint
 from hiveacid.table.read.history_and_time_travel import Instant, PointInTime
 from hiveacid.transactions.transaction import Transaction

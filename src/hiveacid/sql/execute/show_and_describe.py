@@ -39,8 +39,8 @@ from hiveacid.sql.statements.administration import (
     DescribeTable,
     ShowTableExtended,
 )
+from hiveacid.table.acid_table import Inspect
 from hiveacid.table.context import Context
-from hiveacid.table.inspect import Inspect
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 
 

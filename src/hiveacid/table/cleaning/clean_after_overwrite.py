@@ -20,13 +20,14 @@ from hiveacid.ports.store import own_store
 from hiveacid.storage.snapshot_locations import adopted_txn_id, list_adopted, read_metadata
 from hiveacid.table.cleaning.delete_files import (
     cleaner_lock,
+    cleaning_delay,
     delete_planned,
+    history_retention,
     is_cleanup_disabled,
     list_possibly_unseen_txns,
     plan_location_cleaning,
     ready_jobs,
 )
-from hiveacid.table.cleaning.file_retention import cleaning_delay, history_retention
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of
 from hiveacid.transactions.transaction import Transaction

@@ -29,8 +29,7 @@ from hiveacid.storage.snapshot_locations import (
 from hiveacid.storage.staging import abandoned_staging, expired_staging
 from hiveacid.table.cleaning import delete_files
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
-from hiveacid.table.cleaning.delete_files import remove_entries
-from hiveacid.table.cleaning.file_retention import cleaning_delay, history_retention
+from hiveacid.table.cleaning.delete_files import cleaning_delay, history_retention, remove_entries
 from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk
 from hiveacid.table.read.flush_length_files import delete_copies

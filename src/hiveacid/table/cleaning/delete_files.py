@@ -1,4 +1,7 @@
-"""Deletion of files: what the cleaner's plan names at a location, or what a dropped or emptied table owns; no foreign files."""
+"""Deletion of files: what the cleaner's plan names at a location, or what a dropped or emptied table owns; no foreign files.
+
+Files that compactions and overwrites replaced stay for `cleaning_delay` and `history_retention`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from hiveacid.config.property_definitions import HISTORY_FROM, NO_CLEANUP
+from hiveacid.config import setting_definitions
+from hiveacid.config.property_definitions import HISTORY_FROM, HISTORY_RETENTION, NO_CLEANUP
+from hiveacid.config.setting_types import parse_duration
 from hiveacid.core.compaction.cleaning_plan import CleaningPlan, plan_cleaning
 from hiveacid.core.compaction.queue_records import Compaction
 from hiveacid.core.display import first_few
@@ -24,6 +29,7 @@ from hiveacid.core.snapshot.directory_listing import (
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import (
+    ConfigError,
     MissingDirectoryError,
     NotEnoughHistoryError,
     StorageError,
@@ -377,3 +383,23 @@ def _is_link(location: str) -> bool:
     """Tell whether the last component of a local path is a symbolic link."""
     folder, _, name = location.rstrip("/").rpartition("/")
     return is_local(location) and real_path(location) != f"{real_path(folder or '/').rstrip('/')}/{name}"
+
+
+def cleaning_delay(context: Context) -> float:
+    """Return the delay in seconds between a compaction and the removal of its sources."""
+    delayed = context.settings.get(setting_definitions.DELAYED_CLEANUP)
+    return context.settings.get(setting_definitions.CLEANER_RETENTION) if delayed else 0.0
+
+
+def history_retention(table: TableDefinition | None) -> float:
+    """Return the seconds for which a table keeps replaced files; 0 without the table property.
+
+    Raises ConfigError for a negative duration and for other texts; nothing may be removed then.
+    """
+    text = None if table is None else HISTORY_RETENTION.of(table)
+    if text is None:
+        return 0.0
+    try:
+        return parse_duration(text)
+    except ConfigError as error:
+        raise ConfigError(f"table property {HISTORY_RETENTION.name}: {error}") from error

@@ -30,8 +30,7 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs, release_unused_plans
 from hiveacid.spark.write.rebalance_compaction import MAX_BUCKETS, require_sortable
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_job
-from hiveacid.table.compaction.report import CompactionReport
-from hiveacid.table.compaction.run_compaction import job_group, never_interrupted, run_job
+from hiveacid.table.compaction.run_compaction import CompactionReport, job_group, never_interrupted, run_job
 from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context
 from hiveacid.table.parallel import run_in_parallel
 from hiveacid.table.partitions import partition_name, partitions_of, static_values

@@ -9,16 +9,18 @@ ignore one without the other (``names.PAIR_FILE``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
-from hiveacid.core.compaction.queue_records import CompactionRequest, sort_columns
+from hiveacid.core.compaction.queue_records import Compaction, sort_columns
 from hiveacid.core.format.names import METADATA_FILE, PAIR_FILE, LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
@@ -37,9 +39,11 @@ from hiveacid.storage.snapshot_locations import Location
 from hiveacid.storage.staging import delete_staging, staging_name
 from hiveacid.table.cleaning.delete_files import remove_aborted
 from hiveacid.table.codec_and_writer_options import writer_options
-from hiveacid.table.compaction import in_driver
-from hiveacid.table.compaction.presorted import stage_in_order
-from hiveacid.table.compaction.report import DataVolume
+from hiveacid.table.compaction.without_shuffle import (
+    stage_events_in_driver,
+    stage_in_order,
+    stage_rows_in_driver,
+)
 from hiveacid.table.context import Context
 from hiveacid.table.read.flush_length_files import readable_length
 from hiveacid.table.read.footers import read_footers
@@ -56,16 +60,35 @@ _STAGED = "-staged"
 
 
 @dataclass(frozen=True)
-class RewriteTask:
-    """Input of `rewrite`: a plan for a location of a table, in a transaction."""
+class DataVolume:
+    """Contents of some directories; ``rows`` and ``deletes`` (delete events) are None if footers have no counts."""
+
+    directories: int = 0
+    files: int = 0
+    bytes: int = 0
+    rows: int | None = None
+    deletes: int | None = None
+
+
+@dataclass(frozen=True)
+class CompactionJob:
+    """A claimed job of the queue, in its transaction: the location that it compacts, and the plan of the result.
+
+    ``before``: contents of the directories that the plan reads.
+    """
 
     context: Context
+    record: Compaction
     table: TableDefinition
     location: Location
     plan: CompactionPlan
     txn: Transaction
-    request: CompactionRequest
-    level: LayoutLevel
+    before: DataVolume
+
+    @property
+    def level(self) -> LayoutLevel:
+        """Return the layout level of the table."""
+        return self.context.layout_level(self.table)
 
     @property
     def scratch(self) -> str:
@@ -84,17 +107,24 @@ class RewriteTask:
             self.context.env, self.table, self.plan.high_watermark, {}, options
         )
 
+    def note_phase(self, phase: str) -> None:
+        """Record in the queue what the job does now."""
+        details = {"phase": phase, "before": asdict(self.before)}
+        self.context.store.note_compaction(self.record.id, json.dumps(details))
 
-@dataclass(frozen=True)
-class CompactionWriter:
-    """Functions that write rows and delete events into their directories (absolute paths).
 
-    ``counts``: the files are real ORC files, whose footers can be read (False in a simulation).
-    """
+class CompactionWriter(Protocol):
+    """Writer of the rows and delete events of a result into their directories (absolute paths)."""
 
-    rows: Callable[[RewriteTask, str], publish.PublishedFiles]
-    events: Callable[[RewriteTask, str], publish.PublishedFiles]
-    counts: bool = True
+    @property
+    def counts(self) -> bool:
+        """Tell whether the files are real ORC files, whose footers can be read (False in a simulation)."""
+
+    def rows(self, job: CompactionJob, output: str) -> publish.PublishedFiles:
+        """Write the rows."""
+
+    def events(self, job: CompactionJob, output: str) -> publish.PublishedFiles:
+        """Write the delete events."""
 
 
 def measure_input(
@@ -129,18 +159,11 @@ def _rows(context: Context, root: str, files: Sequence[DataFile]) -> int:
         return sum(pool.map(count, files))
 
 
-def file_writer() -> CompactionWriter:
-    """Return the writer that compactions use outside simulations."""
-    return CompactionWriter(_write_rows, _write_events)
+def rewrite(job: CompactionJob, writer: CompactionWriter) -> tuple[tuple[str, ...], DataVolume]:
+    """Write the result of a plan and move it to its final place.
 
-
-def rewrite(
-    job: RewriteTask, writing: CompactionWriter, before: DataVolume, publishing: Callable[[], None]
-) -> tuple[tuple[str, ...], DataVolume]:
-    """Write the result of a plan and move it to its final place; ``publishing`` is called in between.
-
-    Returns the new directories (absolute paths) and what they hold.
-    ``before``: the input of the plan. Raises StorageError if the numbers of rows do not fit it (`_require_balance`).
+    Returns the new directories (absolute paths) and what they hold. Raises StorageError if the numbers of rows do not fit
+    the input (`_require_balance`).
     """
     fs, root, plan = job.context.fs, job.location.root, job.plan
     scratch = job.scratch
@@ -153,11 +176,11 @@ def rewrite(
     try:
         outputs: dict[str, publish.PublishedFiles] = {}
         if plan.output:
-            outputs[plan.output] = writing.rows(job, f"{directory}/{plan.output}")
+            outputs[plan.output] = writer.rows(job, f"{directory}/{plan.output}")
         if plan.delete_output:
-            outputs[plan.delete_output] = writing.events(job, f"{directory}/{plan.delete_output}")
-        _require_balance(job, before, outputs.values())
-        publishing()
+            outputs[plan.delete_output] = writer.events(job, f"{directory}/{plan.delete_output}")
+        _require_balance(job, outputs.values())
+        job.note_phase("publishing")
         if direct:
             job.txn.heartbeats.check(job.txn.txn_id)
         else:
@@ -166,7 +189,7 @@ def rewrite(
         delete_staging(fs, scratch)
     rows = sum(published.total(StagedKind.INSERTED) for published in outputs.values())
     events = sum(published.total(StagedKind.DELETE) for published in outputs.values())
-    counted = writing.counts and publish.reads_footers(job.table)
+    counted = writer.counts and publish.reads_footers(job.table)
     output_volume = DataVolume(
         len(outputs),
         sum(published.files for published in outputs.values()),
@@ -177,12 +200,13 @@ def rewrite(
     return tuple(f"{root}/{name}" for name in outputs), output_volume
 
 
-def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[publish.PublishedFiles]) -> None:
+def _require_balance(job: CompactionJob, made: Iterable[publish.PublishedFiles]) -> None:
     """Compare the rows read, the delete events applied and the rows written, and the events of a minor compaction.
 
     Usually each event deletes one row. Numbers may differ where deltas hold rows or events of aborted transactions, a
     row was deleted twice, or two rows have one row id: then, and only then, a query counts them.
     """
+    before = job.before
     if before.rows is None or before.deletes is None:
         return
     made = list(made)
@@ -208,19 +232,19 @@ def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[publis
         )
 
 
-def _unbalanced(job: RewriteTask, message: str) -> StorageError:
+def _unbalanced(job: CompactionJob, message: str) -> StorageError:
     return StorageError(
         f"compaction of {job.location.root}: {message}; nothing was committed. Likely cause: executors that read or write "
         "other files under this path than the driver does, or a file that was changed meanwhile"
     )
 
 
-def _live_rows(job: RewriteTask) -> int:
+def _live_rows(job: CompactionJob) -> int:
     job = replace(job, context=_without_time_zone(job.context, job.table))
     return scan_locations(job.context, job.table, [_input_location(job)], job.plan.write_ids, job.txn).count()
 
 
-def _put_in_place(job: RewriteTask, scratch: str, names: Sequence[str]) -> None:
+def _put_in_place(job: CompactionJob, scratch: str, names: Sequence[str]) -> None:
     fs, root = job.context.fs, job.location.root
     moved_names: list[str] = []
 
@@ -241,7 +265,7 @@ def _put_in_place(job: RewriteTask, scratch: str, names: Sequence[str]) -> None:
         moved_names.append(name)
 
 
-def _remove(job: RewriteTask, names: Iterable[str]) -> None:
+def _remove(job: CompactionJob, names: Iterable[str]) -> None:
     remove_aborted(job.context, job.table, [f"{job.location.root}/{name}" for name in names])
 
 
@@ -257,41 +281,61 @@ def _without_time_zone(context: Context, table: TableDefinition) -> Context:
     return replace(context, env=env)
 
 
-def _write_rows(job: RewriteTask, output: str) -> publish.PublishedFiles:
-    job = replace(job, context=_without_time_zone(job.context, job.table))
-    plan, table, directory = job.plan, job.table, job.staging(output)
-    location = _input_location(job)
-    full_acid = table.kind is TableKind.FULL_ACID
-    with translate_errors():
-        staged = None
-        if full_acid and plan.kind is not CompactionKind.REBALANCE:
-            staged = _stage_without_shuffle(job, location, directory)
+class FileWriter:
+    """Writer of ORC files, with Spark or by Arrow in the driver."""
+
+    counts = True
+
+    def rows(self, job: CompactionJob, output: str) -> publish.PublishedFiles:
+        """Write the rows: without a shuffle if that is possible."""
+        job = replace(job, context=_without_time_zone(job.context, job.table))
+        plan, table, directory = job.plan, job.table, job.staging(output)
+        location = _input_location(job)
+        full_acid = table.kind is TableKind.FULL_ACID
+        with translate_errors():
+            staged = None
+            if full_acid and plan.kind is not CompactionKind.REBALANCE:
+                staged = _stage_without_shuffle(job, location, directory)
+            if staged is None:
+                staged = _stage_by_shuffle(job, location, directory)
+        published = _publish(job, *staged, output, StagedKind.INSERTED)
+        if plan.metadata:
+            job.context.fs.write_bytes(f"{output}/{METADATA_FILE}", plan.metadata.encode())
+        return published
+
+    def events(self, job: CompactionJob, output: str) -> publish.PublishedFiles:
+        """Write the delete events."""
+        job.context.env.require_plain_names()
+        directory = job.staging(output)
+        kind, location, write_ids = StagedKind.DELETE, _event_location(job), job.plan.write_ids
+        staged = stage_events_in_driver(job.context, job.target, location, write_ids, directory)
         if staged is None:
-            staged = _stage_by_shuffle(job, location, directory)
-    published = _publish(job, *staged, output, StagedKind.INSERTED)
-    if plan.metadata:
-        job.context.fs.write_bytes(f"{output}/{METADATA_FILE}", plan.metadata.encode())
-    return published
+            with translate_errors():
+                reported = sort_and_stage.stage_delete_events(
+                    job.target, _valid_delete_events(job), directory
+                )
+            staged = list_staged_files(job.context.fs, directory, kind, reported), reported
+        return _publish(job, *staged, output, kind)
 
 
-def _stage_without_shuffle(job: RewriteTask, location: Location, directory: str) -> StagedOutput | None:
+def _stage_without_shuffle(job: CompactionJob, location: Location, directory: str) -> StagedOutput | None:
     """Stage rows in the driver, or by copying large files in key order; None if a job has to sort all rows."""
     write_ids = job.plan.write_ids
-    staged = in_driver.stage_rows_with_ids(job.context, job.target, location, write_ids, directory)
+    staged = stage_rows_in_driver(job.context, job.target, location, write_ids, directory)
     if staged is not None:
         return staged
     footers = read_footers(job.context, job.table, [location], job.txn)
     return stage_in_order(job.context, job.target, location, write_ids, footers, f"{directory}-in-order")
 
 
-def _input_location(job: RewriteTask) -> Location:
+def _input_location(job: CompactionJob) -> Location:
     """Return the location with the directories and delete events that the rows of the result come from."""
     plan = job.plan
     applied = plan.delete_deltas if plan.kind is not CompactionKind.MINOR else ()
     return replace(job.location, state=AcidState(plan.base, plan.deltas, applied, plan.originals))
 
 
-def _stage_by_shuffle(job: RewriteTask, location: Location, directory: str) -> StagedOutput:
+def _stage_by_shuffle(job: CompactionJob, location: Location, directory: str) -> StagedOutput:
     """Stage all rows by a shuffle: sorted, rebalanced, or in any order if rows have no ids."""
     plan, full_acid = job.plan, job.table.kind is TableKind.FULL_ACID
     frame = scan_locations(job.context, job.table, [location], plan.write_ids, job.txn, current=full_acid)
@@ -304,8 +348,8 @@ def _stage_by_shuffle(job: RewriteTask, location: Location, directory: str) -> S
     return list_staged_files(job.context.fs, directory, StagedKind.INSERTED, reported), reported
 
 
-def _rebalanced(job: RewriteTask, frame: DataFrame, directory: str) -> DataFrame:
-    context, request = job.context, job.request
+def _rebalanced(job: CompactionJob, frame: DataFrame, directory: str) -> DataFrame:
+    context, request = job.context, job.record.request
     order = sort_columns(request.order_by, [column.name for column in job.table.columns])
     runs = stage_runs(context.env, context.fs, job.table, frame, directory, order)
     size = sum(entry.size for entry in context.fs.list_tree(directory))
@@ -314,12 +358,12 @@ def _rebalanced(job: RewriteTask, frame: DataFrame, directory: str) -> DataFrame
     return renumber_rows(context.env, job.table, runs, buckets, reordered=bool(order))
 
 
-def _event_location(job: RewriteTask) -> Location:
+def _event_location(job: CompactionJob) -> Location:
     """Return the location with the delete events only."""
     return replace(job.location, state=AcidState(None, (), job.plan.delete_deltas, ()))
 
 
-def _valid_delete_events(job: RewriteTask) -> DataFrame:
+def _valid_delete_events(job: CompactionJob) -> DataFrame:
     """Return the delete events of a minor compaction that committed transactions wrote."""
     location = _event_location(job)
     footers = read_footers(job.context, job.table, [location], job.txn)
@@ -327,20 +371,8 @@ def _valid_delete_events(job: RewriteTask) -> DataFrame:
     return scan_deletes(source, [location])
 
 
-def _write_events(job: RewriteTask, output: str) -> publish.PublishedFiles:
-    job.context.env.require_plain_names()
-    directory = job.staging(output)
-    kind, location, write_ids = StagedKind.DELETE, _event_location(job), job.plan.write_ids
-    staged = in_driver.stage_delete_events(job.context, job.target, location, write_ids, directory)
-    if staged is None:
-        with translate_errors():
-            reported = sort_and_stage.stage_delete_events(job.target, _valid_delete_events(job), directory)
-        staged = list_staged_files(job.context.fs, directory, kind, reported), reported
-    return _publish(job, *staged, output, kind)
-
-
 def _publish(
-    job: RewriteTask,
+    job: CompactionJob,
     files: Sequence[StagedFile],
     reported: TaskReport,
     output: str,
