@@ -14,7 +14,7 @@ from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.errors import FormatError
 from hiveacid.orc import build_delete_bitmap as module
 from hiveacid.orc.build_delete_bitmap import BUCKET_SHIFT, DeleteBitmap, build_delete_bitmap, read_delete_keys
-from hiveacid.spark.read.delete_bounds import row_id_spans
+from hiveacid.spark.read.delete_events import row_id_spans
 from support.corpus.acid_files import acid_bytes, deletes, inserts
 
 FIRST = 1 << 29
@@ -65,7 +65,7 @@ def test_a_range_of_row_ids_has_as_many_deleted_as_there_are_keys(
 
 
 def looked_up(found: DeleteBitmap, words: int, place: int, key: Key) -> int:
-    """Look at a bit as a row of a scan does (``spark.read.delete_bitmap_lookup``)."""
+    """Look at a bit as a row of a scan does (``spark.read.delete_events``)."""
     start = found.chunk(place, *key[:2])
     if start is None or key[2] >> found.layout.row_id_bits:
         return 0

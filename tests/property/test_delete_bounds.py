@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.core.format.record_keys import KeyBox, Range
-from hiveacid.spark.read.delete_bounds import (
+from hiveacid.spark.read.delete_events import (
     SEPARATE_SCAN_ROWS,
     enclosing_box,
     files_without_deletes,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.spark.formats.file_columns import ORC
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.write.task_reports import save_frame, without_checksums
+from hiveacid.spark.write.write_tasks import save_frame, without_checksums
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

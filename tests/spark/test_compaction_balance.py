@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hiveacid.errors import StorageError
-from hiveacid.spark.write import task_reports
+from hiveacid.spark.write import write_tasks
 from hiveacid.spark.write.staged_files import TaskReport
 from hiveacid.table.compaction import write_compacted_files as compaction_write
 from support.corpus.altered_files import Altered
@@ -39,7 +39,7 @@ def table(acid: AcidSession) -> AcidSession:
 def without_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Spark's tasks report nothing."""
     monkeypatch.setattr(
-        task_reports, "_report_of_plan", lambda directory, _: TaskReport((directory,), None, None)
+        write_tasks, "_report_of_plan", lambda directory, _: TaskReport((directory,), None, None)
     )
 
 

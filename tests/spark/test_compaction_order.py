@@ -17,13 +17,8 @@ from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.orc.tail import read_tail
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource
-from hiveacid.spark.write.sort_and_stage import (
-    StagingTarget,
-    events_in_read_order,
-    stage_in_read_order,
-)
-from hiveacid.spark.write.splice_task_files import splice_by_bucket
-from hiveacid.spark.write.staged_files import StagedKind, list_staged_files
+from hiveacid.spark.write.sort_and_stage import StagingTarget, events_in_read_order, stage_in_read_order
+from hiveacid.spark.write.staged_files import StagedKind, list_staged_files, splice_by_bucket
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.table.read.footers import read_footers
 from support.corpus.acid_files import (

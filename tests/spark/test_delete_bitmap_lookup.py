@@ -11,7 +11,7 @@ import pytest
 
 from hiveacid.core.format.record_keys import KeyBox, Range
 from hiveacid.orc.build_delete_bitmap import BUCKET_SHIFT, build_delete_bitmap
-from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
+from hiveacid.spark.read.delete_events import BitmapLookup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ import pyorc
 import pytest
 
 from hiveacid.errors import BadFileError
-from hiveacid.spark.read import file_index
+from hiveacid.spark.read import acid_rows
 from hiveacid.table.read import scan
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid import AcidSession
-    from hiveacid.spark.read.scan_groups import FileGroup
+    from hiveacid.spark.read.scan_source import FileGroup
 
 ODD = ("plain", "a b", "c%20d", "e=f/g", "[x]*?{y}", "Zürich's", "100%", "h+i", "j#k", 'l"m\\n')
 
@@ -69,7 +69,7 @@ def test_a_list_of_files_gives_the_rows_that_sparks_listing_gives(
         acid.sql(changes)
     expected = acid.sql(query)
     assert "MetadataLogFileIndex" not in location(expected)
-    monkeypatch.setattr(file_index, "MIN_FILES", 1)
+    monkeypatch.setattr(acid_rows, "MIN_FILES", 1)
     found = acid.sql(query)
     assert "MetadataLogFileIndex" in location(found)
     assert rows(found) == rows(expected)
@@ -79,7 +79,7 @@ def test_a_list_of_files_gives_the_rows_that_sparks_listing_gives(
 def test_what_appears_beside_the_listed_files_is_never_read(
     acid: AcidSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_index, "MIN_FILES", 1)
+    monkeypatch.setattr(acid_rows, "MIN_FILES", 1)
     frame = acid.table(table).to_df().cache()
     before = rows(frame)
     acid.sql(f"INSERT INTO {table} PARTITION (p) VALUES (200, 'new', 'plain')")
@@ -93,10 +93,10 @@ def test_what_appears_beside_the_listed_files_is_never_read(
 def test_the_list_leaves_no_file_behind(
     acid: AcidSession, table: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(file_index, "MIN_FILES", 1)
+    monkeypatch.setattr(acid_rows, "MIN_FILES", 1)
     lists = tmp_path / "lists"
     lists.mkdir()
-    monkeypatch.setattr(file_index.tempfile, "tempdir", str(lists))
+    monkeypatch.setattr(acid_rows.tempfile, "tempdir", str(lists))
     assert acid.table(table).to_df().count() == len(ODD) + 2
     assert not list(lists.iterdir())
 
@@ -105,15 +105,15 @@ def test_the_list_leaves_no_file_behind(
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Let every first plan begin its index ahead; yield the threads in which an index was made."""
     threads: list[str] = []
-    make = file_index.make_index
+    make = acid_rows.make_index
 
     def spy(env: object, group: FileGroup) -> object:
         threads.append(threading.current_thread().name)
         return make(env, group)
 
-    monkeypatch.setattr(file_index, "MIN_FILES", 1)
+    monkeypatch.setattr(acid_rows, "MIN_FILES", 1)
     monkeypatch.setattr(scan, "MIN_FILES", 1)
-    monkeypatch.setattr(file_index, "make_index", spy)
+    monkeypatch.setattr(acid_rows, "make_index", spy)
     monkeypatch.setattr(scan, "make_index", spy)
     yield threads
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(AHEAD)]

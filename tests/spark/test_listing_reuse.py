@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hiveacid
-from hiveacid.spark.read import file_index
+from hiveacid.spark.read import acid_rows
 from hiveacid.storage.directory_stamps import StampedListings
 from hiveacid.storage.local_file_system import LocalFileSystem
 from support.clock import LaterClock
@@ -54,7 +54,7 @@ class Beside:
 def beside(acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Beside]:
     if StampedListings.begin(acid.context.fs, 0) is None:
         pytest.skip("the directory for temporary files is on no local file system that is known")
-    monkeypatch.setattr(file_index, "MIN_FILES", 2)  # the index is kept, too
+    monkeypatch.setattr(acid_rows, "MIN_FILES", 2)  # the index is kept, too
     acid.context.clock = LaterClock()
     other = hiveacid.connect(spark, warehouse=acid.context.warehouse)
     other.set("hiveacid.read.keep.listings", "false")
@@ -149,8 +149,8 @@ def test_a_repeated_plan_passes_the_same_files_without_making_their_list_again(
 ) -> None:
     filled(beside)
     made: list[object] = []
-    whole = file_index.make_index
-    monkeypatch.setattr(file_index, "make_index", lambda *given: made.append(given) or whole(*given))
+    whole = acid_rows.make_index
+    monkeypatch.setattr(acid_rows, "make_index", lambda *given: made.append(given) or whole(*given))
     first = beside.keeping.sql("SELECT * FROM kept")
     second = beside.keeping.sql("SELECT v FROM kept")
     assert len(made) == 1

@@ -12,9 +12,14 @@ from hiveacid.errors import MergeCardinalityError
 from hiveacid.spark.formats import driver_frames
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write import changes_of_arrow_rows
-from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
 from hiveacid.spark.write.sort_and_stage import Action
-from hiveacid.spark.write.update_delete_merge_rows import MatchKind, MergePlan, WhenClause
+from hiveacid.spark.write.update_delete_merge_rows import (
+    MatchKind,
+    MergePlan,
+    WhenClause,
+    can_narrow,
+    narrow_source,
+)
 from hiveacid.table.read import scan
 from hiveacid.table.write import arrow_staging, merge
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from hiveacid.config import setting_definitions
 from hiveacid.core.model import TableName
 from hiveacid.spark.read import partition_lookup
-from hiveacid.spark.read.delete_bounds import SEPARATE_SCAN_ROWS
+from hiveacid.spark.read.delete_events import SEPARATE_SCAN_ROWS
 from hiveacid.table.acid_table import Scan
 from hiveacid.table.read import scan
 from support.corpus.acid_files import acid_bytes, bucket_property, deletes, inserts, orc_bytes, put

@@ -12,7 +12,7 @@ from hiveacid.orc.footer_summary import LruCache
 from hiveacid.storage.snapshot_locations import ListedLocations
 
 if TYPE_CHECKING:
-    from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
+    from hiveacid.spark.read.delete_events import BitmapLookup
 
 _MAX_EVENTS, _MAX_FILES = 2_000_000, 20_000
 _MAX_LISTED = 300_000

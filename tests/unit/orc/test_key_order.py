@@ -12,8 +12,7 @@ import pytest
 from hiveacid.errors import BadFileError
 from hiveacid.orc.key_order import KeyRun, read_keys_if_ascending, sort_by_key
 from hiveacid.orc.writing import HEADER, merged_tail, place_stripes, read_stripes
-from hiveacid.spark.write.splice_task_files import splice_by_bucket
-from hiveacid.spark.write.staged_files import StagedFile, StagedKind
+from hiveacid.spark.write.staged_files import StagedFile, StagedKind, splice_by_bucket
 from hiveacid.storage.local_file_system import LocalFileSystem
 from support.corpus.acid_files import bucket_property, orc_bytes
 

@@ -33,7 +33,7 @@ from hiveacid.spark.formats.types import column_type, cut_to_length
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.write.staged_files import TaskReport
-from hiveacid.spark.write.task_reports import save_frame
+from hiveacid.spark.write.write_tasks import save_frame
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 # Names of classes, as of ORC's: ``spark.sql.sources.useV1SourceList`` would turn the short ones into sources without ``_metadata``.

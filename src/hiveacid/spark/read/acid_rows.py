@@ -11,12 +11,23 @@ ORC's Java reader recognises ACID files by their six root columns, and resolves 
 Spark merges the scan's filter with a condition of the user. From a condition with a correlated subquery it takes the plan
 below, without the filter, to compute the keys of the subquery. Where that may happen (`ScanSource.subqueries`), each
 column of ``row`` keeps the root columns by itself. Partition columns do not: Spark could skip no partitions by them.
+
+Spark's own reader takes paths one by one (one Py4J round trip each), asks whether each exists, and lists each in a job: 0.5 ms
+of CPU a file. `load_orc` passes many files as one file of JSON lines, which gives names and sizes in one call. Spark reads it
+as the log of a streaming sink (``MetadataLogFileIndex``). This is Spark's only index that takes a list of files, and it never
+lists again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import re
+import tempfile
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -27,19 +38,31 @@ from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import file_columns
 from hiveacid.spark.formats.expressions import Expression, named, selected
-from hiveacid.spark.read import path_expressions, scan_groups
-from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
-from hiveacid.spark.read.file_index import load_orc
+from hiveacid.spark.formats.file_columns import ORC
+from hiveacid.spark.read.delete_events import KEY_COLUMNS
 from hiveacid.spark.read.originals import PARTITION_KEY, original_column, original_frames
-from hiveacid.spark.read.partition_lookup import PartitionKey, PartitionLookup, partition_lookup
+from hiveacid.spark.read.partition_lookup import (
+    PartitionKey,
+    PartitionLookup,
+    decoded_path,
+    partition_lookup,
+    row_file_name,
+    statement_id_from_path,
+)
 from hiveacid.spark.read.scan_source import (
     CURRENT_WRITE_ID,
     PROLEPTIC_CALENDAR,
     STRICT_READ,
+    FileGroup,
+    FilesOf,
     ScanSource,
     data_files,
+    escape_globs,
+    group_files,
     original_files,
 )
+from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.jvm import java_class, java_sequence, java_value, session_of
 from hiveacid.storage.snapshot_locations import Location
 
 CURRENT_WRITE_ID_COLUMN = f"coalesce(currentTransaction, -1L) AS {CURRENT_WRITE_ID}"
@@ -55,11 +78,22 @@ _KEEP_WHOLE_ROW = f"coalesce({_FIVE_COLUMNS}, length(cast(row as string)))"
 
 KeyColumns = Callable[[PartitionKey, str], Sequence[Expression]]
 """Returns the columns that a lookup of delete events needs, from the partition key and the statement id of a row."""
+MIN_FILES = 100
+"""Files from which the index costs less than Spark's own listing."""
+_PACKAGES = ("streaming.runtime", "streaming.sinks", "streaming")
+"""Packages below ``org.apache.spark.sql.execution`` that held the class: those of Spark 4.1 and newer, then 3.5 and 4.0."""
+_WITHOUT_LOCALITY = ("file:", "s3a:", "gs:", "abfs:", "abfss:")
+"""File systems whose blocks have no hosts. Elsewhere (HDFS) Spark lists, to run tasks where the blocks lie."""
+_ILLEGAL = re.compile(
+    r'[\x00-\x20"%<>\[\]{}|\\^`#?\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]'
+)
+"""Characters that ``java.net.URI`` escapes in a path: the texts must be those that Spark's own listing makes."""
+_LINE = '{"path":"%s","size":%d,"isDir":false,"modificationTime":%d,"blockReplication":1,"blockSize":134217728,"action":"add"}'
 
 
 def all_rows(
     source: ScanSource, locations: Sequence[Location], key: KeyColumns | None
-) -> Iterable[tuple[DataFrame, scan_groups.FileGroup]]:
+) -> Iterable[tuple[DataFrame, FileGroup]]:
     """Yield all rows, deleted ones too, with their current write ids (`CURRENT_WRITE_ID`) and the columns of ``key``."""
     yield from acid_rows(source, locations, data_files(source), key)
     yield from original_rows(source, locations, original_files(source), key)
@@ -68,28 +102,28 @@ def all_rows(
 def acid_rows(
     source: ScanSource,
     locations: Sequence[Location],
-    files_of: scan_groups.FilesOf,
+    files_of: FilesOf,
     key: KeyColumns | None,
     part: Hashable = None,
-) -> Iterable[tuple[DataFrame, scan_groups.FileGroup]]:
+) -> Iterable[tuple[DataFrame, FileGroup]]:
     """Yield all rows of ACID files, as `all_rows` does.
 
     ``part``: tells these files from others of the source, so that their groups are kept; None: they are not.
     """
 
-    def grouped() -> list[scan_groups.FileGroup]:
-        return scan_groups.group_files(source.table, locations, files_of)
+    def grouped() -> list[FileGroup]:
+        return group_files(source.table, locations, files_of)
 
     for group in grouped() if part is None else source.memo.get(("groups", part), grouped):
         frame = read_acid_files(source, group, INSERTS, values=True)
         partition = partition_lookup(source.env, source.table, group, frame)
-        more = key(partition, path_expressions.statement_id_from_path(group.depth)) if key else ()
+        more = key(partition, statement_id_from_path(group.depth)) if key else ()
         yield _row_columns(source, frame, partition, more), group
 
 
 def original_rows(
-    source: ScanSource, locations: Sequence[Location], files_of: scan_groups.FilesOf, key: KeyColumns | None
-) -> Iterable[tuple[DataFrame, scan_groups.FileGroup]]:
+    source: ScanSource, locations: Sequence[Location], files_of: FilesOf, key: KeyColumns | None
+) -> Iterable[tuple[DataFrame, FileGroup]]:
     """Yield all rows of original files, as `all_rows` does."""
     for group, rows in original_frames(source, locations, files_of, with_partition_key=key is not None):
         frame = rows.withColumn("currentTransaction", F.col("originalTransaction")) if key else rows
@@ -97,7 +131,7 @@ def original_rows(
 
 
 def read_acid_files(
-    source: ScanSource, group: scan_groups.FileGroup, operations: str, *, values: bool = False
+    source: ScanSource, group: FileGroup, operations: str, *, values: bool = False
 ) -> DataFrame:
     """Return the valid events of a group of files; ``values``: the user's columns can be selected.
 
@@ -160,7 +194,7 @@ def _row_columns(
     )
     identity = [
         _ROW_ID_COLUMN,
-        named(path_expressions.row_file_name(group), FILE_NAME),
+        named(row_file_name(group), FILE_NAME),
         CURRENT_WRITE_ID_COLUMN,
     ]
     return selected(frame, [*values, *partition.columns, *identity, *more])
@@ -169,13 +203,94 @@ def _row_columns(
 def _original_columns(source: ScanSource, frame: DataFrame, more: Sequence[Expression]) -> DataFrame:
     columns = source.table.all_columns
     values = [named(original_column(index), column.name) for index, column in enumerate(columns)]
-    file = named(path_expressions.decoded_path("__hiveacid_file"), FILE_NAME)
+    file = named(decoded_path("__hiveacid_file"), FILE_NAME)
     write_id = named("originalTransaction", CURRENT_WRITE_ID)
     return selected(frame, [*values, _ROW_ID_COLUMN, file, write_id, *more])
 
 
-def delete_event_columns(source: ScanSource, group: scan_groups.FileGroup) -> DataFrame:
+def delete_event_columns(source: ScanSource, group: FileGroup) -> DataFrame:
     """Return the valid delete events of a group: partition columns, row id, deleting write id."""
     frame = read_acid_files(source, group, DELETES)
     partition = partition_lookup(source.env, source.table, group, frame)
     return selected(frame, [*partition.columns, _ROW_ID_COLUMN, CURRENT_WRITE_ID_COLUMN])
+
+
+def load_orc(
+    source: ScanSource, schema: T.StructType, options: Mapping[str, str], group: FileGroup
+) -> DataFrame:
+    """Return the scan of a group of ORC files; ``schema``: the columns to request, ``options``: of the reader.
+
+    The memo of the source keeps the index.
+    """
+    env = source.env
+    index = None
+    if is_indexed(group):
+        index = source.memo.get(
+            ("index", group.files), lambda: source.index_ahead(group) or make_index(env, group)
+        )
+    types = java_class(env, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    java_options, session = java_value(env, dict(options)), session_of(env)
+    if index is not None:
+        made = session.baseRelationToDataFrame(_relation(env, index, types, java_options))
+    else:
+        files = java_sequence(env, escape_globs(group.files))
+        made = session.read().format(ORC).schema(types).options(java_options).load(files)
+    return DataFrame(made, env.spark)
+
+
+def is_indexed(group: FileGroup) -> bool:
+    """Tell whether the files of a group are passed as an index: many, not copies, on a file system without locality."""
+    return (
+        len(group.files) >= MIN_FILES
+        and group.options.original is None
+        and all(file.startswith(_WITHOUT_LOCALITY) for file in group.files)
+    )
+
+
+def make_index(env: SparkEnvironment, group: FileGroup) -> Any:
+    """Return Spark's index of exactly these files; None if this Spark has no such class."""
+    files = (_ILLEGAL.sub(lambda match: quote(match[0]), file) for file in group.files)
+    lines = (_LINE % (file, *size) for file, size in zip(files, group.sizes, strict=True))
+    index_class = _index_class(env)
+    if index_class is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="hiveacid-files-") as folder:
+        log = Path(folder) / "_spark_metadata"
+        log.mkdir()
+        (log / "0").write_text("\n".join(("v1", *lines)), "utf-8")
+        path = java_class(env, "org.apache.hadoop.fs.Path")(Path(folder).as_uri())
+        # otherwise it would take p=1 in the paths for a partition column, and add that column
+        options = _scala_map(env, java_value(env, {"recursiveFileLookup": "true"}))
+        return index_class(session_of(env), path, options, java_class(env, "scala.Option").empty())
+
+
+def _index_class(env: SparkEnvironment) -> Any:
+    java: Any = env.spark._jvm.java.lang  # type: ignore[union-attr] # noqa: SLF001
+    for package in _PACKAGES:
+        name = f"org.apache.spark.sql.execution.{package}.MetadataLogFileIndex"
+        try:
+            java.Class.forName(name, False, java.Thread.currentThread().getContextClassLoader())  # noqa: FBT003
+        except Py4JError:
+            continue
+        return java_class(env, name)
+    return None
+
+
+def _relation(env: SparkEnvironment, index: Any, types: Any, options: Any) -> Any:
+    """Return the relation that ``DataFrameReader.load`` would make of the files (``DataSource.resolveRelation``)."""
+    # the companion object: the class of the same name has a method ``apply`` of its own
+    companion = java_class(env, "org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$")
+    case_insensitive = getattr(companion, "MODULE$")
+    return java_class(env, "org.apache.spark.sql.execution.datasources.HadoopFsRelation")(
+        index,
+        java_class(env, "org.apache.spark.sql.types.StructType")(),
+        types.asNullable(),
+        java_class(env, "scala.Option").empty(),
+        java_class(env, ORC)(),
+        case_insensitive.apply(_scala_map(env, options)),
+        session_of(env),
+    )
+
+
+def _scala_map(env: SparkEnvironment, values: Any) -> Any:
+    return java_class(env, "org.apache.spark.api.python.PythonUtils").toScalaMap(values)

@@ -22,12 +22,11 @@ from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID, ChangedState, ChangeSpan
 from hiveacid.spark.read.acid_rows import all_rows, row_validity
-from hiveacid.spark.read.delete_bounds import DeleteBounds
-from hiveacid.spark.read.delete_join_keys import delete_keys, row_key
-from hiveacid.spark.read.path_expressions import top_directory
+from hiveacid.spark.read.delete_events import DeleteBounds
+from hiveacid.spark.read.delete_joins import delete_keys, row_key
+from hiveacid.spark.read.partition_lookup import top_directory
 from hiveacid.spark.read.scan import flat_table_frames
-from hiveacid.spark.read.scan_groups import FileGroup
-from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ScanSource, empty_frame
+from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, FileGroup, ScanSource, empty_frame
 from hiveacid.storage.snapshot_locations import Location
 
 _DELETED_BY, _DELETED_BEFORE = "__hiveacid_deleted_by", "__hiveacid_ended_before"

@@ -21,15 +21,22 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, named, selected
-from hiveacid.spark.read import path_expressions, scan_groups
 from hiveacid.spark.read.partition_lookup import (
+    FILE_PATH,
     PartitionKeyColumns,
     can_look_up,
     index_by_spark_path,
     partition_lookup,
     path_depth,
 )
-from hiveacid.spark.read.scan_source import STRICT_READ, ScanSource
+from hiveacid.spark.read.scan_source import (
+    STRICT_READ,
+    FileGroup,
+    FilesOf,
+    ScanSource,
+    escape_globs,
+    group_files,
+)
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.jvm import long_array, map_lookup
@@ -63,15 +70,15 @@ def original_column(index: int) -> str:
 def original_frames(
     source: ScanSource,
     locations: Sequence[Location],
-    files_of: scan_groups.FilesOf,
+    files_of: FilesOf,
     *,
     with_partition_key: bool,
-) -> Iterable[tuple[scan_groups.FileGroup, DataFrame]]:
+) -> Iterable[tuple[FileGroup, DataFrame]]:
     """Yield scans: ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``; `PARTITION_KEY` if asked for.
 
     User and partition columns are renamed by `original_column`, in the table's order, so that none has such a name.
     """
-    groups = scan_groups.group_files(source.table, locations, files_of)
+    groups = group_files(source.table, locations, files_of)
     if not groups:
         return
     files = {spark_path(file.path): file for location in locations for file in files_of(location)}
@@ -91,7 +98,7 @@ def original_frames(
 def _read_group(
     source: ScanSource,
     env: SparkEnvironment,
-    group: scan_groups.FileGroup,
+    group: FileGroup,
     file_facts: Sequence[_FileFacts] | None = None,
     *,
     with_partition_key: bool,
@@ -101,7 +108,7 @@ def _read_group(
     frame = flat.read(
         env,
         table,
-        scan_groups.escape_globs(group.files),
+        escape_globs(group.files),
         STRICT_READ | group.identity,
         group.options.mapping,
     )
@@ -116,7 +123,7 @@ def _read_group(
             indexes = index_by_spark_path(env, table, group, frame)
             file_key = [
                 named(
-                    map_lookup(env, indexes, F.col(path_expressions.FILE_PATH), "int"),
+                    map_lookup(env, indexes, F.col(FILE_PATH), "int"),
                     "__hiveacid_file_index",
                 )
             ]
@@ -156,7 +163,7 @@ def _add_file_facts(env: SparkEnvironment, rows: DataFrame, file_facts: Sequence
     )
 
 
-def _path_tail(table: TableDefinition, group: scan_groups.FileGroup) -> str:
+def _path_tail(table: TableDefinition, group: FileGroup) -> str:
     """Return the last path components of a row's file, which tell the files of a group apart.
 
     Spark spells scheme and authority in several ways. The expression runs for each row: the plain name costs least.
@@ -174,7 +181,7 @@ def _numbered_by_task(rows: DataFrame) -> DataFrame:
 
 
 def _join_file_facts(
-    source: ScanSource, numbered: DataFrame, group: scan_groups.FileGroup, file_facts: Sequence[_FileFacts]
+    source: ScanSource, numbered: DataFrame, group: FileGroup, file_facts: Sequence[_FileFacts]
 ) -> DataFrame:
     """Return rows with their row ids; a join finds the facts of each row's file."""
     depth = path_depth(source.table, group)

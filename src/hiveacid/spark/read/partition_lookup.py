@@ -1,7 +1,7 @@
 """Partition and partition columns of a row: literals, a lookup of its file's path, or parts of that path.
 
 Nothing can be added to the columns of an ACID file (``spark.read.acid_rows``), so that Spark's own partition columns
-cannot be used. A lookup in a hash table of paths keeps the generated code short: the JVM does not compile long
+cannot be used. A path also tells the directory and the statement id of a row. A lookup in a hash table of paths keeps the generated code short: the JVM does not compile long
 methods.
 """
 
@@ -17,13 +17,12 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hiveacid.core.model import TableDefinition
+from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import FormatError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
 from hiveacid.spark.formats.types import spark_type
-from hiveacid.spark.read.path_expressions import FILE_PATH, partition_key_from_path, partition_value_from_path
-from hiveacid.spark.read.scan_groups import FileGroup, partition_key
+from hiveacid.spark.read.scan_source import FileGroup, partition_key
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jvm import map_lookup, strings_of
 from hiveacid.storage.snapshot_locations import Location
@@ -31,6 +30,8 @@ from hiveacid.storage.snapshot_locations import Location
 _MAX_FILES = 1000
 """Maximum number of files of a lookup: each task gets hash tables of 0.1 MB for each partition column and for the index of the location."""
 _EMPTY_AUTHORITY = re.compile(r"^([A-Za-z0-9+.-]+):///(?!/)")
+_STATEMENT = r"^delta_[0-9]+_[0-9]+_([0-9]+)$"
+FILE_PATH = "_metadata.file_path"
 
 
 @dataclass(frozen=True)
@@ -164,3 +165,49 @@ def _typed_value(value: Expression, hive: str) -> Expression:
     if isinstance(parsed, Primitive) and parsed.name == "char":
         return F.rpad(as_column(value).cast("string"), parsed.args[0], " ")
     return cast(value, spark_type(parsed))
+
+
+def row_file_name(group: FileGroup) -> Expression:
+    """Return the path of a row's file, as an expression."""
+    return decoded_path() if group.options.original is None else F.lit(group.options.original)
+
+
+def decoded_path(path: str = FILE_PATH) -> str:
+    """Return a path as it is on disk: ``_metadata`` has URIs, with ``%20`` for a blank."""
+    return f"url_decode(replace({path}, '+', '%2B'))"
+
+
+def partition_key_from_path(table: TableDefinition, group: FileGroup) -> str:
+    """Return a row's `partition_key`, cut out of the path of its file."""
+    count = len(table.partition_columns)
+    name = f"substring_index({_last_components(group.depth + count)}, '/', {count})"
+    return decoded_path(name) if group.decode else name
+
+
+def top_directory(group: FileGroup) -> str:
+    """Return the first path component below a row's location: ``delta_A_B…``, ``base_N…``, or a file of the root."""
+    return f"substring_index({_last_components(group.depth)}, '/', 1)"
+
+
+def statement_id_from_path(depth: int) -> str:
+    """Return the statement id in the directory name of a row's file, 0 if it has none.
+
+    ``depth``: path components of the file below its location.
+    """
+    statement = f"regexp_extract(substring_index({_last_components(depth)}, '/', 1), '{_STATEMENT}', 1)"
+    return f"if({statement} = '', 0, CAST({statement} AS INT))"
+
+
+def _last_components(components: int) -> str:
+    return f"substring_index({FILE_PATH}, '/', -{components})"
+
+
+def partition_value_from_path(group: FileGroup, from_end: int) -> str:
+    """Return a partition value, cut out of the path of a row's file; ``from_end``: 1 is the last partition column."""
+    segment = f"substring_index({_last_components(group.depth + from_end)}, '/', 1)"
+    value = f"substr({segment}, instr({segment}, '=') + 1)"
+    if group.decode:
+        # once for the URI in which Spark names files, once for Hive's own escaping of directory names
+        value = decoded_path(decoded_path(value))
+    # not nullif, which Spark 4 evaluates in a projection below that needs all columns of the row
+    return f"if({value} = '{DEFAULT_PARTITION}', NULL, {value})"

@@ -27,9 +27,8 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.file_columns import ORC
 from hiveacid.spark.read.acid_rows import ABSENT_FIELD, root_type, row_validity
-from hiveacid.spark.read.path_expressions import decoded_path
-from hiveacid.spark.read.scan_groups import escape_globs
-from hiveacid.spark.read.scan_source import STRICT_READ
+from hiveacid.spark.read.partition_lookup import decoded_path
+from hiveacid.spark.read.scan_source import STRICT_READ, escape_globs
 from hiveacid.spark.session.capabilities import SparkEnvironment
 
 _PLACE, _FILE, _BLOCK = "__hiveacid_partition", "__hiveacid_file", "__hiveacid_block"

@@ -2,54 +2,71 @@
 
 The scan unites four kinds of rows, each read in the cheapest way:
 
-- rows that no delete event can match (``delete_bounds``): a plain scan;
-- rows that delete events may match: a scan with a lookup in the delete bitmap (``delete_bitmap_lookup``), or a join
-  (``delete_join_keys``) where no bitmap can be built;
+- rows that no delete event can match (``delete_events``): a plain scan;
+- rows that delete events may match: a scan with a lookup in the delete bitmap (``delete_events``), or a join
+  (``delete_joins``) where no bitmap can be built;
 - rows of original files (``originals``), with or without a lookup;
-- rows beside update events of ACID v1 (``acid_v1``).
+- rows beside update events of ACID v1 (``delete_joins``).
+
+Insert-only and plain tables are read as they are, except Parquet timestamps without a zone, which Spark reads right only where
+its JVM runs in UTC. Hive and Spark store an instant. pandas, DuckDB and TIMESTAMP_NTZ store a wall clock
+(``isAdjustedToUTC=false``). Both come out of Spark's reader as TIMESTAMP, so the conversion from the JVM's zone would shift the
+wall clock.
 
 Reads without Spark match delete events in ``table.arrow_read.live_rows``.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from functools import reduce
 
+import pyarrow as pa
+from pyarrow import parquet
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.format.names import FILE_NAME
 from hiveacid.core.model import TableKind
-from hiveacid.core.schema.types import quote_name
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.schema.types import has_primitive, parse_type, quote_name
 from hiveacid.core.snapshot.scan_plan import ScanFile
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.orc.file_range import FileRange
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, without_column
-from hiveacid.spark.read import delete_bounds
 from hiveacid.spark.read.acid_rows import KeyColumns, acid_rows, original_rows
-from hiveacid.spark.read.acid_v1 import newest_versions
-from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
-from hiveacid.spark.read.delete_join_keys import delete_keys, row_key
-from hiveacid.spark.read.parquet_wall_clocks import refuse_wall_clocks
-from hiveacid.spark.read.partition_lookup import partition_lookup
-from hiveacid.spark.read.path_expressions import decoded_path
-from hiveacid.spark.read.scan_groups import FileGroup, FilesOf, escape_globs, group_files
+from hiveacid.spark.read.delete_events import (
+    SEPARATE_SCAN_ROWS,
+    BitmapLookup,
+    DeleteBounds,
+    files_without_deletes,
+    row_id_spans,
+)
+from hiveacid.spark.read.delete_joins import delete_keys, newest_versions, row_key
+from hiveacid.spark.read.partition_lookup import decoded_path, partition_lookup
 from hiveacid.spark.read.scan_source import (
     CURRENT_WRITE_ID,
     PROLEPTIC_CALENDAR,
     STRICT_READ,
+    FileGroup,
+    FilesOf,
     ScanSource,
     data_files,
     delete_event_files,
     empty_frame,
+    escape_globs,
     filter_files,
+    group_files,
     original_files,
     row_files,
     scan_columns,
     v1_event_files,
 )
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.storage.snapshot_locations import Location
+from hiveacid.storage.snapshot_locations import Location, map_in_threads
 
 _IS_DELETED = "__hiveacid_is_deleted"
 
@@ -57,7 +74,7 @@ _IS_DELETED = "__hiveacid_is_deleted"
 def scan(
     source: ScanSource,
     locations: Sequence[Location],
-    bounds: delete_bounds.DeleteBounds | None,
+    bounds: DeleteBounds | None,
     *,
     current: bool = False,
     counted: bool = False,
@@ -75,7 +92,7 @@ def scan(
     )
     free_files: Collection[str] = ()
     if bounds is not None and not current:  # a compaction must not split the rows that one task is to read
-        min_rows = 0 if counted else delete_bounds.SEPARATE_SCAN_ROWS
+        min_rows = 0 if counted else SEPARATE_SCAN_ROWS
         free_files = source.memo.get(
             ("free", min_rows),
             lambda: _files_without_deletes(source, with_deletes, bounds, min_rows=min_rows),
@@ -126,7 +143,7 @@ def _split_by_events(
 
 
 def _files_without_deletes(
-    source: ScanSource, locations: Sequence[Location], bounds: delete_bounds.DeleteBounds, *, min_rows: int
+    source: ScanSource, locations: Sequence[Location], bounds: DeleteBounds, *, min_rows: int
 ) -> Collection[str]:
     """Return the files, in locations with delete events, whose rows need no lookup."""
     if not bounds.keys_fit_long:
@@ -134,7 +151,7 @@ def _files_without_deletes(
     files = {
         file.path: (file.rows, file.keys) for location in locations for file in data_files(source)(location)
     }
-    return delete_bounds.files_without_deletes(bounds.boxes, files, min_rows)
+    return files_without_deletes(bounds.boxes, files, min_rows)
 
 
 def _count_deleted_rows(
@@ -152,7 +169,7 @@ def _count_deleted_rows(
         for file in data_files(source)(location)
         if file.path not in free_files
     ]
-    spans = delete_bounds.row_id_spans(files)
+    spans = row_id_spans(files)
     lookup = None if spans is None else source.delete_bitmap(locations)
     return None if spans is None or lookup is None else sum(lookup.bitmap.count(*span) for span in spans)
 
@@ -175,7 +192,7 @@ def _count_from_footers(
 def _live_rows(
     source: ScanSource,
     locations: Sequence[Location],
-    bounds: delete_bounds.DeleteBounds,
+    bounds: DeleteBounds,
     free_files: Collection[str],
 ) -> list[DataFrame]:
     """Return the rows, in locations with delete events, that no delete event matches."""
@@ -233,3 +250,52 @@ def flat_table_frames(
         partition = partition_lookup(source.env, table, group, frame)
         frames.append(selected(frame, [*values, *partition.columns, *more(group)]))
     return frames
+
+
+def refuse_wall_clocks(source: ScanSource, locations: Sequence[Location]) -> None:
+    """Refuse Parquet files whose timestamps Spark would shift. Raises UnsupportedFeatureError with the file's name.
+
+    Reads all footers, but only if the table has a timestamp column and the JVM's zone is not UTC.
+    """
+    table, env = source.table, source.env
+    names = {c.name for c in table.columns if has_primitive(parse_type(c.type), {"timestamp"})}
+    if not names or file_kind(table.storage) is not FileKind.PARQUET:
+        return
+    zone = env.jvm_time_zone
+    if env.zones.are_alike(env.spark, zone, "UTC"):
+        return
+    files = tuple((file.path, file.length) for location in locations for file in row_files(source)(location))
+    found = source.memo.get((*sorted(names), files), lambda: _first_wall_clock(source.fs, files, names))
+    if found is not None:
+        path, column = found
+        raise UnsupportedFeatureError(
+            f"{path}: column {column} holds timestamps without a time zone, which Spark shifts in a JVM of the zone {zone}: "
+            "start the session with -Duser.timezone=UTC in spark.driver.extraJavaOptions and "
+            "spark.executor.extraJavaOptions, or read the table with hiveacid.open"
+        )
+
+
+def _first_wall_clock(
+    fs: FileSystem, files: Sequence[tuple[str, int]], names: Collection[str]
+) -> tuple[str, str] | None:
+    """Return the first file that has timestamps without a zone, and the column; None if there is none."""
+    if not files:
+        return None
+    columns = map_in_threads(lambda file: _wall_clock(fs, *file, names), files, files[0][0])
+    return next(((path, c) for (path, _), c in zip(files, columns, strict=True) if c is not None), None)
+
+
+def _wall_clock(fs: FileSystem, path: str, size: int, names: Collection[str]) -> str | None:
+    """Return the first of the columns ``names`` that holds timestamps without a zone, at any depth."""
+    try:
+        with parquet.ParquetFile(pa.PythonFile(FileRange(fs, path, size), mode="r")) as file:
+            leaves = [file.schema.column(index) for index in range(len(file.schema))]
+    except pa.ArrowException:  # no Parquet file: Spark's reader says so
+        return None
+    for leaf in leaves:
+        kind = json.loads(leaf.logical_type.to_json())
+        if kind.get("Type") == "Timestamp" and not kind["isAdjustedToUTC"]:
+            for name in names:
+                if f"{leaf.path.lower()}.".startswith(f"{name}."):
+                    return name
+    return None

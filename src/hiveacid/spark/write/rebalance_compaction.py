@@ -28,7 +28,7 @@ from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, STRICT_READ
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.sort_and_stage import bucket_property
-from hiveacid.spark.write.task_reports import save_frame
+from hiveacid.spark.write.write_tasks import save_frame
 from hiveacid.storage.paths import spark_path
 
 MAX_BUCKETS = 4096

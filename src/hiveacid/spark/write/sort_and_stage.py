@@ -33,10 +33,8 @@ from hiveacid.spark.formats.file_columns import ORC, to_file
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID
 from hiveacid.spark.session.capabilities import SparkEnvironment
-from hiveacid.spark.write.distribution import distribute
-from hiveacid.spark.write.merge_cardinality import check_merge_cardinality
 from hiveacid.spark.write.staged_files import BUCKET, KIND, StagedKind, TaskReport
-from hiveacid.spark.write.task_reports import save_frame
+from hiveacid.spark.write.write_tasks import distribute, save_frame
 
 _SCIENTIFIC, _LARGEST_SCALE = 6, 36  # scales from which Java writes exponents, and to which 1 can be added
 ACTION = "__hiveacid_action"
@@ -50,6 +48,10 @@ _TASK_BUCKET = f"pmod(spark_partition_id(), {MAX_TASKS})"
 # monotonically_increasing_id keeps the task in the bits above
 _NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
 _SHUFFLE_TASKS = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.coalescePartitions.initialPartitionNum")
+_SEVERAL_MATCHES = (
+    "[HIVEACID_CARDINALITY] a target row matches more than one source row: "
+    "make the source unique on the ON condition"
+)
 
 
 def _write_id_outside_code(write_id: WriteId) -> str:
@@ -193,7 +195,7 @@ def stage_changed_rows(
 
     ``frame``: `ACTION` (`Action`), ``ROW__ID`` of the changed row (null for inserts), the table's columns
     with their new values (any value for deletes). With ``check_cardinality`` a target row that appears twice
-    fails the job (``merge_cardinality``); rows with `Action.NOTHING` count, too. ``small``: one task is
+    fails the job; rows with `Action.NOTHING` count, too. ``small``: one task is
     enough.
     """
     table = target.table
@@ -221,7 +223,7 @@ def stage_changed_rows(
     if check_cardinality:
         row = [_EVENT, *partitions, _SHUFFLE, "__id.writeid", "__id.bucketid", "__id.rowid"]
         inserted, changed = f"{ACTION} = {int(Action.INSERT)}", f"{ACTION} != {int(Action.NOTHING)}"
-        events = check_merge_cardinality(events, row, inserted=inserted, changed=changed)
+        events = _check_merge_cardinality(events, row, inserted=inserted, changed=changed)
     by_row = target.has_buckets or (not small and buckets_by_group(shuffle_tasks(target.env)))
     own = _SHUFFLE if by_row else _TASK_BUCKET
     kind = f"if({deleted} AND {ACTION} = {int(Action.UPDATE)}, {int(StagedKind.REPLACED)}, {_EVENT})"
@@ -416,3 +418,23 @@ def _new_bucket(target: StagingTarget) -> Expression:
     atomic = [c.name for c in target.table.columns if "<" not in c.type][:4]
     spread = ", ".join([f"{ROW_ID}.rowid", f"{ROW_ID}.writeid", *map(quote_name, atomic)])
     return f"pmod(hash({spread}), {target.row_groups})"
+
+
+def _check_merge_cardinality(
+    events: DataFrame, row: Sequence[str], *, inserted: str, changed: str
+) -> DataFrame:
+    """Return the events that are ``changed``; running the frame raises MergeCardinalityError for a second match.
+
+    ``row``: columns that identify the event of a target row; events that agree in them lie in one task, so that the window
+    needs no shuffle. ``inserted``: condition of events without a target row.
+    """
+    unmatched = f"CASE WHEN {inserted} THEN monotonically_increasing_id() END AS __unmatched"
+    same_row = ", ".join([*row, "__unmatched"])
+    numbered = events.selectExpr(
+        "*", unmatched
+    ).selectExpr(
+        "*",
+        f"row_number() OVER (PARTITION BY {same_row} ORDER BY __unmatched) AS __match_number",  # any order will do
+    )
+    failure = f"CAST(raise_error('{_SEVERAL_MATCHES}') AS BOOLEAN)"
+    return numbered.where(f"CASE WHEN __match_number > 1 THEN {failure} ELSE {changed} END")

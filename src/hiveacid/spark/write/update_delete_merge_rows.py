@@ -1,15 +1,23 @@
 """Changed rows of UPDATE, DELETE and MERGE, for `hiveacid.spark.write.sort_and_stage.stage_changed_rows`.
 
-A MERGE joins target and source once.
+A MERGE joins target and source once. An outer join cannot broadcast the side whose unmatched rows it keeps. A MERGE that
+inserts keeps those of the source, so Spark would shuffle a large target. Instead, the source is computed once and cached. Its
+keys then filter the target, by push-down and by a semi join, and the remaining rows join like any small table.
+
+The batches of a streaming query are changes by key, of which the last one counts.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
@@ -23,15 +31,28 @@ from hiveacid.spark.formats.expressions import (
     named,
     parenthesised,
     selected,
+    text_of,
     when,
 )
-from hiveacid.spark.formats.types import assignment_cast, column_type
+from hiveacid.spark.formats.types import DATA_ERROR, assignment_cast, column_type, hive_type_name
 from hiveacid.spark.session.bound_plans import called, last_part
 from hiveacid.spark.session.capabilities import SparkEnvironment
+from hiveacid.spark.session.classic_session import plan_of
 from hiveacid.spark.write.sort_and_stage import ACTION, Action
 
 _IN_TARGET, _IN_SOURCE, _CLAUSE = "__hiveacid_target", "__hiveacid_source", "__hiveacid_clause"
 _OLD = "__hiveacid_old_"
+_PLAIN = re.compile(r"[ !#%&(-\[\]-~]*")  # ASCII without quotes, backslash, and $, as of ${variables}
+OP = "__hiveacid_op"
+"""Column: `UPSERT` or `DELETE`."""
+IS_DELETE = "__hiveacid_is_delete"
+"""Boolean column of `split_changes`: true if the row deletes the old version of a key, false if it adds the new one."""
+UPSERT, DELETE = "u", "d"
+
+_UPSERTS = ("insert", "i", "c", "r", "update", "u", "update_after", "update_postimage", "upsert")
+_DELETES = ("delete", "d")
+_IGNORED = ("update_before", "update_preimage")
+_RANK, _TIE = "__hiveacid_rank", "__hiveacid_tie"
 
 
 def changed_rows(
@@ -217,3 +238,162 @@ class MergePlan:
 def _new_value_name(clause: int, column: str) -> str:
     """Return the name of the value that a clause gives to a column."""
     return f"__hiveacid_{clause}_{column}"
+
+
+@dataclass(frozen=True)
+class NarrowedSource:
+    """Number of rows of a source, and a condition that every matching target row fulfils."""
+
+    rows: int
+    where: str | None
+
+
+def can_narrow(plan: MergePlan) -> bool:
+    """Tell whether unmatched target rows stay as they are, and all expressions are texts.
+
+    A column of a DataFrame (``source["id"]``) might refer to the source before it was computed.
+    """
+    by_text = all(text_of(expression) is not None for expression in plan.expressions())
+    return by_text and not any(clause.when is MatchKind.TARGET_ONLY for clause in plan.clauses)
+
+
+def narrow_source(plan: MergePlan, target: DataFrame, computed: DataFrame) -> NarrowedSource:
+    """Return what the keys of a source (`computed_once`) say about matching target rows."""
+    pairs = equal_columns(plan_of(plan.joined(target, computed)), computed)
+    ends = [end(quote_name(pair.source)).cast("string") for pair in pairs for end in (F.min, F.max)]
+    (row,) = computed.agg(F.count(F.lit(1)), *ends).collect()
+    conditions = []
+    for index, pair in enumerate(pairs):
+        low, high = (_literal(row[1 + 2 * index + end], pair.kind) for end in (0, 1))
+        if low is not None and high is not None:
+            conditions.append(f"{quote_name(pair.target)} BETWEEN {low} AND {high}")
+    return NarrowedSource(row[0], " AND ".join(conditions) or None)
+
+
+def equal_columns(join: Any, source: DataFrame) -> list[EqualColumns]:
+    """Return the pairs of columns that are equal in every match of an analysed join, without source names that occur twice."""
+    names = Counter(column.lower() for column in source.columns)
+    return [pair for pair in _equal_columns(join) if names[pair.source.lower()] == 1]
+
+
+@dataclass(frozen=True)
+class EqualColumns:
+    """Columns of target and source that are equal in every match, and the name of their type without arguments."""
+
+    target: str
+    source: str
+    kind: str
+
+
+def _equal_columns(join: Any) -> Iterator[EqualColumns]:
+    if join.condition().isEmpty():
+        return
+    in_target, todo = join.left().outputSet(), [join.condition().get()]
+    while todo:
+        node = todo.pop()
+        if node.nodeName() == "And":
+            todo += [node.left(), node.right()]
+        elif node.nodeName() == "EqualTo":
+            sides = [node.left(), node.right()]
+            if any(side.nodeName() != "AttributeReference" for side in sides):
+                continue
+            if not in_target.contains(sides[0]):
+                sides.reverse()
+            kind, other = (str(side.dataType().simpleString()) for side in sides)
+            apart = in_target.contains(sides[0]) and not in_target.contains(sides[1])
+            if apart and kind == other and kind.partition("(")[0] in _LITERAL_FORMATS:
+                target = str(sides[0].name()).lower()  # Spark keeps the case of the condition
+                yield EqualColumns(target, str(sides[1].name()), kind.partition("(")[0])
+
+
+_LITERAL_FORMATS = {"int": "{}", "bigint": "{}L", "decimal": "{}BD", "date": "DATE'{}'", "string": "'{}'"}
+
+
+def _literal(text: str | None, kind: str) -> str | None:
+    """Return a value as SQL; None for NULL and for texts that would have to be escaped."""
+    if text is None or not _PLAIN.fullmatch(text):
+        return None
+    return _LITERAL_FORMATS[kind].format(text)
+
+
+def query_id(frame: DataFrame) -> str | None:
+    """Return the id of the streaming query of a batch, which the checkpoint keeps; None outside a streaming query."""
+    identifier: str | None = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    return identifier
+
+
+def columns_to_add(frame: DataFrame, names: Sequence[str], ignored: Sequence[str]) -> tuple[Column, ...]:
+    """Return the frame's columns that a table lacks, with Hive's types. Raises UnsupportedFeatureError.
+
+    ``names``: the table's columns. ``ignored``: columns that are not the table's, such as the kind of change.
+    """
+    known = {*names, *ignored}
+    return tuple(
+        Column(field.name.lower(), hive_type_name(field.dataType, field.name))
+        for field in frame.schema.fields
+        if field.name.lower() not in known
+    )
+
+
+def last_changes(
+    frame: DataFrame,
+    keys: Sequence[str],
+    change_type: str | None,
+    sequence_by: str | None,
+    stored: Column | None = None,
+) -> DataFrame:
+    """Return the last change of each key, with the column `OP`.
+
+    ``change_type``: the column with the kind of change; None if all rows are upserts. ``sequence_by``: the column that
+    orders the changes of a key. ``stored``: the table's column of that name, whose type orders them first, as it does across
+    batches: 9 comes before 10 even if the frame has texts. Reading the rows raises DataError for an unknown kind of change, and for several changes
+    of one key without an order.
+    """
+    action: SparkColumn = F.lit(UPSERT)
+    if change_type is not None:
+        kind = F.lower(F.trim(F.col(quote_name(change_type)).cast("string")))
+        frame = frame.where(F.coalesce(~kind.isin(*_IGNORED), F.lit(True)))  # noqa: FBT003
+        unknown = _error(
+            F.lit(f"{change_type} = "),
+            F.coalesce(kind, F.lit("NULL")),
+            F.lit(" is not a kind of change: use insert, update or delete"),
+        )
+        action = F.when(kind.isin(*_UPSERTS), UPSERT).when(kind.isin(*_DELETES), DELETE).otherwise(unknown)
+    columns = [F.col(quote_name(key)) for key in keys]
+    window = Window.partitionBy(*columns)
+    if sequence_by is None:
+        rank, tie = F.row_number().over(window.orderBy(*columns)), F.count(F.lit(1)).over(window) > 1
+        how = "it is unknown which is the last: pass sequence_by=COLUMN"
+    else:
+        orders = [F.col(quote_name(sequence_by))]
+        if stored is not None:
+            have = frame.select(orders[0]).schema[0].dataType
+            orders.insert(0, as_column(assignment_cast(orders[0], have, stored)))
+        ordered, place = window.orderBy(*(order.desc_nulls_last() for order in orders)), F.struct(*orders)
+        rank, follows = F.row_number().over(ordered), F.lead(place).over(ordered)
+        tie = follows.isNotNull() & follows.eqNullSafe(place)
+        how = f"{sequence_by} is the same in the last two"
+    key = F.concat_ws(", ", *(F.concat(F.lit(f"{name}="), _as_text(name)) for name in keys))
+    ambiguous = _error(F.lit("several changes of "), key, F.lit(f" in one batch, and {how}"))
+    numbered = frame.select("*", rank.alias(_RANK), tie.alias(_TIE)).where(F.col(_RANK) == 1)
+    return numbered.withColumn(OP, F.when(F.col(_TIE), ambiguous).otherwise(action)).drop(_RANK, _TIE)
+
+
+def changes_without_match(changes: DataFrame, rows: DataFrame, condition: str) -> DataFrame:
+    """Return the changes ``s`` for which no row ``t`` meets a condition."""
+    return changes.alias("s").join(rows.alias("t"), F.expr(condition), "left_anti")
+
+
+def split_changes(changes: DataFrame) -> DataFrame:
+    """Return each change as a delete (`IS_DELETE`), and each upsert as an insert as well."""
+    both = F.array(F.lit(True), F.lit(False))  # noqa: FBT003
+    delete_only = F.array(F.lit(True))  # noqa: FBT003
+    return changes.withColumn(IS_DELETE, F.explode(F.when(F.col(OP) == UPSERT, both).otherwise(delete_only)))
+
+
+def _as_text(name: str) -> SparkColumn:
+    return F.coalesce(F.col(quote_name(name)).cast("string"), F.lit("NULL"))
+
+
+def _error(*message: SparkColumn) -> SparkColumn:
+    return F.raise_error(F.concat(F.lit(DATA_ERROR), *message)).cast("string")

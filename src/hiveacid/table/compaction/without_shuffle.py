@@ -34,8 +34,13 @@ from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write import sort_and_stage
 from hiveacid.spark.write.changes_of_arrow_rows import require_writable
 from hiveacid.spark.write.sort_and_stage import ROW_ID_PARTS, StagingTarget
-from hiveacid.spark.write.splice_task_files import splice_by_bucket
-from hiveacid.spark.write.staged_files import StagedKind, TaskReport, add_reports, list_staged_files
+from hiveacid.spark.write.staged_files import (
+    StagedKind,
+    TaskReport,
+    add_reports,
+    list_staged_files,
+    splice_by_bucket,
+)
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot, plan_files
 from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, read_events

@@ -28,7 +28,7 @@ from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import StorageError
 from hiveacid.orc.tail import read_tail
-from hiveacid.spark.read.delete_join_keys import scan_deletes
+from hiveacid.spark.read.delete_joins import scan_deletes
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import sort_and_stage

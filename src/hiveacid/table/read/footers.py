@@ -39,7 +39,7 @@ from hiveacid.orc.column_bounds import column_bounds
 from hiveacid.orc.column_statistics import StatisticsList
 from hiveacid.orc.footer_summary import FileKey, FileSummary, read_summary
 from hiveacid.orc.tail import ROW
-from hiveacid.spark.read.delete_bounds import DeleteBounds, measure_delete_bounds
+from hiveacid.spark.read.delete_events import DeleteBounds, measure_delete_bounds
 from hiveacid.spark.read.scan_source import Plans
 from hiveacid.storage.snapshot_locations import Location, PlanMemo, map_in_threads, memo_of
 from hiveacid.table.context import Context

@@ -29,11 +29,10 @@ from hiveacid.orc.build_delete_bitmap import NO_DELETE_KEYS, build_delete_bitmap
 from hiveacid.spark.predicates.column_conditions import table_conjuncts, with_char_metadata
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
-from hiveacid.spark.read.delete_bitmap_lookup import BitmapLookup
-from hiveacid.spark.read.file_index import is_indexed, make_index
+from hiveacid.spark.read.acid_rows import is_indexed, make_index
+from hiveacid.spark.read.delete_events import BitmapLookup
 from hiveacid.spark.read.scan import scan
-from hiveacid.spark.read.scan_groups import FileGroup, ReadOptions, partition_key
-from hiveacid.spark.read.scan_source import ScanSource
+from hiveacid.spark.read.scan_source import FileGroup, ReadOptions, ScanSource, partition_key
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jvm import active_session
 from hiveacid.spark.session.running_jobs_and_plans import RelationWatch

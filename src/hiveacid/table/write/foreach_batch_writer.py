@@ -24,7 +24,7 @@ from hiveacid.core.transactions.commit_records import (
 from hiveacid.ports.store import stream_store
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.write.column_casts import add_missing_columns, as_stored
-from hiveacid.spark.write.last_change_per_key import (
+from hiveacid.spark.write.update_delete_merge_rows import (
     DELETE,
     IS_DELETE,
     OP,

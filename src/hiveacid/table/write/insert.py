@@ -14,8 +14,7 @@ from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.driver_frames import collect_as_arrow, count_listed_rows
-from hiveacid.spark.read.scan_groups import escape_globs
-from hiveacid.spark.read.scan_source import STRICT_READ
+from hiveacid.spark.read.scan_source import STRICT_READ, escape_globs
 from hiveacid.spark.session.classic_session import in_session
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns

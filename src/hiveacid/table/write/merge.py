@@ -45,9 +45,16 @@ from hiveacid.spark.write.changes_of_arrow_rows import (
     passed_columns,
     together,
 )
-from hiveacid.spark.write.merge_narrowing import EqualColumns, can_narrow, equal_columns, narrow_source
 from hiveacid.spark.write.sort_and_stage import Action, StagingTarget, changed_rows_for_arrow
-from hiveacid.spark.write.update_delete_merge_rows import MatchKind, MergePlan, WhenClause
+from hiveacid.spark.write.update_delete_merge_rows import (
+    EqualColumns,
+    MatchKind,
+    MergePlan,
+    WhenClause,
+    can_narrow,
+    equal_columns,
+    narrow_source,
+)
 from hiveacid.table.arrow_read.scan import Selection, output_schema
 from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot

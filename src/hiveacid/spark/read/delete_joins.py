@@ -1,7 +1,12 @@
-"""Delete join: join keys of rows and delete events, for scans that cannot use the delete bitmap.
+"""Joins of rows with delete and update events, for scans that cannot use the delete bitmap.
 
-One packed long key costs a third of a join on three columns (measured in ``bench``). Packing needs bounds, which the
-footers of delete files give. Bounds are never trusted blindly: an event outside them fails the query.
+Delete join: one packed long key costs a third of a join on three columns (measured in ``bench``). Packing needs bounds, which
+the footers of delete files give. Bounds are never trusted blindly: an event outside them fails the query.
+
+Newest row versions of ACID v1 (Hive 0.13 to 2.x), which keeps update events beside inserts. Rule of
+``OrcRawRecordMerger.ReaderKey``: events are merged by key, and the newest event of a key counts. Newest is the largest current
+transaction; within one transaction a delete, then the highest statement id. Instead of sorting all rows, the scan gathers the
+events alone, and drops each row for whose key a newer event exists.
 """
 
 from __future__ import annotations
@@ -9,18 +14,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.format.record_keys import KeyBox
 from hiveacid.spark.formats.expressions import Expression, as_column, named, selected
-from hiveacid.spark.read import acid_rows
-from hiveacid.spark.read.delete_bitmap_lookup import KEY_COLUMNS
-from hiveacid.spark.read.delete_bounds import FIRST_V1_PROPERTY, DeleteBounds
-from hiveacid.spark.read.partition_lookup import partition_lookup
-from hiveacid.spark.read.scan_groups import FileGroup, group_files
-from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ScanSource, delete_event_files, empty_frame
+from hiveacid.spark.read.acid_rows import (
+    CURRENT_WRITE_ID_COLUMN,
+    DELETES,
+    UPDATES_AND_DELETES,
+    KeyColumns,
+    all_rows,
+    delete_event_columns,
+    read_acid_files,
+)
+from hiveacid.spark.read.delete_events import FIRST_V1_PROPERTY, KEY_COLUMNS, DeleteBounds
+from hiveacid.spark.read.partition_lookup import partition_lookup, statement_id_from_path
+from hiveacid.spark.read.scan_source import (
+    CURRENT_WRITE_ID,
+    FileGroup,
+    ScanSource,
+    delete_event_files,
+    empty_frame,
+    group_files,
+    v1_event_files,
+)
 from hiveacid.storage.snapshot_locations import Location
 
 
@@ -38,7 +58,7 @@ KEY_STRUCT = (
 _OUTSIDE = "[HIVEACID_FORMAT] a delete event lies outside the statistics of its file"
 
 
-def row_key(locations: Sequence[Location], bounds: DeleteBounds) -> acid_rows.KeyColumns:
+def row_key(locations: Sequence[Location], bounds: DeleteBounds) -> KeyColumns:
     """Return a function that adds the column ``__hiveacid_row_key`` to rows, to be joined with `delete_keys`."""
     several = len(locations) > 1
     return lambda partition, _: [
@@ -51,10 +71,10 @@ def delete_keys(
 ) -> DataFrame:
     """Return the keys of delete events as ``__hiveacid_event_key``; ``current`` adds the deleting write ids."""
     several = len(locations) > 1
-    more = [acid_rows.CURRENT_WRITE_ID_COLUMN] if current else []
+    more = [CURRENT_WRITE_ID_COLUMN] if current else []
 
     def keys_of(group: FileGroup) -> DataFrame:
-        frame = acid_rows.read_acid_files(source, group, acid_rows.DELETES)
+        frame = read_acid_files(source, group, DELETES)
         partition = partition_lookup(source.env, source.table, group, frame).name if several else None
         return selected(
             frame, [named(delete_key(bounds, partition, strict=True), "__hiveacid_event_key"), *more]
@@ -105,5 +125,66 @@ def scan_deletes(source: ScanSource, locations: Sequence[Location]) -> DataFrame
     if not groups:
         partition_columns = source.table.partition_column_names
         return empty_frame(source, current=True).select(*partition_columns, ROW_ID, CURRENT_WRITE_ID)
-    frames = [acid_rows.delete_event_columns(source, group) for group in groups]
+    frames = [delete_event_columns(source, group) for group in groups]
     return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def newest_versions(source: ScanSource, locations: Sequence[Location]) -> list[DataFrame]:
+    """Return the newest version of each row, unless it is a delete."""
+    groups = [
+        (group, operations)
+        for files_of, operations in (
+            (v1_event_files(source), UPDATES_AND_DELETES),
+            (delete_event_files(source), DELETES),
+        )
+        for group in group_files(source.table, locations, files_of)
+    ]
+    events = []
+    for group, operations in groups:
+        frame = read_acid_files(source, group, operations)
+        partition = partition_lookup(source.env, source.table, group, frame)
+        events.append(_event_versions(frame, partition.name, group.depth))
+    newest = reduce(lambda left, right: left.union(right), events)
+    newest = newest.groupBy("__hiveacid_event_key").agg(
+        F.max("__hiveacid_event_version").alias("__hiveacid_event_version")
+    )
+    rows = all_rows(source, locations, lambda partition, statement: _row_version(partition.name, statement))
+    return [
+        frame.join(newest, _has_newer_event(), "left_anti").drop(
+            "__hiveacid_row_key", "__hiveacid_row_version"
+        )
+        for frame, _ in rows
+    ]
+
+
+def _event_versions(events: DataFrame, partition: Expression, depth: int) -> DataFrame:
+    """Return keys (``__hiveacid_event_key``) and versions (``__hiveacid_event_version``) of events."""
+    version = _version("coalesce(operation, -1) = 2", statement_id_from_path(depth))
+    return selected(
+        events, [named(_key(partition), "__hiveacid_event_key"), named(version, "__hiveacid_event_version")]
+    )
+
+
+def _row_version(partition: Expression, statement: str) -> Sequence[Expression]:
+    """Return key and version of rows as columns, for `_has_newer_event`."""
+    return [
+        named(_key(partition), "__hiveacid_row_key"),
+        named(_version("false", statement), "__hiveacid_row_version"),
+    ]
+
+
+def _has_newer_event() -> SparkColumn:
+    """Return the condition that a newer event of a row's key exists."""
+    same_key = F.col("__hiveacid_row_key") == F.col("__hiveacid_event_key")
+    return same_key & (F.col("__hiveacid_row_version") < F.col("__hiveacid_event_version"))
+
+
+def _key(partition: Expression) -> Expression:
+    if isinstance(partition, str):
+        return f"struct({KEY_STRUCT} AS key, {partition} AS place)"
+    return F.struct(F.expr(KEY_STRUCT).alias("key"), as_column(partition).alias("place"))
+
+
+def _version(deletes: str, statement: str) -> str:
+    current = "CAST(coalesce(currentTransaction, -1) AS BIGINT)"
+    return f"struct({current} AS current, {deletes} AS deletes, {statement} AS statement)"
