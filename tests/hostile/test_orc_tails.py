@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from hiveacid.core.format.record_keys import parse_key_index, parse_statistics
+from hiveacid.core.format.acid_columns import AcidColumn, parse_key_index, parse_statistics
 from hiveacid.errors import BadFileError, HiveAcidError
 from hiveacid.orc.acid_footer import event_facts_of_footer
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.key_order import key_index
-from hiveacid.orc.tail import ACID_FIELDS, OrcKind, parse_tail, read_tail
+from hiveacid.orc.tail import OrcKind, parse_tail, read_tail
 from hiveacid.orc.wire_format import (
     EIGHT_BYTES,
     MAX_BLOCK,
@@ -145,9 +145,7 @@ def test_decimals_of_statistics_that_no_column_holds_are_refused(text: str) -> N
 
 
 def test_ids_in_the_footer_that_no_store_gives_are_refused() -> None:
-    children = encode_packed(2, range(1, 7)) + b"".join(
-        encode_field(3, name.encode()) for name in ACID_FIELDS
-    )
+    children = encode_packed(2, range(1, 7)) + b"".join(encode_field(3, name.encode()) for name in AcidColumn)
     footer = types(STRUCT + children, INT, encode_field(1, OrcKind.LONG), INT, INT, INT, STRUCT)
     top = encode_field(2, encode_field(1, 2) + encode_field(2, (1 << 64) - 2))  # Long.MAX_VALUE, zigzag
     statistics = [encode_field(1, 0), b"", top, b"", b"", b"", b""]
@@ -207,7 +205,7 @@ def tails() -> list[bytes]:
         made.append(out.getvalue())
     out = io.BytesIO()
     acid = pa.table(
-        {name: pa.array([0] * 100, pa.int64()) for name in ACID_FIELDS[:5]}
+        {name: pa.array([0] * 100, pa.int64()) for name in [*AcidColumn][:5]}
         | {"row": pa.array([{"a": 1}] * 100, pa.struct([("a", pa.int32())]))}
     )
     orc.write_table(acid, out, compression="uncompressed")

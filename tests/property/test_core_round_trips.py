@@ -3,18 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hiveacid.core.format.acid_columns import (
+    BucketProperty,
+    RecordKey,
+    decode_bucket_property,
+    parse_key_index,
+)
 from hiveacid.core.format.names import (
     BaseName,
     DeltaName,
     format_bucket_file,
     parse_bucket_file,
     parse_directory,
-)
-from hiveacid.core.format.record_keys import (
-    BucketProperty,
-    RecordKey,
-    decode_bucket_property,
-    parse_key_index,
 )
 from hiveacid.core.format.write_id_lists import (
     RangeShare,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.format.record_keys import KeyBox, Range
+from hiveacid.core.format.acid_columns import KeyBox, Range
 from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.errors import FormatError
 from hiveacid.orc import build_delete_bitmap as module

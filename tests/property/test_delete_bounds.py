@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.format.record_keys import KeyBox, Range
+from hiveacid.core.format.acid_columns import KeyBox, Range
 from hiveacid.spark.read.delete_events import (
     SEPARATE_SCAN_ROWS,
     enclosing_box,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hiveacid.core.format.acid_columns import decode_bucket_property
 from hiveacid.core.format.names import DeltaName, parse_directory
-from hiveacid.core.format.record_keys import decode_bucket_property
 from hiveacid.errors import MergeCardinalityError
 
 if TYPE_CHECKING:

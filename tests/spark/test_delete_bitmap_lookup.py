@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from hiveacid.core.format.record_keys import KeyBox, Range
+from hiveacid.core.format.acid_columns import KeyBox, Range
 from hiveacid.orc.build_delete_bitmap import BUCKET_SHIFT, build_delete_bitmap
 from hiveacid.spark.read.delete_events import BitmapLookup
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from hiveacid.config.property_definitions import CONVERSION, TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.core.format.acid_columns import MAX_BUCKET
 from hiveacid.core.format.names import DeltaName, parse_original_file
-from hiveacid.core.format.record_keys import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.directory_listing import DataFile, FileEntry

@@ -27,8 +27,8 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL_PROPERTIES,
 )
 from hiveacid.core.display import did_you_mean
+from hiveacid.core.format.acid_columns import MAX_BUCKET
 from hiveacid.core.format.names import parse_directory
-from hiveacid.core.format.record_keys import MAX_BUCKET
 from hiveacid.core.model import Column, Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.location_overlap import lies_in, overlap, place_of_partition
 from hiveacid.core.schema.partitions import KnownPartitions, parse_partition_values, require_partitions

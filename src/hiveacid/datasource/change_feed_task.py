@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hiveacid.core.format.acid_columns import KEY_COLUMNS, AcidColumn
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition
@@ -26,7 +27,7 @@ from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.arrow_read.files_to_open import partition_values
 from hiveacid.table.arrow_read.live_rows import DeleteKeys, Keys
-from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OrcReader, int64_values, read_events
+from hiveacid.table.arrow_read.orc_file import OrcReader, int64_values, read_events
 
 _ROWS = 65_536  # of one batch
 _NEVER = np.iinfo(np.int64).max  # a write id above all others
@@ -101,7 +102,7 @@ def _row_keys(changes: FileChanges, reader: OrcReader, stripe: int) -> tuple[Key
     if changes.file.original is not None:
         keys = Keys.of(reader.keys(stripe))
         return keys, keys.write_ids
-    *parts, current = reader.acid_columns(stripe, [*KEY, CURRENT_WRITE_ID])
+    *parts, current = reader.acid_columns(stripe, [*KEY_COLUMNS, AcidColumn.CURRENT_WRITE_ID])
     return Keys(*map(int64_values, parts)), int64_values(current)
 
 
@@ -124,7 +125,9 @@ class _Deletions:
         keys = DeleteKeys.of_keys(events.in_codec_1)
         if keys is None:
             return None
-        current = np.concatenate([int64_values(table.column(CURRENT_WRITE_ID)) for table in tables])
+        current = np.concatenate(
+            [int64_values(table.column(AcidColumn.CURRENT_WRITE_ID)) for table in tables]
+        )
         positions, before = keys.find(events), _existed(changes, current)
         deleted_by = np.full(len(keys.keys.row_ids), _NEVER)
         np.minimum.at(deleted_by, positions[~before], current[~before])

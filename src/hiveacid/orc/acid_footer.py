@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hiveacid.core.format.record_keys import (
+from hiveacid.core.format.acid_columns import (
     FORMAT_VERSION,
     KEY_INDEX,
     STATISTICS,
+    AcidColumn,
     AcidStatistics,
     RecordKey,
     decode_bucket_property,
@@ -28,14 +29,7 @@ from hiveacid.core.snapshot.check_findings import CheckedFile, EventFacts, Findi
 from hiveacid.errors import BadFileError
 from hiveacid.orc.key_order import key_index, require_valid_events
 from hiveacid.orc.tail import (
-    ACID_FIELDS,
-    BUCKET,
-    CURRENT_WRITE_ID,
     HIVE_NAMES,
-    OPERATION,
-    ORIGINAL_WRITE_ID,
-    ROW,
-    ROW_ID,
     OrcKind,
     OrcTail,
     OrcType,
@@ -43,6 +37,7 @@ from hiveacid.orc.tail import (
 )
 from hiveacid.orc.wire_format import compress, encode_field, encode_packed
 
+_NAMES = tuple(AcidColumn)
 _TYPES, _USER_METADATA = 4, 5  # of the footer
 _PLAIN_KINDS = {
     **{name: kind for kind, name in HIVE_NAMES.items()},
@@ -85,12 +80,14 @@ def nest_row_columns(
     file or a type does not fit.
     """
     root = _root(tail)
-    fixed = len(ACID_FIELDS)
-    if root.names[:fixed] != ACID_FIELDS or tail.types[ROW].kind is not OrcKind.BOOLEAN:
+    fixed = len(AcidColumn)
+    if root.names[:fixed] != _NAMES or tail.types[AcidColumn.ROW.orc_id].kind is not OrcKind.BOOLEAN:
         raise BadFileError("not a flat file of ACID events", path=tail.path)
     types = _with_true_types(tail, root.children[fixed:], columns)
-    types[0] = OrcType(OrcKind.STRUCT, root.children[:fixed], ACID_FIELDS)
-    types[ROW] = OrcType(OrcKind.STRUCT, root.children[fixed:], tuple(column.name for column in columns))
+    types[0] = OrcType(OrcKind.STRUCT, root.children[:fixed], _NAMES)
+    types[AcidColumn.ROW.orc_id] = OrcType(
+        OrcKind.STRUCT, root.children[fixed:], tuple(column.name for column in columns)
+    )
     return _rewrite(tail, types, user_metadata)
 
 
@@ -208,7 +205,7 @@ _VERSION = b"2"
 
 def has_acid_columns(tail: OrcTail) -> bool:
     """Tell whether the root has the six ACID columns (compared as a set, as Hive does)."""
-    return bool(tail.types) and set(tail.types[0].names) == set(ACID_FIELDS)
+    return bool(tail.types) and set(tail.types[0].names) == set(_NAMES)
 
 
 def check_footer(tail: OrcTail, file: CheckedFile) -> Iterator[Finding]:
@@ -225,10 +222,11 @@ def event_facts_of_footer(tail: OrcTail) -> EventFacts:
     """Return the facts about a file's events that its column statistics contain."""
     if not len(tail.column_statistics) or not tail.number_of_rows:
         return EventFacts(tail.number_of_rows)
-    columns = (OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID, CURRENT_WRITE_ID)
-    filled = [tail.column_statistics[column].count for column in columns]
+    filled = [
+        tail.column_statistics[column.orc_id].count for column in AcidColumn if column != AcidColumn.ROW
+    ]
     nulls = max((tail.number_of_rows - count for count in filled if count is not None), default=0)
-    properties = _span(tail, BUCKET)
+    properties = _span(tail, AcidColumn.BUCKET)
     bucket, bad_codec = None, 0
     if properties is not None:
         try:
@@ -239,19 +237,19 @@ def event_facts_of_footer(tail: OrcTail) -> EventFacts:
             bad_codec = 1
     return EventFacts(
         tail.number_of_rows,
-        operation=_span(tail, OPERATION),
-        original=_span(tail, ORIGINAL_WRITE_ID),
-        current=_span(tail, CURRENT_WRITE_ID),
+        operation=_span(tail, AcidColumn.OPERATION),
+        original=_span(tail, AcidColumn.ORIGINAL_WRITE_ID),
+        current=_span(tail, AcidColumn.CURRENT_WRITE_ID),
         bucket=bucket,
         nulls=nulls,
         bad_codec=bad_codec,
         properties=properties,
-        row_ids=_span(tail, ROW_ID),
+        row_ids=_span(tail, AcidColumn.ROW_ID),
     )
 
 
-def _span(tail: OrcTail, column: int) -> Span | None:
-    ends = tail.column_statistics[column].integers
+def _span(tail: OrcTail, column: AcidColumn) -> Span | None:
+    ends = tail.column_statistics[column.orc_id].integers
     return None if ends is None else Span(*ends)
 
 
@@ -302,7 +300,9 @@ def _last_keys(tail: OrcTail) -> tuple[RecordKey, ...]:
     """Return a lower bound of the last key of each stripe: its highest write id, bucket and row id 0."""
     keys = []
     for stripe in tail.stripes:
-        top = stripe.statistics[ORIGINAL_WRITE_ID].maximum if len(stripe.statistics) else None
+        top = (
+            stripe.statistics[AcidColumn.ORIGINAL_WRITE_ID.orc_id].maximum if len(stripe.statistics) else None
+        )
         keys.append(RecordKey(WriteId(top if isinstance(top, int) else -1), 0, 0))
     return tuple(keys)
 

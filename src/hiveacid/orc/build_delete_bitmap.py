@@ -20,23 +20,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from hiveacid.core.format.record_keys import KeyBox
+from hiveacid.core.format.acid_columns import (
+    BUCKET_BITS,
+    BUCKET_SHIFT,
+    DELETE_EVENT,
+    KEY_COLUMNS,
+    STATEMENT_BITS,
+    V1_PROPERTY,
+    AcidColumn,
+    KeyBox,
+)
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.errors import FormatError
 from hiveacid.orc.arrow_arrays import are_valid, row_numbers
-from hiveacid.orc.key_order import DELETE
 
 _BATCH_ROWS = 1 << 20  # delete events handled at a time: the arrays computed from one take some tens of bytes
 _PARTITION = "place"
-_OPERATION, _CURRENT = "operation", "currentTransaction"
-_KEY_COLUMNS = ("originalTransaction", "bucket", "rowId")
-NO_DELETE_KEYS = pa.table({name: pa.array([], pa.int64()) for name in _KEY_COLUMNS})
+NO_DELETE_KEYS = pa.table({name: pa.array([], pa.int64()) for name in KEY_COLUMNS})
 """Result of `read_delete_keys` for a file without delete events."""
-_V1 = 1 << 29  # bucket properties below are of codec version 0: the bucket alone
-BUCKET_SHIFT = 16
-"""Number of bits below the bucket in a bucket property; the lowest of them hold the statement id."""
-STATEMENT_MASK = (1 << BUCKET_SHIFT) - 1
-_MAX_BUCKET_BITS, _MAX_STATEMENT_BITS = 12, 12  # the bits between statement and bucket are reserved
+_BELOW_BUCKET = (1 << BUCKET_SHIFT) - 1  # the statement id and reserved bits
 _MAX_CHUNKS = 1 << 23
 _MAX_BITS = 1 << 28
 _WORD_BITS = 64
@@ -79,7 +81,7 @@ class BitmapLayout:
 
     def chunk(self, bucket_property: int) -> int | None:
         """Return the first chunk of a bucket property, counted within its page; None if no page can hold it."""
-        bucket, statement = (bucket_property ^ _V1) >> BUCKET_SHIFT, bucket_property & STATEMENT_MASK
+        bucket, statement = (bucket_property ^ V1_PROPERTY) >> BUCKET_SHIFT, bucket_property & _BELOW_BUCKET
         if bucket >> self.bucket_bits or statement >> self.statement_bits:
             return None
         return (bucket << self.statement_bits | statement) * self.chunks_per_statement
@@ -145,22 +147,22 @@ def read_delete_events(data: bytes, valid: ValidWriteIdList | None) -> pa.Table:
 
     ``valid``: both write ids of an event must be valid; None if all are. Raises what pyarrow raises.
     """
-    names = (*_KEY_COLUMNS, _CURRENT)
+    names = (*KEY_COLUMNS, AcidColumn.CURRENT_WRITE_ID)
     file = orc.ORCFile(io.BytesIO(data))
     if not file.nrows:
         return pa.table({name: pa.array([], pa.int64()) for name in names})
-    events = file.read(columns=[_OPERATION, *names])
-    events = events.filter(pc.equal(events.column(_OPERATION), DELETE))
+    events = file.read(columns=[AcidColumn.OPERATION, *names])
+    events = events.filter(pc.equal(events.column(AcidColumn.OPERATION), DELETE_EVENT))
     events = pa.table({name: events.column(name).cast(pa.int64()) for name in names})
     if valid is not None:
-        for name in (_KEY_COLUMNS[0], _CURRENT):
+        for name in (AcidColumn.ORIGINAL_WRITE_ID, AcidColumn.CURRENT_WRITE_ID):
             events = events.filter(are_valid(valid, events.column(name)))
     return events
 
 
 def read_delete_keys(data: bytes, valid: ValidWriteIdList | None) -> pa.Table:
     """Return the keys of `read_delete_events`."""
-    return read_delete_events(data, valid).select([*_KEY_COLUMNS])
+    return read_delete_events(data, valid).select([*KEY_COLUMNS])
 
 
 def build_delete_bitmap(partitions: Iterable[pa.Table], bounds: Sequence[KeyBox]) -> DeleteBitmap | None:
@@ -173,7 +175,7 @@ def build_delete_bitmap(partitions: Iterable[pa.Table], bounds: Sequence[KeyBox]
     if not batches:
         return None
     for batch in batches:
-        _require_within([batch.column(name) for name in _KEY_COLUMNS], bounds)
+        _require_within([batch.column(name) for name in KEY_COLUMNS], bounds)
     layout = _layout_of(batches, len(tables))
     if layout is None:
         return None
@@ -210,11 +212,11 @@ def _batches(tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
 def _layout_of(batches: Sequence[pa.Table], partitions: int) -> BitmapLayout | None:
     """Return the layout for all keys with the smallest chunks; None for numbers that no known writer produces."""
     write_id, bucket_property, row_id = (
-        _min_max(_column(batch, name) for batch in batches) for name in _KEY_COLUMNS
+        _min_max(_column(batch, name) for batch in batches) for name in KEY_COLUMNS
     )
-    statement = _min_max(_statement_ids(_column(batch, _KEY_COLUMNS[1])) for batch in batches)[1]
-    bucket = (bucket_property[1] ^ _V1) >> BUCKET_SHIFT
-    if bucket_property[0] < _V1 or bucket >> _MAX_BUCKET_BITS or statement >> _MAX_STATEMENT_BITS:
+    statement = _min_max(_statement_ids(_column(batch, KEY_COLUMNS[1])) for batch in batches)[1]
+    bucket = (bucket_property[1] ^ V1_PROPERTY) >> BUCKET_SHIFT
+    if bucket_property[0] < V1_PROPERTY or bucket >> BUCKET_BITS or statement >> STATEMENT_BITS:
         return None
     if row_id[0] < 0:
         return None
@@ -251,7 +253,7 @@ def _column(events: pa.Table, name: str) -> pa.Int64Array:
 
 
 def _statement_ids(bucket_properties: pa.Int64Array) -> pa.Int64Array:
-    return pc.bit_wise_and(bucket_properties, STATEMENT_MASK)
+    return pc.bit_wise_and(bucket_properties, _BELOW_BUCKET)
 
 
 def _sorted_distinct(arrays: Iterable[pa.Int64Array]) -> pa.Int64Array:
@@ -262,14 +264,14 @@ def _sorted_distinct(arrays: Iterable[pa.Int64Array]) -> pa.Int64Array:
 
 def _page_numbers(layout: BitmapLayout, events: pa.Table) -> pa.Int64Array:
     partition = pc.shift_left(_column(events, _PARTITION), layout.write_id_bits)
-    return pc.add(partition, pc.subtract(_column(events, _KEY_COLUMNS[0]), layout.first_write_id))
+    return pc.add(partition, pc.subtract(_column(events, KEY_COLUMNS[0]), layout.first_write_id))
 
 
 def _chunk_numbers(layout: BitmapLayout, pages: pa.Int64Array, events: pa.Table) -> pa.Int64Array:
     """Return the chunk number of each event; ``pages``: the numbers of the pages that exist."""
-    bucket_property, row_id = _column(events, _KEY_COLUMNS[1]), _column(events, _KEY_COLUMNS[2])
+    bucket_property, row_id = _column(events, KEY_COLUMNS[1]), _column(events, KEY_COLUMNS[2])
     page = pc.add(pc.index_in(_page_numbers(layout, events), pages).cast(pa.int64()), 1)
-    bucket = pc.shift_right(pc.bit_wise_xor(bucket_property, _V1), BUCKET_SHIFT)
+    bucket = pc.shift_right(pc.bit_wise_xor(bucket_property, V1_PROPERTY), BUCKET_SHIFT)
     statement = pc.add(pc.shift_left(bucket, layout.statement_bits), _statement_ids(bucket_property))
     chunk = pc.add(
         pc.multiply(statement, layout.chunks_per_statement), pc.shift_right(row_id, layout.chunk_bits)
@@ -307,7 +309,7 @@ def _fill(
     bits = None
     for batch in batches:
         first_word = chunk_table.take(_chunk_numbers(layout, pages, batch)).cast(pa.int64())
-        offset = pc.bit_wise_and(_column(batch, _KEY_COLUMNS[2]), chunk_rows - 1)
+        offset = pc.bit_wise_and(_column(batch, KEY_COLUMNS[2]), chunk_rows - 1)
         positions = pc.bit_wise_or(pc.multiply(first_word, _WORD_BITS), offset)
         batch_bits = _bits_at(_sorted_unique(positions), (len(used_chunks) + 1) << layout.chunk_bits)
         bits = batch_bits if bits is None else pc.or_(bits, batch_bits)

@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
-from hiveacid.core.format.record_keys import FORMAT_VERSION, KeyBox, Range
+from hiveacid.core.format.acid_columns import (
+    FORMAT_VERSION,
+    INSERT_EVENT,
+    KEY_COLUMNS,
+    AcidColumn,
+    KeyBox,
+    Range,
+)
 from hiveacid.core.model import LAST_ID
 from hiveacid.core.schema.types import Struct
 from hiveacid.errors import BadFileError
 from hiveacid.orc.column_statistics import HIVE_8732, decode_statistics
 from hiveacid.orc.tail import (
-    BUCKET,
     FIRST_READ,
-    OPERATION,
-    ORIGINAL_WRITE_ID,
-    ROW_ID,
     OrcTail,
     parse_postscript,
     parse_types,
@@ -36,6 +39,7 @@ from hiveacid.orc.wire_format import (
 )
 from hiveacid.ports.file_system import FileSystem
 
+_OPERATION, _WRITE_ID, _BUCKET, _ROW_ID = (column.orc_id for column in (AcidColumn.OPERATION, *KEY_COLUMNS))
 _MAX_SUMMARIES = 200_000  # 0.5 KB each
 _MAX_STATISTICS = 64 << 20  # bytes of memory for the statistics of all columns
 _BYTES_OVERHEAD = 41  # of an object of type bytes, with the reference to it
@@ -134,7 +138,7 @@ def summarize(tail: OrcTail) -> FileSummary:
     statistics = _usable_statistics(statistics, rows, tail.writer_version)
     if not tail.is_acid:
         return FileSummary(rows, schema, statistics=statistics)
-    write_id = _range(tail, ORIGINAL_WRITE_ID)
+    write_id = _range(tail, _WRITE_ID)
     if write_id is not None and write_id.high > LAST_ID:
         raise BadFileError(
             f"the write id {write_id.high} is above {LAST_ID}, the highest that can be", path=tail.path
@@ -145,8 +149,8 @@ def summarize(tail: OrcTail) -> FileSummary:
         is_acid=True,
         has_events=rows > 0 and _has_events(tail),
         write_id=write_id,
-        bucket=_range(tail, BUCKET),
-        row_id=_range(tail, ROW_ID),
+        bucket=_range(tail, _BUCKET),
+        row_id=_range(tail, _ROW_ID),
         statistics=statistics,
     )
 
@@ -167,9 +171,9 @@ def _has_events(tail: OrcTail) -> bool:
     Minor compactions of Hive 3.1 write no statistics, but they mark the file as ACID v2, whose deltas hold only
     inserts.
     """
-    operations = _range(tail, OPERATION)
+    operations = _range(tail, _OPERATION)
     if operations is not None:
-        return operations.high > 0
+        return operations.high > INSERT_EVENT
     return not tail.user_metadata.get(FORMAT_VERSION)
 
 
@@ -220,16 +224,17 @@ def _summarize_end(data: bytes, size: int) -> FileSummary | None:
     usable = _usable_statistics(raw, rows, writer if stride and complete else 0)
     if not is_acid:
         return FileSummary(rows, schema, statistics=usable)
-    keys = [value for value in statistics[: ROW_ID + 1] if isinstance(value, bytes)]
-    if not stride or len(statistics) != len(types) or len(keys) <= ROW_ID:
+    keys = [value for value in statistics[: _ROW_ID + 1] if isinstance(value, bytes)]
+    if not stride or len(statistics) != len(types) or len(keys) <= _ROW_ID:
         return None
     if max(map(len, keys)) > _LONGEST_STATISTICS or _integers(keys[0])[0] != rows:
         return None
-    operation, write_id = _integers(keys[OPERATION])[1], _integers(keys[ORIGINAL_WRITE_ID])[1]
-    bucket, row_id = _integers(keys[BUCKET])[1], _integers(keys[ROW_ID])[1]
+    operation, write_id = _integers(keys[_OPERATION])[1], _integers(keys[_WRITE_ID])[1]
+    bucket, row_id = _integers(keys[_BUCKET])[1], _integers(keys[_ROW_ID])[1]
     if operation is None or (write_id is not None and write_id.high > LAST_ID):
         return None
-    return FileSummary(rows, schema, True, rows > 0 and operation.high > 0, write_id, bucket, row_id, usable)  # noqa: FBT003
+    has_events = rows > 0 and operation.high > INSERT_EVENT
+    return FileSummary(rows, schema, True, has_events, write_id, bucket, row_id, usable)  # noqa: FBT003
 
 
 _STRIPES, _TYPES, _ROWS, _STATISTICS, _STRIDE = 3, 4, 6, 7, 8  # of the footer

@@ -19,16 +19,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
 
-from hiveacid.core.format.record_keys import Key, Range, decode_bucket_property
+from hiveacid.core.format.acid_columns import (
+    DELETE_EVENT,
+    INSERT_EVENT,
+    KEY_COLUMNS,
+    AcidColumn,
+    Key,
+    Range,
+    decode_bucket_property,
+)
 from hiveacid.errors import BadFileError
 from hiveacid.orc.column_statistics import StatisticsList
 from hiveacid.orc.file_range import FileRange
-from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail
+from hiveacid.orc.tail import OrcTail
 from hiveacid.ports.file_system import FileSystem
 
 _MAX_CODES = 1 << 31  # of groups: the product with the values of another column fits 64 bits
-INSERT, DELETE = 0, 2
-"""Values of the column ``operation``."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +68,14 @@ def require_valid_events(tail: OrcTail, *, deletes: bool) -> None:
         return
     if not len(tail.column_statistics):
         raise BadFileError("the writer made no column statistics", path=tail.path)
-    operation = DELETE if deletes else INSERT
-    if _range(tail.column_statistics, OPERATION, tail.path) != Range(operation, operation):
+    operation = DELETE_EVENT if deletes else INSERT_EVENT
+    if _range(tail.column_statistics, AcidColumn.OPERATION, tail.path) != Range(operation, operation):
         raise BadFileError(f"operation is not {operation} in every row", path=tail.path)
-    for column in (OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID, ROW_ID + 1):
-        if tail.column_statistics[column].count != tail.number_of_rows:
-            raise BadFileError("an ACID column is null in some row", path=tail.path)
-    if tail.column_statistics[ROW].count != (0 if deletes else tail.number_of_rows):
+    filled = {column: tail.column_statistics[column.orc_id].count for column in AcidColumn}
+    rows_with_value = filled.pop(AcidColumn.ROW)
+    if any(count != tail.number_of_rows for count in filled.values()):
+        raise BadFileError("an ACID column is null in some row", path=tail.path)
+    if rows_with_value != (0 if deletes else tail.number_of_rows):
         raise BadFileError("row must be null in every delete event and in no other row", path=tail.path)
     _require_key_order(_stripe_keys(tail), tail.path, deletes=deletes)
 
@@ -89,15 +96,15 @@ def _stripe_keys(tail: OrcTail) -> list[_StripeKeys]:
     return [
         _StripeKeys(
             stripe.rows,
-            *(_range(stripe.statistics, column, tail.path) for column in (ORIGINAL_WRITE_ID, BUCKET, ROW_ID)),
+            *(_range(stripe.statistics, column, tail.path) for column in KEY_COLUMNS),
         )
         for stripe in tail.stripes
         if len(stripe.statistics) and stripe.rows
     ]
 
 
-def _range(statistics: StatisticsList, column: int, path: str) -> Range:
-    ends = statistics[column].integers
+def _range(statistics: StatisticsList, column: AcidColumn, path: str) -> Range:
+    ends = statistics[column.orc_id].integers
     if ends is None:
         raise BadFileError("an ACID column has no lowest and highest value", path=path)
     return Range(*ends)
@@ -115,9 +122,6 @@ def _require_key_order(stripes: list[_StripeKeys], path: str, *, deletes: bool) 
     for stripe in stripes:
         if not deletes and stripe.exact and stripe.row_id.high - stripe.row_id.low + 1 < stripe.rows:
             raise BadFileError("a row id appears twice", path=path)
-
-
-_KEY = ["originalTransaction", "bucket", "rowId"]
 
 
 @dataclass(frozen=True)
@@ -150,8 +154,8 @@ def read_keys_if_ascending(fs: FileSystem, path: str, size: int) -> KeyRun | Non
 
 
 def _stripe_run(file: pyarrow.orc.ORCFile, number: int) -> KeyRun | None:
-    batch = file.read_stripe(number, columns=_KEY)
-    columns = [batch.column(name) for name in _KEY]
+    batch = file.read_stripe(number, columns=list(KEY_COLUMNS))
+    columns = [batch.column(name) for name in KEY_COLUMNS]
     rows = batch.num_rows
     if not rows or any(column.null_count for column in columns) or not _is_ascending(columns):
         return None

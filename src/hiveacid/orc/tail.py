@@ -8,6 +8,7 @@ from enum import IntEnum
 from functools import cached_property, lru_cache
 from typing import NoReturn
 
+from hiveacid.core.format.acid_columns import AcidColumn
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Array, Field, HiveType, Map, Primitive, Struct, Union
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.column_statistics import StatisticsList, decode_statistics
@@ -23,12 +24,7 @@ from hiveacid.orc.wire_format import (
 )
 from hiveacid.ports.file_system import FileSystem
 
-ACID_FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
-"""Root fields of a file with ACID events (``OrcRecordUpdater``), in this order."""
-OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID, CURRENT_WRITE_ID, ROW = range(1, 7)
-"""ORC column ids of those fields."""
-
-_ACID_NAMES = [name.lower() for name in ACID_FIELDS]
+_ACID_NAMES = [name.lower() for name in AcidColumn]
 FIRST_READ = 16 * 1024
 """Bytes of the first read from a file's end, which usually hold the whole tail."""
 _MAGIC = b"ORC"
@@ -449,7 +445,7 @@ def row_schema(tail: OrcTail) -> Struct:
     """
     if not tail.types:
         return Struct(())
-    root = _hive_type(tail, ROW if tail.is_acid else 0)
+    root = _hive_type(tail, AcidColumn.ROW.orc_id if tail.is_acid else 0)
     return root if isinstance(root, Struct) else Struct((Field("_col0", root),))
 
 

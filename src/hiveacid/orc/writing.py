@@ -19,13 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
 
+from hiveacid.core.format.acid_columns import DELETE_EVENT, INSERT_EVENT, AcidColumn
 from hiveacid.core.format.names import staged_column
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.column_statistics import merge_statistics, shorten_texts
 from hiveacid.orc.stored_values import arrow_type, is_beyond_arrow, to_stored_values, without_offset
-from hiveacid.orc.tail import ACID_FIELDS, OrcTail, parse_tail
+from hiveacid.orc.tail import OrcTail, parse_tail
 from hiveacid.orc.wire_format import ProtobufMessage, compress, encode_field
 
 _OWN_SECTION = 1 << 31  # bytes of a section that Arrow wrote just now
@@ -166,7 +167,6 @@ def _statistics(pieces: Sequence[PlacedStripes]) -> Iterable[bytes]:
 
 
 _Values: TypeAlias = pa.Array | pa.ChunkedArray
-_INSERT, _DELETE = 0, 2
 _BLOCK = 65536  # bytes of a compressed block
 _STRIDE = 10_000  # rows of a row group
 _BATCH = 8192  # rows that Arrow writes at a time
@@ -227,19 +227,23 @@ def write_delete_events(ids: pa.Table, columns: Sequence[Column], codec: str) ->
     ``ids``: write id, bucket property and row id of the deleted rows, and the deleting write id, as a table in key order.
     """
     rows = ids.num_rows
-    of_event = [pa.repeat(pa.scalar(_DELETE, pa.int32()), rows), *ids.columns, pa.nulls(rows, pa.bool_())]
+    of_event = [
+        pa.repeat(pa.scalar(DELETE_EVENT, pa.int32()), rows),
+        *ids.columns,
+        pa.nulls(rows, pa.bool_()),
+    ]
     values = [pa.nulls(rows, arrow_type(parse_type(column.type))) for column in columns]
     return read_stripes(_by_arrow(_flat_table(of_event, values), codec))
 
 
 def _flat_table(fixed: Sequence[_Values], values: Sequence[_Values]) -> pa.Table:
-    names = [*ACID_FIELDS[: len(fixed)], *map(staged_column, range(len(values)))]
+    names = [*list(AcidColumn)[: len(fixed)], *map(staged_column, range(len(values)))]
     return pa.table([*fixed, *values], names=names)
 
 
 def _insert_fields(ids: Sequence[_Values], rows: int) -> list[_Values]:
     """Return the ACID columns of rows, from their write ids, bucket properties, row ids and current write ids."""
-    operation = pa.repeat(pa.scalar(_INSERT, pa.int32()), rows)
+    operation = pa.repeat(pa.scalar(INSERT_EVENT, pa.int32()), rows)
     return [operation, *ids, pa.repeat(pa.scalar(True), rows)]  # noqa: FBT003 - the value itself
 
 

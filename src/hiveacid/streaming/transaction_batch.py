@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from hiveacid.config import Settings
-from hiveacid.core.format.record_keys import BucketProperty
+from hiveacid.core.format.acid_columns import BucketProperty
 from hiveacid.core.model import (
     Constraint,
     TableDefinition,

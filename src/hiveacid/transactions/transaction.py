@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from hiveacid import errors
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.display import Displayed
+from hiveacid.core.format.acid_columns import MAX_STATEMENT_ID
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import LockId, Partition, TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import (
@@ -40,7 +41,6 @@ logger = logging.getLogger(__name__)
 _ASK_AGAIN = 1000  # ms
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 15.0  # seconds between two checks of a waiting request (DbLockManager)
 _WARNING_AFTER = 8  # checks: some seconds
-_MAX_STATEMENTS = 4096  # a bucket property has 12 bits for the statement id (``BucketCodec``)
 
 
 def this_client(agent: str = "hiveacid") -> Client:
@@ -272,9 +272,9 @@ class Transaction(Displayed):
     def next_statements(self, count: int) -> range:
         """Allocate ``count`` statement ids; a delete event affects rows of smaller statement ids only."""
         first = self._next_statement
-        if first + count > _MAX_STATEMENTS:
+        if first + count > MAX_STATEMENT_ID + 1:
             raise errors.UnsupportedFeatureError(
-                f"transaction {self.txn_id}: more than {_MAX_STATEMENTS} statement ids; commit and begin another"
+                f"transaction {self.txn_id}: more than {MAX_STATEMENT_ID + 1} statement ids; commit and begin another"
             )
         self._next_statement += count
         return range(first, first + count)

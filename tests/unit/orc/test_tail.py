@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from orc_files import DATA, FLAT, tail_of
 
+from hiveacid.core.format.acid_columns import AcidColumn
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.footer_summary import read_summary, summarize
-from hiveacid.orc.tail import BUCKET, OPERATION, ROW, ROW_ID, OrcKind, OrcTail, read_tail
+from hiveacid.orc.tail import OrcKind, OrcTail, read_tail
 from hiveacid.orc.wire_format import Compression, encode_field
 from hiveacid.storage.local_file_system import LocalFileSystem
 
@@ -40,9 +41,12 @@ def test_spark_file_rows_types_and_statistics() -> None:
     assert tail.types[0].names[:6] == (
         "operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row",
     )  # fmt: skip
-    assert tail.types[ROW].kind is OrcKind.BOOLEAN
+    assert tail.types[AcidColumn.ROW.orc_id].kind is OrcKind.BOOLEAN
     assert not tail.is_acid
-    keys = [tail.column_statistics[column] for column in (OPERATION, BUCKET, ROW_ID)]
+    keys = [
+        tail.column_statistics[column.orc_id]
+        for column in (AcidColumn.OPERATION, AcidColumn.BUCKET, AcidColumn.ROW_ID)
+    ]
     assert [(k.minimum, k.maximum, k.count, k.has_null) for k in keys] == [
         (0, 0, 1200, False), (536936448, 536936448, 1200, False), (0, 1199, 1200, False),
     ]  # fmt: skip
@@ -78,7 +82,7 @@ def test_stripes_equal_what_pyorc_sees() -> None:
         assert [s.offset for s in tail.stripes] == [stripe.bytes_offset for stripe in stripes]
         assert [s.length for s in tail.stripes] == [stripe.bytes_length for stripe in stripes]
     assert len(tail.stripes) == 6
-    starts = [stripe.statistics[ROW_ID].minimum for stripe in tail.stripes]
+    starts = [stripe.statistics[AcidColumn.ROW_ID.orc_id].minimum for stripe in tail.stripes]
     assert starts == [sum(s.rows for s in tail.stripes[:n]) for n in range(6)]
 
 

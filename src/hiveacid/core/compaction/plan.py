@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
 
+from hiveacid.core.format.acid_columns import Key, decode_bucket_property
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, parse_directory
-from hiveacid.core.format.record_keys import Key, decode_bucket_property
 from hiveacid.core.format.write_id_lists import ValidCompactorWriteIdList
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.snapshot.directory_listing import DataFormat, format_metadata

@@ -6,7 +6,7 @@ directory. Two files of one bucket would hold the same row ids.
 
 from __future__ import annotations
 
-from hiveacid.core.format.record_keys import MAX_BUCKET
+from hiveacid.core.format.acid_columns import MAX_BUCKET
 
 MAX_TASKS = MAX_BUCKET + 1
 """Most tasks that may write one directory."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
+from hiveacid.core.format.acid_columns import DELETE_EVENT, INSERT_EVENT, MAX_BUCKET, UPDATE_EVENT
 from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, BaseName, DeltaName, parse_original_file
-from hiveacid.core.format.record_keys import MAX_BUCKET
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind
 from hiveacid.core.snapshot.classify_entries import ROOT, DirectoryItem, Inventory, ItemState
@@ -319,10 +319,6 @@ def check_flush_length(path: str, size: int, side: bytes, partition: str | None)
         yield Finding(FindingKind.TORN_FLUSH_LENGTH, path, message, partition)
 
 
-INSERT, UPDATE, DELETE = 0, 1, 2
-"""Values of the column ``operation``."""
-
-
 @dataclass(frozen=True)
 class Span:
     """Lowest and highest value of a column."""
@@ -395,14 +391,14 @@ def check_events(file: CheckedFile, facts: EventFacts, write_ids: ValidWriteIdLi
 def _operations(file: CheckedFile, found: Span | None) -> Iterator[Finding]:
     if found is None:
         return
-    expected = DELETE if file.is_delete else INSERT
+    expected = DELETE_EVENT if file.is_delete else INSERT_EVENT
     if (found.low, found.high) == (expected, expected):
         return
     if (
         not file.is_delete
-        and UPDATE in (found.low, found.high)
-        and found.low >= INSERT
-        and found.high <= DELETE
+        and UPDATE_EVENT in (found.low, found.high)
+        and found.low >= INSERT_EVENT
+        and found.high <= DELETE_EVENT
     ):
         yield file.finding(FindingKind.UPDATE_EVENT, f"operations {found}")
     else:

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hiveacid.core.format.acid_columns import MAX_BUCKET, BucketProperty
 from hiveacid.core.format.names import BaseName, DeltaName, parse_original_file
-from hiveacid.core.format.record_keys import MAX_BUCKET, BucketProperty
 from hiveacid.core.model import WriteId
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory

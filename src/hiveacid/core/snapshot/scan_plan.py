@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from hiveacid.core.format.acid_columns import KeyBox
 from hiveacid.core.format.names import DeltaName
-from hiveacid.core.format.record_keys import KeyBox
 from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.evolution import ColumnMapping

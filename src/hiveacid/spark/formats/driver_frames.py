@@ -21,7 +21,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.predicates import UNKNOWN, AnyOf, Comparison, Operator, Predicate
 from hiveacid.core.schema.types import INTEGER_TYPES, NUMERIC_TYPES, quote_name
 from hiveacid.errors import ConfigError, HiveAcidError, UnsupportedFeatureError
-from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import frame_of_plan
 from hiveacid.spark.session.error_translation import is_spark_error, translate_errors
@@ -31,13 +31,6 @@ ROUND_TRIP_TYPES = NUMERIC_TYPES | {"string", "varchar", "boolean", "date", "bin
 """Types whose values stay the same from Arrow to Spark and back; timestamps, char and nested types may not."""
 _ARROW_FRAMES = (4, 0)  # the first version of Spark that takes Arrow tables and returns them
 _MAX_BYTES = 256 << 20
-_ROW_ID = T.StructType(
-    [
-        T.StructField("writeid", T.LongType()),
-        T.StructField("bucketid", T.IntegerType()),
-        T.StructField("rowid", T.LongType()),
-    ]
-)
 _MAX_VALUES = 1_000_000
 ConstantValue: TypeAlias = int | str | datetime | list[str] | None
 """Value of a constant expression; a timestamp has its zone."""
@@ -51,7 +44,7 @@ def schema_of(columns: Sequence[Column]) -> T.StructType:
 
 def broadcast_rows(env: SparkEnvironment, columns: Sequence[Column], rows: Any) -> DataFrame:
     """Return a frame that a join broadcasts. ``rows``: an Arrow table of ``ROW__ID`` and the columns."""
-    schema = T.StructType([T.StructField(ROW_ID, _ROW_ID), *schema_of(columns).fields])
+    schema = T.StructType([T.StructField(ROW_ID, ROW_ID_TYPE), *schema_of(columns).fields])
     return F.broadcast(frame_of_arrow(env, rows, schema))
 
 

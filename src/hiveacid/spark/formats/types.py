@@ -10,6 +10,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.format.acid_columns import ROW_ID_PARTS
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import (
     Array,
@@ -56,6 +57,8 @@ _HIVE_NAMES: dict[type[T.DataType], str] = {
     T.TimestampType: "timestamp",
     T.TimestampNTZType: "timestamp",
 }
+ROW_ID_TYPE = T.StructType([*map(T.StructField, ROW_ID_PARTS, (T.LongType(), T.IntegerType(), T.LongType()))])
+"""Type of ``ROW__ID``."""
 _BOUNDED_TEXTS = ("char", "varchar")
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 _NUMERIC = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.DecimalType)

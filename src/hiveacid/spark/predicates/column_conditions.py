@@ -22,9 +22,8 @@ from hiveacid.core.predicates import UNDECIDED, Comparison, Predicate, sole_comp
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, parenthesised
-from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type
 from hiveacid.spark.predicates.predicate_reader import PredicateReader
-from hiveacid.spark.read.scan_source import ROW_ID_TYPE
 from hiveacid.spark.session.bound_plans import called
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import plan_of

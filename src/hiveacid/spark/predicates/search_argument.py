@@ -31,6 +31,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from hiveacid.core.format.acid_columns import AcidColumn
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.predicates import UNDECIDED, AllOf, Comparison, Operator, Predicate
 from hiveacid.core.schema.evolution import ColumnMapping, identity_mapping
@@ -45,7 +46,7 @@ _NO_ROW_FILTER = {"orc.sarg.to.filter": "false"}
 # Bloom filters hold decimals and floating point numbers in other forms than equal ones here: these have intervals only.
 _EXACT_TYPES = frozenset({"LONG", "STRING", "BOOLEAN"})
 _SARG_PACKAGE = "org.apache.hadoop.hive.ql.io.sarg"
-_ACID_ROOT_COLUMNS = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
+_ACID_ROOT_COLUMNS = {column.lower() for column in AcidColumn}
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")  # ORC reads dots as nesting and digits as column ids
 _MAX_VALUES = 200
 _MAX_TEXT = 1000  # characters; ORC refuses a search argument of more than 10 MB, in older versions 100 KB

@@ -32,14 +32,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.format.acid_columns import DELETE_EVENT, ROW_ID_PARTS, UPDATE_EVENT, AcidColumn
 from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.schema.evolution import ColumnMapping
-from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import file_columns
 from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.formats.file_columns import ORC
-from hiveacid.spark.read.delete_events import KEY_COLUMNS
+from hiveacid.spark.read.delete_events import KEY_EXPRESSIONS
 from hiveacid.spark.read.originals import PARTITION_KEY, original_column, original_frames
 from hiveacid.spark.read.partition_lookup import (
     PartitionKey,
@@ -50,7 +50,7 @@ from hiveacid.spark.read.partition_lookup import (
     statement_id_from_path,
 )
 from hiveacid.spark.read.scan_source import (
-    CURRENT_WRITE_ID,
+    CURRENT_WRITE_ID_COLUMN,
     PROLEPTIC_CALENDAR,
     STRICT_READ,
     FileGroup,
@@ -65,16 +65,20 @@ from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jvm import java_class, java_sequence, java_value, session_of
 from hiveacid.storage.snapshot_locations import Location
 
-CURRENT_WRITE_ID_COLUMN = f"coalesce(currentTransaction, -1L) AS {CURRENT_WRITE_ID}"
+CURRENT_WRITE_ID_EXPRESSION = f"coalesce({AcidColumn.CURRENT_WRITE_ID}, -1L) AS {CURRENT_WRITE_ID_COLUMN}"
 ABSENT_FIELD = "__hiveacid_absent"
-INSERTS, UPDATES_AND_DELETES, DELETES = "< 2", ">= 1", "= 2"
+INSERTS, UPDATES_AND_DELETES, DELETES = f"< {DELETE_EVENT}", f">= {UPDATE_EVENT}", f"= {DELETE_EVENT}"
 """Comparisons of the column ``operation``, for `read_acid_files`."""
-_ROW_ID_COLUMN = f"struct({KEY_COLUMNS[0]} AS writeid, {KEY_COLUMNS[1]} AS bucketid, {KEY_COLUMNS[2]} AS rowid) AS {ROW_ID}"
-_FIVE_COLUMNS = "operation, bucket, originalTransaction, rowId, currentTransaction"
-_KEEP_COLUMNS = f"coalesce({_FIVE_COLUMNS}, row.`{ABSENT_FIELD}`)"
+_ROW_ID_FIELDS = ", ".join(
+    f"{value} AS {part}" for value, part in zip(KEY_EXPRESSIONS, ROW_ID_PARTS, strict=True)
+)
+_ROW_ID_COLUMN = f"struct({_ROW_ID_FIELDS}) AS {ROW_ID}"
+EVENT_COLUMNS = ", ".join(column for column in AcidColumn if column is not AcidColumn.ROW)
+"""The root columns beside ``row``, as a list in SQL."""
+_KEEP_COLUMNS = f"coalesce({EVENT_COLUMNS}, {AcidColumn.ROW}.`{ABSENT_FIELD}`)"
 # Where columns are read by position, Spark must not leave out any field of ``row``. This expression needs all of
 # them, and is never computed, because no operation is NULL.
-_KEEP_WHOLE_ROW = f"coalesce({_FIVE_COLUMNS}, length(cast(row as string)))"
+_KEEP_WHOLE_ROW = f"coalesce({EVENT_COLUMNS}, length(cast({AcidColumn.ROW} as string)))"
 
 KeyColumns = Callable[[PartitionKey, str], Sequence[Expression]]
 """Returns the columns that a lookup of delete events needs, from the partition key and the statement id of a row."""
@@ -94,7 +98,7 @@ _LINE = '{"path":"%s","size":%d,"isDir":false,"modificationTime":%d,"blockReplic
 def all_rows(
     source: ScanSource, locations: Sequence[Location], key: KeyColumns | None
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
-    """Yield all rows, deleted ones too, with their current write ids (`CURRENT_WRITE_ID`) and the columns of ``key``."""
+    """Yield all rows, deleted ones too, with their current write ids (`CURRENT_WRITE_ID_COLUMN`) and the columns of ``key``."""
     yield from acid_rows(source, locations, data_files(source), key)
     yield from original_rows(source, locations, original_files(source), key)
 
@@ -126,7 +130,9 @@ def original_rows(
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
     """Yield all rows of original files, as `all_rows` does."""
     for group, rows in original_frames(source, locations, files_of, with_partition_key=key is not None):
-        frame = rows.withColumn("currentTransaction", F.col("originalTransaction")) if key else rows
+        frame = (
+            rows.withColumn(AcidColumn.CURRENT_WRITE_ID, F.col(AcidColumn.ORIGINAL_WRITE_ID)) if key else rows
+        )
         yield _original_columns(source, frame, key(PARTITION_KEY, "0") if key else ()), group
 
 
@@ -153,7 +159,8 @@ def read_acid_files(
     condition = f"{_keep_columns(mapping)} {operations}"
     if group.options.check:
         valid = (
-            row_validity(source.write_ids, name) for name in ("currentTransaction", "originalTransaction")
+            row_validity(source.write_ids, column)
+            for column in (AcidColumn.CURRENT_WRITE_ID, AcidColumn.ORIGINAL_WRITE_ID)
         )
         condition = " AND ".join([condition, *valid])
     return frame.where(condition)
@@ -170,7 +177,7 @@ def root_type(row: T.StructType) -> T.StructType:
     """
     row = row.add(ABSENT_FIELD, T.IntegerType())
     kinds = (T.IntegerType(), T.LongType(), T.IntegerType(), T.LongType(), T.LongType(), row)
-    return T.StructType([T.StructField(name, kind) for name, kind in zip(ACID_FIELDS, kinds, strict=True)])
+    return T.StructType([T.StructField(name, kind) for name, kind in zip(AcidColumn, kinds, strict=True)])
 
 
 def row_validity(write_ids: ValidWriteIdList, column: str) -> str:
@@ -190,12 +197,12 @@ def _row_columns(
     assert mapping is not None  # noqa: S101 - the footer of every ACID file was read
     keep = _keep_columns(mapping) if source.subqueries else None
     values = file_columns.table_columns(
-        source.env, mapping, source.table.columns, "row.", group.files[0], keep
+        source.env, mapping, source.table.columns, f"{AcidColumn.ROW}.", group.files[0], keep
     )
     identity = [
         _ROW_ID_COLUMN,
         named(row_file_name(group), FILE_NAME),
-        CURRENT_WRITE_ID_COLUMN,
+        CURRENT_WRITE_ID_EXPRESSION,
     ]
     return selected(frame, [*values, *partition.columns, *identity, *more])
 
@@ -204,7 +211,7 @@ def _original_columns(source: ScanSource, frame: DataFrame, more: Sequence[Expre
     columns = source.table.all_columns
     values = [named(original_column(index), column.name) for index, column in enumerate(columns)]
     file = named(decoded_path("__hiveacid_file"), FILE_NAME)
-    write_id = named("originalTransaction", CURRENT_WRITE_ID)
+    write_id = named(AcidColumn.ORIGINAL_WRITE_ID, CURRENT_WRITE_ID_COLUMN)
     return selected(frame, [*values, _ROW_ID_COLUMN, file, write_id, *more])
 
 
@@ -212,7 +219,7 @@ def delete_event_columns(source: ScanSource, group: FileGroup) -> DataFrame:
     """Return the valid delete events of a group: partition columns, row id, deleting write id."""
     frame = read_acid_files(source, group, DELETES)
     partition = partition_lookup(source.env, source.table, group, frame)
-    return selected(frame, [*partition.columns, _ROW_ID_COLUMN, CURRENT_WRITE_ID_COLUMN])
+    return selected(frame, [*partition.columns, _ROW_ID_COLUMN, CURRENT_WRITE_ID_EXPRESSION])
 
 
 def load_orc(

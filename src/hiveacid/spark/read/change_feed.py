@@ -26,7 +26,7 @@ from hiveacid.spark.read.delete_events import DeleteBounds
 from hiveacid.spark.read.delete_joins import delete_keys, row_key
 from hiveacid.spark.read.partition_lookup import top_directory
 from hiveacid.spark.read.scan import flat_table_frames
-from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, FileGroup, ScanSource, empty_frame
+from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID_COLUMN, FileGroup, ScanSource, empty_frame
 from hiveacid.storage.snapshot_locations import Location
 
 _DELETED_BY, _DELETED_BEFORE = "__hiveacid_deleted_by", "__hiveacid_ended_before"
@@ -57,8 +57,8 @@ def change_feed(
     frames = []
     with_inserts_only = [entry.location for entry in changed if not entry.changes.deletes]
     if any(location.state.row_directories for location in with_inserts_only):
-        new = ~F.expr(row_validity(span.after, CURRENT_WRITE_ID))
-        kind, write_id = F.lit("insert").alias(CHANGE_TYPE), F.col(CURRENT_WRITE_ID).alias(WRITE_ID)
+        new = ~F.expr(row_validity(span.after, CURRENT_WRITE_ID_COLUMN))
+        kind, write_id = F.lit("insert").alias(CHANGE_TYPE), F.col(CURRENT_WRITE_ID_COLUMN).alias(WRITE_ID)
         frames += [
             frame.where(new).select(*rows.columns, kind, write_id)
             for frame in rows.of(with_inserts_only, None)
@@ -70,7 +70,7 @@ def change_feed(
     for overwrites, locations in by_overwrites.items():
         frames += _inserts_and_deletes(rows, locations, overwrites, bounds, net=net)
     if not frames:
-        kind, write_id = F.lit("").alias(CHANGE_TYPE), F.col(CURRENT_WRITE_ID).alias(WRITE_ID)
+        kind, write_id = F.lit("").alias(CHANGE_TYPE), F.col(CURRENT_WRITE_ID_COLUMN).alias(WRITE_ID)
         return empty_frame(source, current=True).select(*rows.columns, kind, write_id)
     return reduce(lambda left, right: left.unionByName(right), frames)
 
@@ -110,7 +110,7 @@ class _RowSource:
         )
         aborted = [F.lit(int(write_id)) for write_id in self.span.until.aborted]
         is_single = (F.coalesce(high, low) == low) & ~F.coalesce(low.isin(aborted), F.lit(False))  # noqa: FBT003
-        return [F.coalesce(F.when(is_single, low), F.lit(0).cast("bigint")).alias(CURRENT_WRITE_ID)]
+        return [F.coalesce(F.when(is_single, low), F.lit(0).cast("bigint")).alias(CURRENT_WRITE_ID_COLUMN)]
 
 
 def _inserts_and_deletes(
@@ -140,31 +140,31 @@ def _inserts_and_deletes(
 def _first_deletes(rows: _RowSource, locations: Sequence[Location], bounds: DeleteBounds) -> DataFrame:
     """Return one row for each deleted key: the first new deleting write id, and whether it was deleted before."""
     events = delete_keys(rows.source, locations, bounds, current=True)
-    before = F.expr(row_validity(rows.span.after, CURRENT_WRITE_ID))
-    first = F.min(F.when(~before, F.col(CURRENT_WRITE_ID))).alias(_DELETED_BY)
+    before = F.expr(row_validity(rows.span.after, CURRENT_WRITE_ID_COLUMN))
+    first = F.min(F.when(~before, F.col(CURRENT_WRITE_ID_COLUMN))).alias(_DELETED_BY)
     return events.groupBy("__hiveacid_event_key").agg(first, F.max(before).alias(_DELETED_BEFORE))
 
 
 def _next_overwrite(overwrites: Sequence[int]) -> SparkColumn:
     """Return the write id of the first overwrite after a row's own; NULL if there is none."""
     cases = "".join(
-        f" WHEN {CURRENT_WRITE_ID} < {int(write_id)}L THEN {int(write_id)}L" for write_id in overwrites
+        f" WHEN {CURRENT_WRITE_ID_COLUMN} < {int(write_id)}L THEN {int(write_id)}L" for write_id in overwrites
     )
     return F.expr(f"CASE{cases} END" if cases else "CAST(NULL AS BIGINT)")
 
 
 def _change_rows(frame: DataFrame, rows: _RowSource, deleted_by: SparkColumn, *, net: bool) -> DataFrame:
     """Return no, one or two changes for each row."""
-    inserted = ~F.expr(row_validity(rows.span.after, CURRENT_WRITE_ID))
+    inserted = ~F.expr(row_validity(rows.span.after, CURRENT_WRITE_ID_COLUMN))
     deleted = F.col(_DELETED_BY)
-    never_visible = deleted.isNotNull() if net else deleted.eqNullSafe(F.col(CURRENT_WRITE_ID))
+    never_visible = deleted.isNotNull() if net else deleted.eqNullSafe(F.col(CURRENT_WRITE_ID_COLUMN))
     changes = [
         F.when(
             condition & ~(inserted & never_visible),
             F.struct(F.lit(kind).alias(CHANGE_TYPE), write_id.alias(WRITE_ID)),
         )
         for condition, kind, write_id in (
-            (inserted, "insert", F.col(CURRENT_WRITE_ID)),
+            (inserted, "insert", F.col(CURRENT_WRITE_ID_COLUMN)),
             (deleted.isNotNull(), "delete", deleted),
         )
     ]

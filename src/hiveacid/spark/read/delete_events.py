@@ -17,24 +17,25 @@ from itertools import pairwise
 
 from pyspark.sql import Column
 
-from hiveacid.core.format.record_keys import KeyBox, Range
+from hiveacid.core.format.acid_columns import BUCKET_SHIFT, V1_PROPERTY, AcidColumn, KeyBox, Range
 from hiveacid.core.snapshot.scan_plan import ScanFile
-from hiveacid.orc.build_delete_bitmap import BUCKET_SHIFT, DeleteBitmap
+from hiveacid.orc.build_delete_bitmap import DeleteBitmap
 from hiveacid.orc.footer_summary import FileSummary
 from hiveacid.spark.formats.expressions import Expression, as_column
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.jvm import column_of_text, int_array, long_array
 
-FIRST_V1_PROPERTY = 1 << 29
-"""Bucket properties below are of codec version 0: the bucket alone."""
 _LONG_BITS = 63
 _MAX_BOXES = 8
 """Maximum number of boxes; each costs a comparison for each delete event (`spark.read.delete_joins.delete_key`)."""
 SEPARATE_SCAN_ROWS = 1_000_000
 """Rows from which a separate scan without lookup is faster: the scan costs some 30 ms, a lookup 0.05 µs a row."""
-KEY_COLUMNS = ("coalesce(originalTransaction, -1L)", "coalesce(bucket, -1)", "coalesce(rowId, -1L)")
+KEY_EXPRESSIONS = (
+    f"coalesce({AcidColumn.ORIGINAL_WRITE_ID}, -1L)",
+    f"coalesce({AcidColumn.BUCKET}, -1)",
+    f"coalesce({AcidColumn.ROW_ID}, -1L)",
+)
 """Write id, bucket property and row id as expressions over an ACID file's root columns; never pushed down."""
-_VERSION_SHIFT = 29  # the codec version of a bucket property is above these bits; it is 1
 _WORD_INDEX_BITS = 6  # a position in a 64-bit word
 # Names of columns in the text of the lookup
 _PAGES, _CHUNKS, _WORDS, _PARTITION = (
@@ -97,7 +98,7 @@ def measure_delete_bounds(summaries: Sequence[FileSummary], limit: int) -> Delet
     keys = [summary.keys for summary in summaries]
     boxes = merge_boxes(box for box in keys if box is not None)
     box = enclosing_box(boxes) if boxes else None
-    if None in keys or box is None or (box.write_id.low <= 0 and box.bucket.low < FIRST_V1_PROPERTY):
+    if None in keys or box is None or (box.write_id.low <= 0 and box.bucket.low < V1_PROPERTY):
         boxes = ()  # unknown, or keys of codec version 0, which the scan translates first
     return DeleteBounds(events, boxes, fits_memory=events <= limit)
 
@@ -195,14 +196,14 @@ class BitmapLookup:
         so that Spark pushes nothing down to ORC.
         """
         layout = self.bitmap.layout
-        write_id, bucket, row_id = KEY_COLUMNS
+        write_id, bucket, row_id = KEY_EXPRESSIONS
         if layout.first_write_id:
             write_id = f"({write_id} - {layout.first_write_id}L)"
         bucket_mask, statement_mask = (1 << layout.bucket_bits) - 1, (1 << layout.statement_bits) - 1
         used_bits = bucket_mask << BUCKET_SHIFT | statement_mask  # all others hold the codec version
         has_page = (
             f"(shiftright({write_id}, {layout.write_id_bits}) | shiftright({row_id}, {layout.row_id_bits})"
-            f" | CAST(({bucket} & {~used_bits}) ^ {1 << _VERSION_SHIFT} AS BIGINT)) = 0L"
+            f" | CAST(({bucket} & {~used_bits}) ^ {V1_PROPERTY} AS BIGINT)) = 0L"
         )
         page, columns = write_id, self._tables
         if layout.partitions > 1:

@@ -18,11 +18,11 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hiveacid.core.format.acid_columns import BUCKET_SHIFT, DELETE_EVENT, V1_PROPERTY, AcidColumn, KeyBox
 from hiveacid.core.format.names import ROW_ID
-from hiveacid.core.format.record_keys import KeyBox
 from hiveacid.spark.formats.expressions import Expression, as_column, named, selected
 from hiveacid.spark.read.acid_rows import (
-    CURRENT_WRITE_ID_COLUMN,
+    CURRENT_WRITE_ID_EXPRESSION,
     DELETES,
     UPDATES_AND_DELETES,
     KeyColumns,
@@ -30,10 +30,10 @@ from hiveacid.spark.read.acid_rows import (
     delete_event_columns,
     read_acid_files,
 )
-from hiveacid.spark.read.delete_events import FIRST_V1_PROPERTY, KEY_COLUMNS, DeleteBounds
+from hiveacid.spark.read.delete_events import KEY_EXPRESSIONS, DeleteBounds
 from hiveacid.spark.read.partition_lookup import partition_lookup, statement_id_from_path
 from hiveacid.spark.read.scan_source import (
-    CURRENT_WRITE_ID,
+    CURRENT_WRITE_ID_COLUMN,
     FileGroup,
     ScanSource,
     delete_event_files,
@@ -49,10 +49,10 @@ def _between(value: str, low: int, high: int) -> str:
     return f"({value} >= {low} AND {value} <= {high})"
 
 
-_IS_V0 = f"coalesce(originalTransaction, -1L) = 0L AND {_between(KEY_COLUMNS[1], 0, FIRST_V1_PROPERTY - 1)}"
+_IS_V0 = f"{KEY_EXPRESSIONS[0]} = 0L AND {_between(KEY_EXPRESSIONS[1], 0, V1_PROPERTY - 1)}"
 KEY_STRUCT = (
-    f"struct({KEY_COLUMNS[0]} AS col1, CASE WHEN {_IS_V0} THEN shiftleft(bucket, 16) | {FIRST_V1_PROPERTY} "
-    f"ELSE {KEY_COLUMNS[1]} END AS col2, {KEY_COLUMNS[2]} AS col3)"
+    f"struct({KEY_EXPRESSIONS[0]} AS col1, CASE WHEN {_IS_V0} THEN shiftleft({AcidColumn.BUCKET}, {BUCKET_SHIFT}) | {V1_PROPERTY} "
+    f"ELSE {KEY_EXPRESSIONS[1]} END AS col2, {KEY_EXPRESSIONS[2]} AS col3)"
 )
 """The key as a struct. Hive 2 and older named original rows by the bucket alone (codec version 0)."""
 _OUTSIDE = "[HIVEACID_FORMAT] a delete event lies outside the statistics of its file"
@@ -71,7 +71,7 @@ def delete_keys(
 ) -> DataFrame:
     """Return the keys of delete events as ``__hiveacid_event_key``; ``current`` adds the deleting write ids."""
     several = len(locations) > 1
-    more = [CURRENT_WRITE_ID_COLUMN] if current else []
+    more = [CURRENT_WRITE_ID_EXPRESSION] if current else []
 
     def keys_of(group: FileGroup) -> DataFrame:
         frame = read_acid_files(source, group, DELETES)
@@ -90,7 +90,7 @@ def delete_key(bounds: DeleteBounds, partition: Expression | None, *, strict: bo
     ``strict`` (the delete events' side): a key outside the bounds fails the query instead of being lost.
     On the rows' side such a key is NULL: no event can match it. ``partition`` tells partitions apart.
     """
-    write_id, bucket, row_id = KEY_COLUMNS
+    write_id, bucket, row_id = KEY_EXPRESSIONS
     box = bounds.box
     if box is None or not bounds.keys_fit_long:
         key = KEY_STRUCT
@@ -112,7 +112,7 @@ def delete_key(bounds: DeleteBounds, partition: Expression | None, *, strict: bo
 
 def _box_condition(box: KeyBox) -> str:
     return " AND ".join(
-        _between(value, part.low, part.high) for value, part in zip(KEY_COLUMNS, box.parts, strict=True)
+        _between(value, part.low, part.high) for value, part in zip(KEY_EXPRESSIONS, box.parts, strict=True)
     )
 
 
@@ -124,7 +124,7 @@ def scan_deletes(source: ScanSource, locations: Sequence[Location]) -> DataFrame
     groups = group_files(source.table, locations, delete_event_files(source))
     if not groups:
         partition_columns = source.table.partition_column_names
-        return empty_frame(source, current=True).select(*partition_columns, ROW_ID, CURRENT_WRITE_ID)
+        return empty_frame(source, current=True).select(*partition_columns, ROW_ID, CURRENT_WRITE_ID_COLUMN)
     frames = [delete_event_columns(source, group) for group in groups]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
@@ -159,7 +159,9 @@ def newest_versions(source: ScanSource, locations: Sequence[Location]) -> list[D
 
 def _event_versions(events: DataFrame, partition: Expression, depth: int) -> DataFrame:
     """Return keys (``__hiveacid_event_key``) and versions (``__hiveacid_event_version``) of events."""
-    version = _version("coalesce(operation, -1) = 2", statement_id_from_path(depth))
+    version = _version(
+        f"coalesce({AcidColumn.OPERATION}, -1) = {DELETE_EVENT}", statement_id_from_path(depth)
+    )
     return selected(
         events, [named(_key(partition), "__hiveacid_event_key"), named(version, "__hiveacid_event_version")]
     )
@@ -186,5 +188,5 @@ def _key(partition: Expression) -> Expression:
 
 
 def _version(deletes: str, statement: str) -> str:
-    current = "CAST(coalesce(currentTransaction, -1) AS BIGINT)"
+    current = f"CAST(coalesce({AcidColumn.CURRENT_WRITE_ID}, -1) AS BIGINT)"
     return f"struct({current} AS current, {deletes} AS deletes, {statement} AS statement)"

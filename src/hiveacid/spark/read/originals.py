@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from hiveacid.core.format.acid_columns import AcidColumn
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.scan_plan import ScanFile
@@ -74,7 +75,7 @@ def original_frames(
     *,
     with_partition_key: bool,
 ) -> Iterable[tuple[FileGroup, DataFrame]]:
-    """Yield scans: ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``; `PARTITION_KEY` if asked for.
+    """Yield scans: `KEY_COLUMNS`, ``__hiveacid_file``; `PARTITION_KEY` if asked for.
 
     User and partition columns are renamed by `original_column`, in the table's order, so that none has such a name.
     """
@@ -156,8 +157,8 @@ def _add_file_facts(env: SparkEnvironment, rows: DataFrame, file_facts: Sequence
     write_id, bucket, first, count = (by_file(values) for values in zip(*file_facts, strict=True))
     return rows.select(
         "*",
-        write_id.alias("originalTransaction"),
-        bucket.cast("int").alias("bucket"),
+        write_id.alias(AcidColumn.ORIGINAL_WRITE_ID),
+        bucket.cast("int").alias(AcidColumn.BUCKET),
         first.alias("__hiveacid_first"),
         count.alias("__hiveacid_rows"),
     )
@@ -189,7 +190,8 @@ def _join_file_facts(
     values = [(path, *facts) for path, facts in zip(paths, file_facts, strict=True)]
     by_file = source.env.spark.createDataFrame(
         values,
-        "__hiveacid_path string, originalTransaction bigint, bucket int, __hiveacid_first bigint, __hiveacid_rows bigint",
+        f"__hiveacid_path string, {AcidColumn.ORIGINAL_WRITE_ID} bigint, {AcidColumn.BUCKET} int, "
+        "__hiveacid_first bigint, __hiveacid_rows bigint",
     )
     # Spark drops an unused join only if it knows that the keys are unique
     by_file = by_file.coalesce(1).dropDuplicates(["__hiveacid_path"])
@@ -205,7 +207,7 @@ def _with_row_ids(numbered: DataFrame) -> DataFrame:
         f"CASE WHEN __hiveacid_number < __hiveacid_rows THEN __hiveacid_first + __hiveacid_number "
         f"ELSE CAST(raise_error('{_NOT_THE_LISTED_FILE}') AS BIGINT) END"
     )
-    return numbered.withColumn("rowId", F.expr(row_id)).drop(
+    return numbered.withColumn(AcidColumn.ROW_ID, F.expr(row_id)).drop(
         "__hiveacid_tail",
         "__hiveacid_file_index",
         "__hiveacid_block",

@@ -17,8 +17,15 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.format.acid_columns import (
+    BUCKET_SHIFT,
+    DELETE_EVENT,
+    MAX_BUCKET,
+    ROW_ID_PARTS,
+    VERSION_SHIFT,
+    AcidColumn,
+)
 from hiveacid.core.format.names import FILE_NAME, ROW_ID
-from hiveacid.core.format.record_keys import MAX_BUCKET
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
@@ -26,7 +33,7 @@ from hiveacid.core.snapshot.check_findings import EventFacts, Span
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.file_columns import ORC
-from hiveacid.spark.read.acid_rows import ABSENT_FIELD, root_type, row_validity
+from hiveacid.spark.read.acid_rows import ABSENT_FIELD, EVENT_COLUMNS, root_type, row_validity
 from hiveacid.spark.read.partition_lookup import decoded_path
 from hiveacid.spark.read.scan_source import STRICT_READ, escape_globs
 from hiveacid.spark.session.capabilities import SparkEnvironment
@@ -35,10 +42,7 @@ _PLACE, _FILE, _BLOCK = "__hiveacid_partition", "__hiveacid_file", "__hiveacid_b
 _KEY = ("write_id", "property", "row_id")
 _BOTH_VERSIONS = 1 + 2  # of the bucket hash: the sum minus one version is the other one
 # Always true. It keeps all six root columns in the scan even if they are not used (`scan`), and is not pushed down.
-_KEEP_COLUMNS = (
-    f"coalesce(operation, bucket, originalTransaction, rowId, currentTransaction, row.`{ABSENT_FIELD}`, 0) "
-    "> -9223372036854775807"
-)
+_KEEP_COLUMNS = f"coalesce({EVENT_COLUMNS}, {AcidColumn.ROW}.`{ABSENT_FIELD}`, 0) > -9223372036854775807"
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ def event_facts(env: SparkEnvironment, files: Sequence[str]) -> dict[str, EventF
 
 
 def _events(env: SparkEnvironment, files: Sequence[str]) -> DataFrame:
-    number = F.col("bucket")
+    number = F.col(AcidColumn.BUCKET)
     frame = (
         env.spark.read.schema(root_type(T.StructType()))
         .options(**STRICT_READ)
@@ -80,20 +84,20 @@ def _events(env: SparkEnvironment, files: Sequence[str]) -> DataFrame:
         F.expr(decoded_path()).alias(_FILE),
         F.col("_metadata.file_block_start").alias(_BLOCK),
         F.monotonically_increasing_id().alias("position"),
-        F.col("operation"),
-        F.col("originalTransaction").alias("write_id"),
+        F.col(AcidColumn.OPERATION).alias("operation"),
+        F.col(AcidColumn.ORIGINAL_WRITE_ID).alias("write_id"),
         number.alias("property"),
-        F.col("rowId").alias("row_id"),
-        F.col("currentTransaction").alias("current"),
-        F.shiftrightunsigned(number, 29).alias("version"),
+        F.col(AcidColumn.ROW_ID).alias("row_id"),
+        F.col(AcidColumn.CURRENT_WRITE_ID).alias("current"),
+        F.shiftrightunsigned(number, VERSION_SHIFT).alias("version"),
         _decode_bucket(number).alias("decoded"),
     )
 
 
 def _decode_bucket(number: SparkColumn) -> SparkColumn:
     """Decode the bucket of a bucket property (``BucketCodec``: the three top bits are the version)."""
-    bucket = F.shiftright(number, 16).bitwiseAND(MAX_BUCKET)
-    return F.when(F.shiftrightunsigned(number, 29) == 0, number).otherwise(bucket)
+    bucket = F.shiftright(number, BUCKET_SHIFT).bitwiseAND(MAX_BUCKET)
+    return F.when(F.shiftrightunsigned(number, VERSION_SHIFT) == 0, number).otherwise(bucket)
 
 
 def _aggregates() -> list[SparkColumn]:
@@ -176,12 +180,13 @@ def valid_delete_events(
     env: SparkEnvironment, files: Sequence[str], write_ids: ValidWriteIdList
 ) -> DataFrame:
     """Return the valid delete events of files: `ROW_ID` and `FILE_NAME`."""
-    events = _events(env, files).where("coalesce(operation, -1) + 0 = 2")
+    events = _events(env, files).where(f"coalesce(operation, -1) + 0 = {DELETE_EVENT}")
     events = events.where(row_validity(write_ids, "current"))
     row_id = F.struct(
-        F.coalesce(F.col("write_id"), F.lit(-1)).alias("writeid"),
-        F.coalesce(F.col("property"), F.lit(-1)).alias("bucketid"),
-        F.coalesce(F.col("row_id"), F.lit(-1)).alias("rowid"),
+        *[
+            F.coalesce(F.col(name), F.lit(-1)).alias(part)
+            for name, part in zip(_KEY, ROW_ID_PARTS, strict=True)
+        ]
     )
     return events.select(row_id.alias(ROW_ID), F.col(_FILE).alias(FILE_NAME))
 
@@ -236,7 +241,7 @@ def count_misplaced_rows(
     except UnsupportedFeatureError:
         other_version = wanted
     if ROW_ID in frame.columns:
-        held = _decode_bucket(F.col(ROW_ID).getField("bucketid"))
+        held = _decode_bucket(F.col(ROW_ID).getField(ROW_ID_PARTS[1]))
     else:
         held = F.regexp_extract(FILE_NAME, r"/0*([0-9]+)_[^/]*$", 1).cast("int").bitwiseAND(MAX_BUCKET)
     wrong = frame.where(wanted != held).groupBy(FILE_NAME)

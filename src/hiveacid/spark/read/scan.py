@@ -48,7 +48,7 @@ from hiveacid.spark.read.delete_events import (
 from hiveacid.spark.read.delete_joins import delete_keys, newest_versions, row_key
 from hiveacid.spark.read.partition_lookup import decoded_path, partition_lookup
 from hiveacid.spark.read.scan_source import (
-    CURRENT_WRITE_ID,
+    CURRENT_WRITE_ID_COLUMN,
     PROLEPTIC_CALENDAR,
     STRICT_READ,
     FileGroup,
@@ -122,7 +122,7 @@ def scan(
     if not frames:
         return empty_frame(source, current=current)
     live = reduce(lambda left, right: left.unionByName(right), frames)
-    return live if current else without_column(live, CURRENT_WRITE_ID)
+    return live if current else without_column(live, CURRENT_WRITE_ID_COLUMN)
 
 
 def _split_by_events(

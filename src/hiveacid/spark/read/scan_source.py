@@ -20,20 +20,13 @@ from hiveacid.core.schema.evolution import ColumnMapping
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.formats.types import ROW_ID_TYPE, column_type
 from hiveacid.spark.read.delete_events import BitmapLookup
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.storage.paths import spark_path
 from hiveacid.storage.snapshot_locations import Location, PlanMemo
 
-CURRENT_WRITE_ID = "__hiveacid_current"
-ROW_ID_TYPE = T.StructType(
-    [
-        T.StructField("writeid", T.LongType()),
-        T.StructField("bucketid", T.IntegerType()),
-        T.StructField("rowid", T.LongType()),
-    ]
-)
+CURRENT_WRITE_ID_COLUMN = "__hiveacid_current"
 STRICT_READ = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 """Reader options: unreadable files are an error even if the session skips them, which would lose rows silently."""
 PROLEPTIC_CALENDAR = {"orc.proleptic.gregorian.default": "true"}
@@ -105,7 +98,7 @@ def scan_columns(source: ScanSource, *, current: bool) -> list[tuple[str, T.Data
         columns.append((ROW_ID, ROW_ID_TYPE))
     columns.append((FILE_NAME, T.StringType()))
     if current:
-        columns.append((CURRENT_WRITE_ID, T.LongType()))
+        columns.append((CURRENT_WRITE_ID_COLUMN, T.LongType()))
     return columns
 
 

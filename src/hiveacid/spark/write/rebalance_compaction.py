@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.compaction.queue_records import SortColumn
+from hiveacid.core.format.acid_columns import MAX_BUCKET, ROW_ID_PARTS
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import quote_name
@@ -25,13 +26,13 @@ from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.file_columns import ORC
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, STRICT_READ
+from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID_COLUMN, STRICT_READ
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.sort_and_stage import bucket_property
 from hiveacid.spark.write.write_tasks import save_frame
 from hiveacid.storage.paths import spark_path
 
-MAX_BUCKETS = 4096
+MAX_BUCKETS = MAX_BUCKET + 1
 """Number of buckets that a bucket property can hold (``BucketCodec.V1``)."""
 
 _WRITE_ID, _POSITION = "__w", "__m"
@@ -79,10 +80,10 @@ def stage_runs(
     ``frame``: user columns, ``ROW__ID`` and the current write id, as ``scan`` gives them.
     """
     users = [quote_name(c.name) for c in table.columns]
-    by_row_id = [F.col(f"{ROW_ID}.{part}") for part in ("writeid", "bucketid", "rowid")]
+    by_row_id = [F.col(f"{ROW_ID}.{part}") for part in ROW_ID_PARTS]
     ordered = frame.select(ROW_ID, *users).orderBy(*(map(_sort_key, order) if order else by_row_id))
     staged = ordered.select(
-        F.col(f"{ROW_ID}.writeid").alias(_WRITE_ID),
+        F.col(f"{ROW_ID}.{ROW_ID_PARTS[0]}").alias(_WRITE_ID),
         F.monotonically_increasing_id().alias(_POSITION),
         *[F.col(name).alias(f"c{i}") for i, name in enumerate(users)],
     )
@@ -132,10 +133,15 @@ def renumber_rows(
     each = -(-runs.total // buckets) or 1
     bucket = F.expr(bucket_property(f"CAST(__n DIV {each} AS INT)", "0"))
     write_id = F.lit(runs.highest_write_id).cast("bigint") if reordered else F.col(_WRITE_ID)
-    row_id = F.struct(write_id.alias("writeid"), bucket.alias("bucketid"), F.col("__n").alias("rowid"))
+    row_id = F.struct(
+        *[
+            value.alias(part)
+            for value, part in zip((write_id, bucket, F.col("__n")), ROW_ID_PARTS, strict=True)
+        ]
+    )
     users = [F.col(f"c{i}").alias(c.name) for i, c in enumerate(table.columns)]
     return frame.withColumn("__n", number).select(
-        *users, row_id.alias(ROW_ID), write_id.alias(CURRENT_WRITE_ID)
+        *users, row_id.alias(ROW_ID), write_id.alias(CURRENT_WRITE_ID_COLUMN)
     )
 
 

@@ -16,6 +16,16 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hiveacid.core.format.acid_columns import (
+    BUCKET_SHIFT,
+    DELETE_EVENT,
+    INSERT_EVENT,
+    MAX_BUCKET,
+    ROW_ID_PARTS,
+    V1_PROPERTY,
+    VERSION_SHIFT,
+    AcidColumn,
+)
 from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.format.task_and_file_counts import (
     DEFAULT_FILE_SIZE,
@@ -31,14 +41,15 @@ from hiveacid.spark.formats.bucket_hash_expressions import bucket_number
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, sorted_in_partitions
 from hiveacid.spark.formats.file_columns import ORC, to_file
 from hiveacid.spark.formats.types import column_type
-from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID
+from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID_COLUMN
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write.staged_files import BUCKET, KIND, StagedKind, TaskReport
 from hiveacid.spark.write.write_tasks import distribute, save_frame
 
 _SCIENTIFIC, _LARGEST_SCALE = 6, 36  # scales from which Java writes exponents, and to which 1 can be added
 ACTION = "__hiveacid_action"
-ROW_ID_PARTS = ("writeid", "bucketid", "rowid")
+_ROW_ID_FIELDS = [f"{ROW_ID}.{part}" for part in ROW_ID_PARTS]
+_ID_PARTS = [f"__id.{part}" for part in ROW_ID_PARTS]
 _SHUFFLE = "__h"
 _EVENT = "__e"  # DELETE, UPDATED or INSERTED: rows of one event, partition and bucket meet in one task
 # A bucket property has room for 4,096 buckets (``BucketCodec``). Tasks whose numbers are 4,096 apart never write one
@@ -175,12 +186,14 @@ def stage_insert(
     write_id = _write_id_outside_code(target.write_id)
     bucket = BUCKET if target.has_buckets else _TASK_BUCKET
     staged = [
-        "0 AS operation",
-        f"{write_id} AS originalTransaction",
-        f"{bucket_property(bucket, str(target.statements[StagedKind.INSERTED]))} AS bucket",
-        f"{_NEXT_ROW_ID} AS rowId",
-        f"{write_id} AS currentTransaction",
-        "true AS row",
+        *_acid_columns(
+            INSERT_EVENT,
+            write_id,
+            bucket_property(bucket, str(target.statements[StagedKind.INSERTED])),
+            _NEXT_ROW_ID,
+            write_id,
+            "true",
+        ),
         *[staged_column(i) for i in range(len(table.columns))],
         *keys,
     ]
@@ -218,10 +231,10 @@ def stage_changed_rows(
     deleted = f"{_EVENT} = {int(StagedKind.DELETE)}"
     updated = StagedKind.INSERTED if target.shares_files else StagedKind.UPDATED
     events = selected(prepared, ["*", f"explode({_events_of_actions(updated)}) AS {_EVENT}"])
-    events = selected(events, ["*", f"if({deleted}, {_decode_bucket('__id.bucketid')}, __new) AS {_SHUFFLE}"])
+    events = selected(events, ["*", f"if({deleted}, {_decode_bucket(_ID_PARTS[1])}, __new) AS {_SHUFFLE}"])
     events = events.coalesce(1) if small else events.repartition(_EVENT, *partitions, _SHUFFLE)
     if check_cardinality:
-        row = [_EVENT, *partitions, _SHUFFLE, "__id.writeid", "__id.bucketid", "__id.rowid"]
+        row = [_EVENT, *partitions, _SHUFFLE, *_ID_PARTS]
         inserted, changed = f"{ACTION} = {int(Action.INSERT)}", f"{ACTION} != {int(Action.NOTHING)}"
         events = _check_merge_cardinality(events, row, inserted=inserted, changed=changed)
     by_row = target.has_buckets or (not small and buckets_by_group(shuffle_tasks(target.env)))
@@ -230,7 +243,7 @@ def stage_changed_rows(
     kind = kind if target.shares_files else _EVENT
     events = selected(events, ["*", f"{kind} AS {KIND}", f"if({deleted}, {_SHUFFLE}, {own}) AS {BUCKET}"])
     keys = [KIND, *partitions, BUCKET]
-    ordered = sorted_in_partitions(events, [*keys, "__id.writeid", "__id.bucketid", "__id.rowid"])
+    ordered = sorted_in_partitions(events, [*keys, *_ID_PARTS])
     return target.write(_change_columns(target, ordered, keys), directory, keys)
 
 
@@ -271,24 +284,31 @@ def _change_columns(target: StagingTarget, frame: DataFrame, keys: Sequence[str]
     own = bucket_property(BUCKET, f"if({KIND} = {int(StagedKind.UPDATED)}, {updated}, {inserted})")
     values = [staged_column(i) for i in range(len(target.table.columns))]
     columns = [
-        f"if({live}, 0, 2) AS operation",
-        f"if({live}, {write_id}, __id.writeid) AS originalTransaction",
-        f"if({live}, {own}, __id.bucketid) AS bucket",
-        f"if({live}, {_NEXT_ROW_ID}, __id.rowid) AS rowId",
-        f"{write_id} AS currentTransaction",
-        f"if({live}, true, NULL) AS row",
+        *_acid_columns(
+            f"if({live}, {INSERT_EVENT}, {DELETE_EVENT})",
+            f"if({live}, {write_id}, {_ID_PARTS[0]})",
+            f"if({live}, {own}, {_ID_PARTS[1]})",
+            f"if({live}, {_NEXT_ROW_ID}, {_ID_PARTS[2]})",
+            write_id,
+            f"if({live}, true, NULL)",
+        ),
         *[f"if({live}, {name}, NULL) AS {name}" for name in values],
         *keys,
     ]
     return selected(frame, columns)
 
 
+def _acid_columns(*values: object) -> list[str]:
+    """Return expressions, in the order of `AcidColumn`, under the columns' names."""
+    return [f"{value} AS {column}" for value, column in zip(values, AcidColumn, strict=True)]
+
+
 def stage_rows_with_ids(target: StagingTarget, frame: DataFrame, directory: str) -> TaskReport:
     """Write live rows with the row ids they have (major compaction, minor compaction of inserts).
 
-    ``frame``: user columns, ``ROW__ID`` and the current write id under ``CURRENT_WRITE_ID``.
+    ``frame``: user columns, ``ROW__ID`` and the current write id under ``CURRENT_WRITE_ID_COLUMN``.
     """
-    return _stage_keyed(target, _rows_with_ids(target, frame), directory, operation=0)
+    return _stage_keyed(target, _rows_with_ids(target, frame), directory, operation=INSERT_EVENT)
 
 
 def stage_in_read_order(target: StagingTarget, frame: DataFrame, directory: str) -> TaskReport:
@@ -298,37 +318,38 @@ def stage_in_read_order(target: StagingTarget, frame: DataFrame, directory: str)
 
 def events_in_read_order(target: StagingTarget, frame: DataFrame) -> DataFrame:
     """Return the events that `stage_in_read_order` writes, without shuffle or sort."""
-    return _keyed_events(target, _rows_with_ids(target, frame), operation=0)
+    return _keyed_events(target, _rows_with_ids(target, frame), operation=INSERT_EVENT)
 
 
 def _rows_with_ids(target: StagingTarget, frame: DataFrame) -> DataFrame:
-    return selected(frame, [ROW_ID, CURRENT_WRITE_ID, *_staged_values(target)])
+    return selected(frame, [ROW_ID, CURRENT_WRITE_ID_COLUMN, *_staged_values(target)])
 
 
 def stage_delete_events(target: StagingTarget, frame: DataFrame, directory: str) -> TaskReport:
-    """Write delete events as they are (minor compaction). ``frame``: ``ROW__ID`` and ``CURRENT_WRITE_ID``."""
+    """Write delete events as they are (minor compaction). ``frame``: ``ROW__ID`` and ``CURRENT_WRITE_ID_COLUMN``."""
     values = [
         named(cast("NULL", column_type(c)), staged_column(i)) for i, c in enumerate(target.table.columns)
     ]
-    return _stage_keyed(target, selected(frame, [ROW_ID, CURRENT_WRITE_ID, *values]), directory, operation=2)
+    return _stage_keyed(
+        target, selected(frame, [ROW_ID, CURRENT_WRITE_ID_COLUMN, *values]), directory, operation=DELETE_EVENT
+    )
 
 
 def _stage_keyed(target: StagingTarget, frame: DataFrame, directory: str, *, operation: int) -> TaskReport:
-    keyed = frame.withColumn(BUCKET, F.expr(_decode_bucket(f"{ROW_ID}.bucketid"))).repartition(BUCKET)
-    row_id = [f"{ROW_ID}.writeid", f"{ROW_ID}.bucketid", f"{ROW_ID}.rowid"]
-    ordered = keyed.sortWithinPartitions(BUCKET, *row_id, F.col(CURRENT_WRITE_ID).desc())
+    keyed = frame.withColumn(BUCKET, F.expr(_decode_bucket(_ROW_ID_FIELDS[1]))).repartition(BUCKET)
+    ordered = keyed.sortWithinPartitions(BUCKET, *_ROW_ID_FIELDS, F.col(CURRENT_WRITE_ID_COLUMN).desc())
     events = _keyed_events(target, ordered, BUCKET, operation=operation)
     return target.write(events, directory, [BUCKET])
 
 
 def _keyed_events(target: StagingTarget, frame: DataFrame, *keys: str, operation: int) -> DataFrame:
     return frame.selectExpr(
-        f"{operation} AS operation",
-        f"{ROW_ID}.writeid AS originalTransaction",
-        f"{ROW_ID}.bucketid AS bucket",
-        f"{ROW_ID}.rowid AS rowId",
-        f"{CURRENT_WRITE_ID} AS currentTransaction",
-        f"CAST({'NULL' if operation else 'true'} AS BOOLEAN) AS row",
+        *_acid_columns(
+            operation,
+            *_ROW_ID_FIELDS,
+            CURRENT_WRITE_ID_COLUMN,
+            f"CAST({'true' if operation == INSERT_EVENT else 'NULL'} AS BOOLEAN)",
+        ),
         *[staged_column(i) for i in range(len(target.table.columns))],
         *keys,
     )
@@ -376,12 +397,12 @@ def _order_of_bucket(table: TableDefinition, staged: DataFrame) -> list[SparkCol
 
 def bucket_property(bucket: str, statement: str) -> str:
     """Encode bucket and statement id (``BucketCodec.V1``)."""
-    return f"CAST({1 << 29} | shiftleft({bucket}, 16) | {statement} AS INT)"
+    return f"CAST({V1_PROPERTY} | shiftleft({bucket}, {BUCKET_SHIFT}) | {statement} AS INT)"
 
 
 def _decode_bucket(value: str) -> str:
     """Decode the bucket of a bucket property (``BucketCodec``: the three top bits are the version)."""
-    return f"if(shiftright({value}, 29) = 1, shiftright({value}, 16) & {0xFFF}, {value})"
+    return f"if(shiftright({value}, {VERSION_SHIFT}) = 1, shiftright({value}, {BUCKET_SHIFT}) & {MAX_BUCKET}, {value})"
 
 
 def _bucket_of_row(target: StagingTarget) -> SparkColumn:
@@ -416,7 +437,7 @@ def _new_bucket(target: StagingTarget) -> Expression:
         return _checked_bucket(target)
     # rows without a row id (inserts) are distributed by their values; any part is right for a row
     atomic = [c.name for c in target.table.columns if "<" not in c.type][:4]
-    spread = ", ".join([f"{ROW_ID}.rowid", f"{ROW_ID}.writeid", *map(quote_name, atomic)])
+    spread = ", ".join([_ROW_ID_FIELDS[2], _ROW_ID_FIELDS[0], *map(quote_name, atomic)])
     return f"pmod(hash({spread}), {target.row_groups})"
 
 

@@ -16,14 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hiveacid.core.format.acid_columns import (
+    BUCKET_SHIFT,
+    DELETE_EVENT,
+    INSERT_EVENT,
+    V1_PROPERTY,
+    AcidColumn,
+)
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.orc.arrow_arrays import are_valid
-from hiveacid.orc.key_order import DELETE, INSERT
-from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, OPERATION, OrcReader, int64_values
+from hiveacid.table.arrow_read.orc_file import OrcReader, int64_values
 
-# Bucket properties below it are of codec version 0: the bucket number alone.
-_FIRST_V1_PROPERTY = 1 << 29
 _LONG_BITS = 62
 
 
@@ -48,7 +52,9 @@ class LiveRows:
     def _valid_write_id_mask(self, reader: OrcReader, stripe: int) -> Any:
         own, current = (
             are_valid(self.write_ids, column.cast(pa.int64()).fill_null(-1))
-            for column in reader.acid_columns(stripe, [KEY[0], CURRENT_WRITE_ID])
+            for column in reader.acid_columns(
+                stripe, [AcidColumn.ORIGINAL_WRITE_ID, AcidColumn.CURRENT_WRITE_ID]
+            )
         )
         return pc.and_(own, current).to_numpy(zero_copy_only=False)
 
@@ -102,12 +108,12 @@ class Keys:
     @property
     def in_codec_1(self) -> Keys:
         """Return the keys with bucket properties of codec version 1. Keys of write id 0 may have version 0."""
-        has_codec_0 = (self.write_ids == 0) & (self.buckets >= 0) & (self.buckets < _FIRST_V1_PROPERTY)
+        has_codec_0 = (self.write_ids == 0) & (self.buckets >= 0) & (self.buckets < V1_PROPERTY)
         if not has_codec_0.any():
             return self
         return Keys(
             self.write_ids,
-            np.where(has_codec_0, self.buckets << 16 | _FIRST_V1_PROPERTY, self.buckets),
+            np.where(has_codec_0, self.buckets << BUCKET_SHIFT | V1_PROPERTY, self.buckets),
             self.row_ids,
         )
 
@@ -143,8 +149,8 @@ class DeleteKeys:
 
     def row_ids(self, write_id: int, bucket: int) -> Any:
         """Return the deleted row ids of one write id and bucket property, ascending."""
-        if write_id == 0 and 0 <= bucket < _FIRST_V1_PROPERTY:
-            bucket = bucket << 16 | _FIRST_V1_PROPERTY
+        if write_id == 0 and 0 <= bucket < V1_PROPERTY:
+            bucket = bucket << BUCKET_SHIFT | V1_PROPERTY
         indexes = np.flatnonzero((self._pairs[:, 0] == write_id) & (self._pairs[:, 1] == bucket))
         if not len(indexes):
             return self.keys.row_ids[:0]
@@ -239,7 +245,7 @@ class NewestVersions:
             operation, current = np.zeros(rows, np.int64), keys.write_ids
         else:
             operation, current = _operations(reader, stripe)
-        mask = operation < DELETE if valid is None else (operation < DELETE) & valid
+        mask = operation < DELETE_EVENT if valid is None else (operation < DELETE_EVENT) & valid
         if self.keys is None:
             return mask
         positions = self.keys.find(keys)
@@ -250,7 +256,7 @@ class NewestVersions:
 
 def _operations(reader: OrcReader, stripe: int) -> tuple[Any, Any]:
     """Return operations and current transactions of a stripe."""
-    operation, current = reader.acid_columns(stripe, [OPERATION, CURRENT_WRITE_ID])
+    operation, current = reader.acid_columns(stripe, [AcidColumn.OPERATION, AcidColumn.CURRENT_WRITE_ID])
     return int64_values(operation), int64_values(current)
 
 
@@ -270,7 +276,7 @@ def newest_versions(
     parts: list[tuple[Any, Any]] = []  # keys and versions
     for event, found in events:
         table = found.combine_chunks()
-        current = int64_values(table.column(CURRENT_WRITE_ID))
+        current = int64_values(table.column(AcidColumn.CURRENT_WRITE_ID))
         ones = np.ones(len(current), np.int64)
         parts.append((Keys.of(table), np.stack([current, ones, ones * event.statement], axis=1)))
     for reader in readers:
@@ -279,11 +285,11 @@ def newest_versions(
         for stripe in range(reader.stripes):
             operation, current = _operations(reader, stripe)
             keys = Keys.of(reader.keys(stripe))
-            chosen = operation > INSERT
+            chosen = operation > INSERT_EVENT
             if reader.file.partly_valid:
                 for ids in (keys.write_ids, current):
                     chosen &= are_valid(valid, pa.array(ids)).to_numpy(zero_copy_only=False)
-            deletes = (operation[chosen] == DELETE).astype(np.int64)
+            deletes = (operation[chosen] == DELETE_EVENT).astype(np.int64)
             version = [current[chosen], deletes, np.full(len(deletes), reader.file.statement)]
             parts.append((keys.take(chosen), np.stack(version, axis=1)))
     keys = Keys.join([part for part, _ in parts]).in_codec_1

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
+from hiveacid.core.format.acid_columns import KEY_COLUMNS, AcidColumn
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
@@ -24,7 +25,7 @@ from hiveacid.orc.build_delete_bitmap import read_delete_events
 from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_type
-from hiveacid.orc.tail import BUCKET, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail, read_tail, writer_time_zone
+from hiveacid.orc.tail import OrcTail, read_tail, writer_time_zone
 from hiveacid.orc.writing import MicrosConverter
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path
@@ -36,8 +37,6 @@ from hiveacid.table.arrow_read.stored_to_table_types import (
     require_readable,
 )
 
-KEY = ("originalTransaction", "bucket", "rowId")
-CURRENT_WRITE_ID, OPERATION = "currentTransaction", "operation"
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 _TIMES = frozenset({"timestamp", "timestamp with local time zone"})
 _OUT_OF_RANGE = "out of range for nanosecond"  # a part of Arrow's message
@@ -118,7 +117,13 @@ class OrcReader:
         """
         if self._is_hybrid:
             return {}
-        root = self.tail.types[ROW] if self.file.acid else self.tail.types[0] if self.tail.types else None
+        root = (
+            self.tail.types[AcidColumn.ROW.orc_id]
+            if self.file.acid
+            else self.tail.types[0]
+            if self.tail.types
+            else None
+        )
         kinds = {column.name: column.type for column in self.table.columns}
         return {
             name: (root.children[source.index], kinds[name])
@@ -207,11 +212,11 @@ class OrcReader:
             _PLAIN_NAME.fullmatch(names[index]) for index in indexes
         )
         if not plain:  # Arrow cannot select columns with such names: read all
-            batch = self._read(stripe, ["row"] if self.file.acid else None)
+            batch = self._read(stripe, [AcidColumn.ROW] if self.file.acid else None)
             row = batch.column(0) if self.file.acid else None
             return {index: batch.column(index) if row is None else row.field(index) for index in indexes}
         if self.file.acid:
-            row = self._read(stripe, [f"row.{names[index]}" for index in indexes]).column(0)
+            row = self._read(stripe, [f"{AcidColumn.ROW}.{names[index]}" for index in indexes]).column(0)
             return {index: row.field(names[index]) for index in indexes}
         batch = self._read(stripe, [names[index] for index in indexes])
         return {index: batch.column(batch.schema.get_field_index(names[index])) for index in indexes}
@@ -235,7 +240,7 @@ class OrcReader:
             (pyorc.TypeKind.TIMESTAMP, pyorc.TypeKind.TIMESTAMP_INSTANT), MicrosConverter
         )
         file: Any = FileRange(self._fs, path, self.file.length)
-        column = f"row.{field}" if self.file.acid else field
+        column = f"{AcidColumn.ROW}.{field}" if self.file.acid else field
         reader = pyorc.Reader(file, column_names=[column], converters=converters)
         rows = [*reader.read_stripe(stripe)]
         if self.file.acid:  # the ``row`` of a delete event is NULL
@@ -257,11 +262,11 @@ class OrcReader:
             last = first + self.tail.stripes[stripe].rows - 1
             return KeyRanges((write_id, write_id), (bucket, bucket), (first, last))
         statistics = self.tail.stripes[stripe].statistics
-        if len(statistics) <= ROW_ID:
+        if len(statistics) <= AcidColumn.ROW_ID.orc_id:
             return KeyRanges(None, None, None)
         ranges: list[tuple[int, int] | None] = []
-        for column in (ORIGINAL_WRITE_ID, BUCKET, ROW_ID):
-            part = statistics[column]
+        for column in KEY_COLUMNS:
+            part = statistics[column.orc_id]
             ranges.append(part.integers if part.count == self.tail.stripes[stripe].rows else None)
         return KeyRanges(*ranges)
 
@@ -270,7 +275,7 @@ class OrcReader:
         return sum(info.rows for info in self.tail.stripes[:stripe])
 
     def acid_columns(self, stripe: int, names: Sequence[str]) -> list[Any]:
-        """Return columns of an ACID file beside ``row``: `KEY`, `CURRENT_WRITE_ID` and `OPERATION`."""
+        """Return columns of an ACID file beside ``row``."""
         batch = self._read(stripe, names)
         return [batch.column(batch.schema.get_field_index(name)) for name in names]
 
@@ -278,7 +283,7 @@ class OrcReader:
         """Return the keys of a stripe's rows: an Arrow batch of write id, bucket property and row id."""
         original, rows = self.file.original, self.tail.stripes[stripe].rows
         if original is None:
-            parts = [column.cast(pa.int64()) for column in self.acid_columns(stripe, KEY)]
+            parts = [column.cast(pa.int64()) for column in self.acid_columns(stripe, KEY_COLUMNS)]
         else:
             first = original.first_row_id + self.first_row(stripe)
             parts = [
@@ -286,16 +291,16 @@ class OrcReader:
                 pa.repeat(pa.scalar(original.bucket_property, pa.int64()), rows),
                 pa.array(np.arange(first, first + rows, dtype=np.int64)),
             ]
-        return pa.RecordBatch.from_arrays(parts, names=[*KEY])
+        return pa.RecordBatch.from_arrays(parts, names=[*KEY_COLUMNS])
 
     def row_ids(self, stripe: int) -> Any:
         """Return only the third part of a stripe's keys, as a numpy array."""
-        (column,) = self.acid_columns(stripe, [KEY[2]])
+        (column,) = self.acid_columns(stripe, [AcidColumn.ROW_ID])
         return int64_values(column)
 
 
 def read_events(fs: FileSystem, file: ScanFile, valid: ValidWriteIdList) -> Any:
-    """Return the valid delete events of a file as a table of the columns `KEY` and `CURRENT_WRITE_ID`.
+    """Return the valid delete events of a file as a table of the columns `KEY_COLUMNS` and `AcidColumn.CURRENT_WRITE_ID`.
 
     Raises BadFileError, StorageError.
     """

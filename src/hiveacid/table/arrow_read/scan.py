@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.core.format.acid_columns import ROW_ID_PARTS, AcidColumn
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
@@ -25,11 +26,11 @@ from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot, possible_stripes
 from hiveacid.table.arrow_read.live_rows import DeleteKeys, LiveRows, newest_versions
-from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, OrcReader, read_events
+from hiveacid.table.arrow_read.orc_file import OrcReader, read_events
 from hiveacid.table.arrow_read.parquet_file import batch_without_columns, read_parquet_file
 from hiveacid.table.context import StoreContext
 
-ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])
+ROW_ID_TYPE = pa.struct([*zip(ROW_ID_PARTS, (pa.int64(), pa.int32(), pa.int64()), strict=True)])
 BATCH_ROWS = 131_072
 _REQUEST_THREADS = 16
 _MAX_CHANGED_STRIPE = 4_000_000  # rows, whose keys and columns of a condition take some 150 MB
@@ -47,7 +48,7 @@ class Selection:
 
     ``columns``: in the order of the result. ``predicate``: the filter, an expression over ``filter_columns``. ``row_ids``:
     add the column ``ROW__ID`` in front. ``with_current_write_id``: add the write id of each row's version at the end, named
-    `CURRENT_WRITE_ID`; only for ACID files. ``for_change``: the rows will be updated, deleted or compacted. Update events of
+    `AcidColumn.CURRENT_WRITE_ID`; only for ACID files. ``for_change``: the rows will be updated, deleted or compacted. Update events of
     ACID v1 and stripes with too many rows for one process then raise UnsupportedFeatureError.
     """
 
@@ -61,7 +62,11 @@ class Selection:
     def schema(self, snapshot: Snapshot) -> Any:
         """Return the schema of the batches."""
         schema = output_schema(snapshot.table, self.columns, row_ids=self.row_ids)
-        return schema.append(pa.field(CURRENT_WRITE_ID, pa.int64())) if self.with_current_write_id else schema
+        return (
+            schema.append(pa.field(AcidColumn.CURRENT_WRITE_ID, pa.int64()))
+            if self.with_current_write_id
+            else schema
+        )
 
 
 def output_schema(table: Any, columns: Sequence[str], *, row_ids: bool) -> Any:
@@ -188,8 +193,8 @@ class PartitionReader:
         for values in map_in_order(reader.values, tasks, min(self._column_threads, len(tasks))):
             columns |= values
         if self.selection.with_current_write_id:
-            (current,) = reader.acid_columns(stripe, [CURRENT_WRITE_ID])
-            columns[CURRENT_WRITE_ID] = current if keep is None else current.filter(keep)
+            (current,) = reader.acid_columns(stripe, [AcidColumn.CURRENT_WRITE_ID])
+            columns[AcidColumn.CURRENT_WRITE_ID] = current if keep is None else current.filter(keep)
         ids = None
         if self.selection.row_ids:
             keys = reader.keys(stripe)

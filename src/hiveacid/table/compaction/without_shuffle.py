@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
 from hiveacid.core.compaction.plan import KeyedFile, files_in_key_order
+from hiveacid.core.format.acid_columns import KEY_COLUMNS, ROW_ID_PARTS, AcidColumn
 from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile
@@ -33,7 +34,7 @@ from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.write import sort_and_stage
 from hiveacid.spark.write.changes_of_arrow_rows import require_writable
-from hiveacid.spark.write.sort_and_stage import ROW_ID_PARTS, StagingTarget
+from hiveacid.spark.write.sort_and_stage import StagingTarget
 from hiveacid.spark.write.staged_files import (
     StagedKind,
     TaskReport,
@@ -43,7 +44,7 @@ from hiveacid.spark.write.staged_files import (
 )
 from hiveacid.storage.snapshot_locations import Location
 from hiveacid.table.arrow_read.files_to_open import PartitionFiles, Snapshot, plan_files
-from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID, KEY, read_events
+from hiveacid.table.arrow_read.orc_file import read_events
 from hiveacid.table.arrow_read.scan import Selection, read_batches
 from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
@@ -57,7 +58,7 @@ _MAX_VALUES = (
     20_000_000  # of all columns, NULLs included: they take no bytes in a file, but up to 16 each in memory
 )
 _MAX_ROW_BYTES = 128 << 20  # of the rows in Arrow's memory; as much again is needed to sort and to write them
-_IDS = [*ROW_ID_PARTS, CURRENT_WRITE_ID]
+_IDS = [*ROW_ID_PARTS, AcidColumn.CURRENT_WRITE_ID]
 _ID_SCHEMA = pa.schema(zip(_IDS, [pa.int64(), pa.int32(), pa.int64(), pa.int64()], strict=True))
 
 logger = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ def stage_rows_in_driver(
             require_writable(column, rows.column(column.name))
     except FALLBACK_ERRORS:
         return None
-    ids = [*rows.column(ROW_ID).combine_chunks().flatten(), rows.column(CURRENT_WRITE_ID)]
+    ids = [*rows.column(ROW_ID).combine_chunks().flatten(), rows.column(AcidColumn.CURRENT_WRITE_ID)]
     values = rows.select([column.name for column in table.columns]).columns
     names = [staged_column(index) for index in range(len(values))]  # a column may have the name of an id
     keyed = pa.table([*ids, *values], names=[*_IDS, *names])
@@ -119,7 +120,10 @@ def stage_events_in_driver(
     files = plan_files(context.fs, target.table.kind, location).events
     if not _fit_memory(context, target, files):
         return None
-    read = [read_events(context.fs, file, write_ids).select([*KEY, CURRENT_WRITE_ID]) for file in files]
+    read = [
+        read_events(context.fs, file, write_ids).select([*KEY_COLUMNS, AcidColumn.CURRENT_WRITE_ID])
+        for file in files
+    ]
     events = pa.concat_tables(
         [_ID_SCHEMA.empty_table(), *(part.rename_columns(_IDS).cast(_ID_SCHEMA) for part in read)]
     )
@@ -155,7 +159,7 @@ def _stage_by_bucket(
         stage_file(
             context.fs, write(sort_by_key(part, ROW_ID_PARTS)), f"{directory}/{bucket}", kind, bucket=bucket
         )
-        for bucket, part in split_by_bucket(rows, "bucketid")
+        for bucket, part in split_by_bucket(rows, ROW_ID_PARTS[1])
     ]
     return files, TaskReport((directory,), rows.num_rows, len(files))
 

@@ -18,6 +18,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hiveacid.config import setting_definitions
+from hiveacid.core.format.acid_columns import AcidColumn
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.predicates import ANY_VALUE, Bounds, Predicate, bounds_test, columns_of
 from hiveacid.core.schema.evolution import ColumnMapping, map_columns, matching
@@ -38,7 +39,6 @@ from hiveacid.errors import BadFileError
 from hiveacid.orc.column_bounds import column_bounds
 from hiveacid.orc.column_statistics import StatisticsList
 from hiveacid.orc.footer_summary import FileKey, FileSummary, read_summary
-from hiveacid.orc.tail import ROW
 from hiveacid.spark.read.delete_events import DeleteBounds, measure_delete_bounds
 from hiveacid.spark.read.scan_source import Plans
 from hiveacid.storage.snapshot_locations import Location, PlanMemo, map_in_threads, memo_of
@@ -230,7 +230,7 @@ def _column_id(summary: FileSummary, mapping: ColumnMapping, number: int, table_
     stored = schema.fields[index].type
     if stored != table_type and not _are_ordered_alike(stored, table_type):
         return None
-    root = ROW if summary.is_acid else 0
+    root = AcidColumn.ROW.orc_id if summary.is_acid else 0
     return root + 1 + sum(_count_columns(field.type) for field in schema.fields[:index])
 
 

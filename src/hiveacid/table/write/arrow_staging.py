@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hiveacid.core.format.acid_columns import ROW_ID_PARTS, AcidColumn, BucketProperty
 from hiveacid.core.format.names import ROW_ID, staged_column
-from hiveacid.core.format.record_keys import BucketProperty
 from hiveacid.core.model import TableDefinition, partition_value
 from hiveacid.core.schema.types import is_primitive
 from hiveacid.orc.key_order import group_rows, sort_by_key, split_by_bucket
@@ -24,13 +24,11 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.write.changes_of_arrow_rows import ASSIGNABLE_TYPES, require_writable
 from hiveacid.spark.write.sort_and_stage import (
     ACTION,
-    ROW_ID_PARTS,
     Action,
     StagingTarget,
     partition_key,
 )
 from hiveacid.spark.write.staged_files import BUCKET, StagedFile, StagedKind, TaskReport
-from hiveacid.table.arrow_read.orc_file import CURRENT_WRITE_ID
 from hiveacid.table.arrow_read.scan import FEW_ROWS, map_in_order, reading_threads
 from hiveacid.table.cast_to_table_columns import single_batch
 from hiveacid.table.context import Context
@@ -82,7 +80,9 @@ def _block(event: EventRows, target: StagingTarget) -> StripeBlock:
     columns, codec = target.table.columns, target.options["compression"]
     if event.kind.is_delete:
         write_ids = pa.repeat(pa.scalar(int(target.write_id), pa.int64()), event.rows.num_rows)
-        return write_delete_events(event.rows.append_column(CURRENT_WRITE_ID, write_ids), columns, codec)
+        return write_delete_events(
+            event.rows.append_column(AcidColumn.CURRENT_WRITE_ID, write_ids), columns, codec
+        )
     bucket_property = BucketProperty(1, event.bucket, target.statements[event.kind]).encode()
     keys = RecordKeys(int(target.write_id), bucket_property, 0)
     return write_rows(single_batch(event.rows), columns, keys, codec)
@@ -124,7 +124,7 @@ def selected_events(verb: str, parts: Sequence[SelectedRows], target: StagingTar
     """Yield the events of a DELETE or UPDATE. ``parts`` of an UPDATE hold the new values, which go to bucket 0."""
     for part in parts:
         id_columns = part.rows.column(ROW_ID).combine_chunks().flatten()
-        keys = sort_by_key(pa.Table.from_arrays(id_columns, names=ROW_ID_PARTS), ROW_ID_PARTS)
+        keys = sort_by_key(pa.Table.from_arrays(id_columns, names=[*ROW_ID_PARTS]), ROW_ID_PARTS)
         yield from _delete_events(StagedKind.DELETE, part.partition, keys)
         if verb == "UPDATE":
             new = part.rows.select([column.name for column in target.table.columns])
@@ -168,7 +168,7 @@ def _actions_of_kinds(target: StagingTarget) -> dict[StagedKind, list[Action]]:
 
 def _delete_events(kind: StagedKind, partition: PartitionValues, keys: Any) -> Iterator[EventRows]:
     """Yield the delete events of each bucket. ``keys`` are in order. Raises BadFileError as `split_by_bucket`."""
-    for bucket, rows in split_by_bucket(keys, "bucketid"):
+    for bucket, rows in split_by_bucket(keys, ROW_ID_PARTS[1]):
         yield EventRows(kind, partition, bucket, rows)
 
 

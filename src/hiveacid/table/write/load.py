@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hiveacid import errors
+from hiveacid.core.format.acid_columns import MAX_BUCKET
 from hiveacid.core.format.names import format_original_file
-from hiveacid.core.format.record_keys import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.evolution import map_columns, matching
 from hiveacid.core.schema.location_overlap import lies_in

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from hiveacid.core.format.acid_columns import decode_bucket_property
 from hiveacid.core.format.names import format_bucket_file, format_original_file
-from hiveacid.core.format.record_keys import decode_bucket_property
 from hiveacid.core.model import TableDefinition, TableKind, WriteId
 from hiveacid.core.transactions.commit_records import LONGEST_STATEMENT, OperationSummary
 from hiveacid.errors import BadFileError

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from hiveacid.config import Settings, setting_definitions
+from hiveacid.core.format.acid_columns import AcidColumn
 from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, BaseName, DeltaName, is_hidden, parse_directory
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.core.snapshot.directory_listing import last_flush_length
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.errors import CatalogError, FormatError, MissingDirectoryError, WriteConflictError
-from hiveacid.orc.tail import CURRENT_WRITE_ID, read_tail
+from hiveacid.orc.tail import read_tail
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Operation, Start, current_write_ids_of
@@ -176,7 +177,8 @@ def _has_valid_stripe(
     try:
         length = last_flush_length(fs.read_bytes(path + FLUSH_LENGTH_SUFFIX)) if side else size
         stripes = read_tail(fs, path, min(size, length)).stripes if length else ()
-        ids = [len(stripe.statistics) and stripe.statistics[CURRENT_WRITE_ID].integers for stripe in stripes]
+        column = AcidColumn.CURRENT_WRITE_ID.orc_id
+        ids = [len(stripe.statistics) and stripe.statistics[column].integers for stripe in stripes]
     except FormatError:
         return True
     return any(not found or committed.visible_share(*found) is not RangeShare.NONE for found in ids)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.format.record_keys import MAX_BUCKET, BucketProperty
+from hiveacid.core.format.acid_columns import MAX_BUCKET, BucketProperty
 from hiveacid.core.format.task_and_file_counts import (
     MAX_TASKS,
     MIN_GROUPS,

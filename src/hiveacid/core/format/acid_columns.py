@@ -1,24 +1,63 @@
-"""Record keys of full ACID rows (``ROW__ID``): the bucket property, the order of keys, ranges, and the entries of a footer.
+"""The six columns of an ACID file, and the record keys of its rows (``ROW__ID``): bucket property, order, ranges, footer entries.
 
 The bucket property is one 32-bit integer that holds codec version, bucket and statement id of a row (Hive's
 ``BucketCodec``). Version 1, all that Hive 3 and later write: 3 bits version, 1 reserved, 12 bits bucket, 4 reserved,
-12 bits statement id. Version 0, older data: the bucket alone. The footer's entries follow Hive's ``OrcRecordUpdater``, the
-order ``RecordIdentifier`` and ``OrcRawRecordMerger.ReaderKey``.
+12 bits statement id. Version 0, older data: the bucket alone. Columns and footer entries follow Hive's
+``OrcRecordUpdater``, the order ``RecordIdentifier`` and ``OrcRawRecordMerger.ReaderKey``.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
 
 from hiveacid.core.model import WriteId
 from hiveacid.errors import BadFileError, ConfigError
 
-MAX_BUCKET = 4095
-MAX_STATEMENT_ID = 4095
-_BUCKET_SHIFT = 16
-_VERSION_SHIFT = 29
-_V0_LIMIT = 1 << _VERSION_SHIFT
+
+class AcidColumn(StrEnum):
+    """Name of a root column of an ACID file, in the file's order.
+
+    ``orc_id``: the id of the column in the file, which counts types in pre-order; the root is 0.
+    """
+
+    OPERATION = "operation", 1
+    ORIGINAL_WRITE_ID = "originalTransaction", 2
+    BUCKET = "bucket", 3
+    ROW_ID = "rowId", 4
+    CURRENT_WRITE_ID = "currentTransaction", 5
+    ROW = "row", 6
+
+    orc_id: int
+
+    def __new__(cls, name: str, orc_id: int) -> Self:
+        """Create a member from its name and id."""
+        member = str.__new__(cls, name)
+        member._value_, member.orc_id = name, orc_id
+        return member
+
+
+KEY_COLUMNS = (AcidColumn.ORIGINAL_WRITE_ID, AcidColumn.BUCKET, AcidColumn.ROW_ID)
+"""Columns of a row's key, in its order."""
+ROW_ID_PARTS = ("writeid", "bucketid", "rowid")
+"""Fields of ``ROW__ID``, which hold the `KEY_COLUMNS`."""
+INSERT_EVENT, UPDATE_EVENT, DELETE_EVENT = 0, 1, 2
+"""Values of the column ``operation``; only ACID version 1 has update events."""
+
+STATEMENT_BITS = BUCKET_BITS = 12
+"""Bits of the statement id and of the bucket in a bucket property of version 1."""
+BUCKET_SHIFT = 16
+"""Number of bits below the bucket; the lowest `STATEMENT_BITS` hold the statement id, the others are reserved."""
+VERSION_SHIFT = 29
+"""Number of bits below the codec version."""
+V1_PROPERTY = 1 << VERSION_SHIFT
+"""Lowest bucket property of version 1; those below are of version 0, the bucket alone."""
+MAX_BUCKET = (1 << BUCKET_BITS) - 1
+"""Highest bucket of version 1, which is also the mask of its bits."""
+MAX_STATEMENT_ID = (1 << STATEMENT_BITS) - 1
+"""Highest statement id, which is also the mask of its bits."""
 
 
 @dataclass(frozen=True, order=True)
@@ -36,7 +75,7 @@ class BucketProperty:
     def encode(self) -> int:
         """Return the 32-bit integer. Raises ConfigError for numbers that do not fit."""
         if self.version == 0:
-            if self.statement_id != 0 or not 0 <= self.bucket < _V0_LIMIT:
+            if self.statement_id != 0 or not 0 <= self.bucket < V1_PROPERTY:
                 msg = f"codec version 0 holds a bucket below 2^29 and no statement id, not {self}"
                 raise ConfigError(msg)
             return self.bucket
@@ -46,16 +85,16 @@ class BucketProperty:
             raise ConfigError(f"statement id {self.statement_id} is not between 0 and {MAX_STATEMENT_ID}")
         if not 0 <= self.bucket <= MAX_BUCKET:
             raise ConfigError(f"bucket {self.bucket} is not between 0 and {MAX_BUCKET}")
-        return 1 << _VERSION_SHIFT | self.bucket << _BUCKET_SHIFT | self.statement_id
+        return V1_PROPERTY | self.bucket << BUCKET_SHIFT | self.statement_id
 
 
 def decode_bucket_property(bucket_property: int) -> BucketProperty:
     """Decode a bucket property. Raises BadFileError if its version is neither 0 nor 1."""
-    version = (bucket_property & 0xFFFFFFFF) >> _VERSION_SHIFT
+    version = (bucket_property & 0xFFFFFFFF) >> VERSION_SHIFT
     if version == 0:
         return BucketProperty(0, bucket_property)
     if version == 1:
-        bucket = bucket_property >> _BUCKET_SHIFT & MAX_BUCKET
+        bucket = bucket_property >> BUCKET_SHIFT & MAX_BUCKET
         return BucketProperty(1, bucket, bucket_property & MAX_STATEMENT_ID)
     raise BadFileError(f"bucket property {bucket_property} has codec version {version}; only 0 and 1 exist")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hiveacid.core.format.record_keys import (
+from hiveacid.core.format.acid_columns import (
     AcidStatistics,
     BucketProperty,
     RecordKey,
