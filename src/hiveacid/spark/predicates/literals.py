@@ -121,7 +121,8 @@ def constant_value(tree: Any) -> Value | NoValue:
 
 def _is_constant(tree: Any) -> bool:
     """Tell whether all leaves of an expression are literals; ``current_date`` and the like are other leaves."""
-    if tree.nodeName() == "Literal":
+    kind = tree.nodeName()
+    if kind == "Literal" or (kind == "Cast" and tree.child().nodeName() == "Literal"):
         return True
     leaves = tree.collectLeaves()
     return (

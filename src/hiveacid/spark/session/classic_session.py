@@ -14,7 +14,14 @@ from hiveacid.config.property_definitions import TRANSACTIONAL
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
-from hiveacid.spark.session.jvm import java_class, java_packages, scala_items, scala_sequence, session_of
+from hiveacid.spark.session.jvm import (
+    java_class,
+    java_packages,
+    parser_of,
+    scala_items,
+    scala_sequence,
+    session_of,
+)
 
 ANOTHER_CATALOG = "(another catalog)"
 """Name of the current database while a name without one is Spark's alone. No database has this name."""
@@ -107,8 +114,11 @@ def frame_of_plan(env: SparkEnvironment, plan: Any) -> DataFrame:
 
 
 def frame_of_text(env: SparkEnvironment, text: str) -> DataFrame:
-    """Return the result of a query without parameters, for which PySpark's own call makes four more round trips."""
-    return DataFrame(session_of(env).sql(text), env.spark)
+    """Return the result of a query that hiveacid itself writes, without tables and parameters.
+
+    Spark's own parser reads it: through the session's, hiveacid would bind it once more (30 round trips).
+    """
+    return frame_of_plan(env, parser_of(env).parsePlan(text))
 
 
 def dataset_class(env: SparkEnvironment) -> Any:
