@@ -371,8 +371,8 @@ def test_rows_are_streamed_and_appended(room: Room, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(
         "hiveacid.streaming.transaction_batch._MAX_BUFFERED_BYTES", 500
     )  # each write is spilled
-    with hiveacid.open(str(tmp_path / "w")) as warehouse:
-        warehouse.context.fs = room.fs
+    with hiveacid.open(str(tmp_path / "w")) as opened:
+        warehouse = replace(opened, context=replace(opened.context, fs=room.fs))
         location = f"{room.root}/t"
         warehouse.context.catalog.create_table(
             statement.definition(TableName("default", "t"), location=location, storage=ORC)

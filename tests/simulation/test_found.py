@@ -342,7 +342,7 @@ def test_the_settings_only_make_the_lock_of_an_overwrite_stronger(
 ) -> None:
     """No overwrite of any session passes an INSERT of any other one."""
     context = session(world, "a").context
-    context.settings = Settings.of({"hive.txn.xlock.write": write, "hive.txn.xlock.iow": overwrite})
+    context.session.settings = Settings.of({"hive.txn.xlock.write": write, "hive.txn.xlock.iow": overwrite})
     table = context.require(WHOLE)
     inserts = insert_lock(context, table, {}, overwrite=False).type
     assert inserts is LockType.SHARED_WRITE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,10 +140,10 @@ def test_staged_rows_that_are_lost_fail_the_statement(
     properties = TRANSACTIONAL if kind == "acid" else INSERT_ONLY
     acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {properties}")
     fs = acid.context.fs
-    acid.context.fs = Altered(fs, change)  # type: ignore[assignment]
+    acid.context = replace(acid.context, fs=Altered(fs, change))  # type: ignore[assignment]
     with pytest.raises(StorageError, match=message):
         acid.sql("INSERT INTO t SELECT CAST(id AS INT), CAST(id > 99 AS INT) FROM range(0, 101, 1, 1)")
-    acid.context.fs = fs
+    acid.context = replace(acid.context, fs=fs)
     assert acid.sql("SELECT * FROM t").count() == 0
 
 

@@ -86,10 +86,10 @@ def test_staged_files_that_are_lost_fail_the_compaction(
     if not reports:
         without_reports(monkeypatch)
     fs = table.context.fs
-    table.context.fs = Altered(fs, losing(events))  # type: ignore[assignment]
+    table.context = replace(table.context, fs=Altered(fs, losing(events)))  # type: ignore[assignment]
     found = "the tasks wrote 2 files into .*, but the driver finds 1" if reports else message
     require_nothing_published(table, kind, found)
-    table.context.fs = fs
+    table.context = replace(table.context, fs=fs)
     (report,) = table.table("t").compact(kind)
     assert (report.after.rows, report.after.deletes) == ((14, 0) if kind == "major" else (20, 6))
     assert table.sql("SELECT * FROM t").count() == 14

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ def beside(acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPat
     if StampedListings.begin(acid.context.fs, 0) is None:
         pytest.skip("the directory for temporary files is on no local file system that is known")
     monkeypatch.setattr(acid_rows, "MIN_FILES", 2)  # the index is kept, too
-    acid.context.clock = LaterClock()
+    acid.context = replace(acid.context, clock=LaterClock())
     other = hiveacid.connect(spark, warehouse=acid.context.warehouse)
     other.set("hiveacid.read.keep.listings", "false")
     yield Beside(acid, other)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,7 +123,8 @@ def test_partitions_cost_one_listing_each_and_files_nothing_but_their_tails(
     expected = sorted([(n, f"d {n % 3}") for n in range(9)] * 2)
     with monkeypatch.context() as later:
         # times of whole seconds identify a file once nobody can replace it within the same second
-        later.setattr(lake.context, "clock", ManualClock(lake.context.clock.now() + 10_000))
+        clock = ManualClock(lake.context.clock.now() + 10_000)
+        later.setattr(lake, "context", replace(lake.context, clock=clock))
         assert rows(lake, "p") == expected
         s3.counted()
         lake.table("p").scan().to_df()

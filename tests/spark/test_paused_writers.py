@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,12 +152,12 @@ def test_a_paused_statement_changes_no_file_of_a_newer_table(
                 other.sql(f"INSERT INTO t VALUES ({number}, 0)")
             after.append(_files(location))
 
-        acid.context.fs = Paused(str(location), nth, take_over, killed=killed)
+        acid.context = replace(acid.context, fs=Paused(str(location), nth, take_over, killed=killed))
         try:
             acid.sql(_STATEMENTS[name].format(source=source.parent))
         except (HiveAcidError, SystemExit):
             assert after, nth
-        acid.context.fs = LocalFileSystem()
+        acid.context = replace(acid.context, fs=LocalFileSystem())
         if not after:
             break
         assert {path: data for path, data in _files(location).items() if path in after[0]} == after[0], nth
@@ -190,10 +191,10 @@ def test_a_paused_drop_partition_deletes_no_file_of_a_newer_partition(
             other.sql("INSERT INTO t VALUES (11, 1)")
             after.append(_files(location))
 
-        acid.context.fs = Paused(str(location), nth, take_over, killed=False)
+        acid.context = replace(acid.context, fs=Paused(str(location), nth, take_over, killed=False))
         with suppress(TransactionAbortedError):  # the lock of the DROP expired after the catalog was changed
             acid.sql("ALTER TABLE t DROP PARTITION (p = 1)")
-        acid.context.fs = LocalFileSystem()
+        acid.context = replace(acid.context, fs=LocalFileSystem())
         if not after:
             break
         assert sorted(row[0] for row in other.sql("SELECT id FROM t").collect()) == [2, 11], nth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def test_a_statement_that_always_loses_says_how_often_it_was_tried(
         acid.sql("CREATE TABLE t (id INT, n INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
         acid.sql("INSERT INTO t VALUES (1, 0)")
         acid.sql("SET hive.txn.retrysnapshot.max.count=1")
-        acid.context.fs = Interrupted(lambda: other.sql("UPDATE t SET n = n + 1"))
+        acid.context = replace(acid.context, fs=Interrupted(lambda: other.sql("UPDATE t SET n = n + 1")))
         with pytest.raises(WriteConflictError) as raised:
             acid.sql("UPDATE t SET n = 100")
         text = str(raised.value)
@@ -212,7 +213,7 @@ def test_of_two_create_table_as_select_with_one_location_the_second_waits_and_is
         writer.start()
         assert waits.wait(120)
 
-    acid.context.fs = Overtaken(place, overtake)
+    acid.context = replace(acid.context, fs=Overtaken(place, overtake))
     acid.sql(f"CREATE TABLE a {ORC_AT.format(place)} AS SELECT 1 AS id")
     writer.join(120)
     assert [row["id"] for row in other.sql("SELECT * FROM a").collect()] == [1]

@@ -11,7 +11,7 @@ from hiveacid.config import Settings
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.table.context import Context
+from hiveacid.table.context import Context, SessionState
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions
@@ -30,7 +30,7 @@ def context_of(store: Any, warehouse: str, clock: Clock, heartbeats: Heartbeats)
         read_leases=ReadLeases(transactions),
         clock=clock,
         warehouse=warehouse,
-        settings=Settings(),
+        session=SessionState(Settings()),
     )
 
 

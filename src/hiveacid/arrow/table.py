@@ -319,7 +319,7 @@ class ArrowTable:
         finally:
             # A generator may be garbage-collected in a thread that holds a lock. It is not complete then, and the heartbeat
             # ends the transaction at its next sweep.
-            if complete and not context.closed:
+            if complete and not context.session.closed:
                 leases.sweep()
 
     def _batches(

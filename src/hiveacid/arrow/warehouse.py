@@ -14,7 +14,7 @@ from hiveacid.errors import ConfigError, NoSuchDatabaseError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.stores.hms.address import is_metastore
-from hiveacid.table.context import StoreContext
+from hiveacid.table.context import SessionState, StoreContext
 from hiveacid.transactions.read_leases import ReadLeases
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def open_warehouse(
             read_leases=ReadLeases(transactions),
             clock=clock,
             warehouse=root,
-            settings=effective,
+            session=SessionState(effective),
         )
     )
 
@@ -61,7 +61,7 @@ class ArrowWarehouse:
 
     def __repr__(self) -> str:
         """Return the warehouse's directory."""
-        return f"<hiveacid warehouse {self.context.warehouse}{' (closed)' if self.context.closed else ''}>"
+        return f"<hiveacid warehouse {self.context.warehouse}{' (closed)' if self.context.session.closed else ''}>"
 
     def databases(self) -> list[str]:
         """Return the names of the databases."""
@@ -90,12 +90,12 @@ class ArrowWarehouse:
 
     def close(self) -> None:
         """End all reads and the store's connections. A second call does nothing."""
-        if not self.context.closed:
+        if not self.context.session.closed:
             self.context.close()
 
     def close_without_ending_reads(self) -> None:
         """Close the store's connections; the cleaner keeps the files of plans until their transactions time out."""
-        self.context.closed = True
+        self.context.session.closed = True
         self.context.transactions.heartbeats.close()
         self.context.store.close()
 

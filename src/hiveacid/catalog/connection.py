@@ -21,7 +21,7 @@ from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
-from hiveacid.table.context import Context
+from hiveacid.table.context import Context, SessionState
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transaction
 
@@ -56,7 +56,7 @@ def make_context(
         read_leases=ReadLeases(transactions),
         clock=clock,
         warehouse=root,
-        settings=chosen,
+        session=SessionState(chosen),
     )
 
 
@@ -86,7 +86,7 @@ class WarehouseConnection(Displayed):
         if self.context.catalog.get_database(database.lower()) is None:
             near = did_you_mean(database, self.context.catalog.list_databases())
             raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES{near}")
-        self.context.database = database.lower()
+        self.context.session.database = database.lower()
 
     def table(self, name: str | TableName) -> AcidTable:
         """Return a table of the catalog. Raises NoSuchTableError."""

@@ -23,7 +23,6 @@ from hiveacid.errors import CompactionError, HiveAcidError, UnsupportedFeatureEr
 from hiveacid.ports.store import own_store
 from hiveacid.services.steps import Cleaner, CleaningResult, Housekeeper, Initiator, InitiatorFinding, Worker
 from hiveacid.table.compaction.run_compaction import CompactionReport
-from hiveacid.table.context import Context
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,8 @@ class Services:
                 "(hiveacid services --workers N)"
             )
         context.store.require_claimable_jobs()
-        self.context: Context = replace(context)  # settings of its own: those of the session may change
+        # settings of its own: those of the session may change
+        self.context = replace(context, session=replace(context.session))
         # containers with their host's network have one host name, and pid 1
         self.name = f"{context.transactions.client.host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.initiator = Initiator(self.context, f"{self.name}.initiator") if initiator else None

@@ -85,11 +85,8 @@ class StatementThread:
         self._unfinished: set[Running[Any]] = set()
         self._ended = False
         self._analysis: AnalysisStop | None = None
-        context = session.context
-        context.clock = self.clock
-        context.transactions = replace(context.transactions, clock=self.clock)
-        # START TRANSACTION begins there.
-        context.read_leases = context.read_leases.of_client(context.transactions)
+        transactions = replace(session.context.transactions, clock=self.clock)
+        session.context = session.context.with_transactions(transactions)
 
     def submit(self, work: Callable[[], T], *, only_reads: bool = False) -> Running[T]:
         """Run ``work`` after the statements before it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from textwrap import shorten
 from typing import Self
 
@@ -128,11 +128,7 @@ class AcidSession(WarehouseConnection):
 
     def run(self, text: str, statement: Statement) -> DataFrame:
         """Carry out a parsed statement; ``text``: the user's text, which the tables' histories record."""
-        before, self.context.statement = self.context.statement, text
-        try:
-            return execute(self.execution(), statement)
-        finally:
-            self.context.statement = before
+        return execute(self.execution(text), statement)
 
     @contextmanager
     def statement(self, text: str) -> Iterator[None]:
@@ -146,7 +142,8 @@ class AcidSession(WarehouseConnection):
             raise errors.FailedTransactionError(txn.txn_id, txn.failed)
         env = self.context.env
         if env.parser is None and (spark := without_hiveacid_parser(env.spark)) is not env.spark:
-            self.context.env = SparkEnvironment(spark)  # the session became a native one after `connect`
+            # the session became a native one after `connect`
+            self.context = replace(self.context, env=SparkEnvironment(spark))
         try:
             with spark_errors_logged(), active_session(self.context.env):
                 yield
@@ -240,10 +237,10 @@ class AcidSession(WarehouseConnection):
         """Provide a binder that reads in ``txn``, by default in the session's transaction, otherwise the current state."""
         return self.execution().binder(txn)
 
-    def execution(self) -> ExecutionContext:
-        """Return the execution context of the next statement."""
+    def execution(self, text: str | None = None) -> ExecutionContext:
+        """Return the execution context of a statement; ``text``: as the tables' histories record it."""
         return ExecutionContext(
-            self.context,
+            self.context if text is None else replace(self.context, statement=text),
             self.joined,
             self.reader,
             self.read_only,

@@ -1,9 +1,9 @@
-"""Context of a connection, which every operation on a table receives."""
+"""Context that every operation on a table receives: the services of a connection, and the state of its session."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
 
 from hiveacid import errors
 from hiveacid.config import Settings, property_definitions, setting_definitions
@@ -52,9 +52,19 @@ class WriterContext(Protocol):
         """Return the SQL text of the running statement, for the history of tables; None without one."""
 
 
-@dataclass(kw_only=True)
+@dataclass
+class SessionState:
+    """Part of a connection that its statements change: SET the settings, USE the current database."""
+
+    settings: Settings
+    database: str = "default"
+    closed: bool = False
+    shares_store: bool = False  # settings must not change the store, which clients of a server share
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoreContext:
-    """One connection without an engine: storage, store, catalog, and the session's changeable settings."""
+    """One connection without an engine: storage, store and catalog, which never change, and the session's state."""
 
     fs: FileSystem
     store: TransactionStore
@@ -63,23 +73,30 @@ class StoreContext:
     read_leases: ReadLeases
     clock: Clock
     warehouse: str
-    settings: Settings
+    session: SessionState
     listings: ListingCache = field(default_factory=ListingCache)
-    database: str = "default"
-    closed: bool = False
-    shares_store: bool = False  # settings must not change the store, which clients of a server share
+
+    @property
+    def settings(self) -> Settings:
+        """The session's settings."""
+        return self.session.settings
+
+    @property
+    def database(self) -> str:
+        """The session's current database."""
+        return self.session.database
 
     def change_settings(self, settings: Settings) -> None:
         """Use other settings from now on, also in the store and for the heartbeat if they are this connection's."""
-        self.settings = settings
-        if self.shares_store:
+        self.session.settings = settings
+        if self.session.shares_store:
             return
         self.store.apply_settings(settings)
         self.transactions.heartbeats.interval = heartbeat_interval(settings)
 
     def close(self) -> None:
         """End snapshots, heartbeats and the store's connections."""
-        self.closed = True
+        self.session.closed = True
         try:
             self.read_leases.close()
         finally:
@@ -88,7 +105,7 @@ class StoreContext:
 
     def require_open(self) -> None:
         """Raise TransactionStateError once the warehouse is closed."""
-        if self.closed:
+        if self.session.closed:
             raise errors.TransactionStateError("the warehouse is closed: hiveacid.open(...) opens it again")
 
     def resolve(self, name: str | TableName) -> TableName:
@@ -108,15 +125,19 @@ class StoreContext:
         return layout_level(table, self.settings)
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Context(StoreContext):
-    """One connection with Spark."""
+    """One connection with Spark, as one statement sees it."""
 
     env: SparkEnvironment
     summaries: SummaryCache = field(default_factory=SummaryCache)
     delete_cache: DeleteEventCache = field(default_factory=DeleteEventCache)
     statement: str | None = None  # SQL text of the running statement, for the history of tables
-    in_view: bool = False  # the text of a view is being read, and ``database`` is the view's
+
+    def with_transactions(self, transactions: Transactions) -> Self:
+        """Return a context whose transactions and read leases begin, and wait, as ``transactions`` says."""
+        leases = self.read_leases.of_client(transactions)
+        return replace(self, clock=transactions.clock, transactions=transactions, read_leases=leases)
 
     def require_full_acid(self, name: TableName, verb: str) -> TableDefinition:
         """Return a table whose rows can be changed; NotTransactionalError, InsertOnlyError otherwise."""

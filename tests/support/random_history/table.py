@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -93,7 +93,7 @@ class HistoryTable:
     def __post_init__(self) -> None:
         """Make the table."""
         self.acid = hiveacid.connect(self.spark, warehouse=self.warehouse)
-        self.acid.context.clock = LaterClock()
+        self.acid.context = replace(self.acid.context, clock=LaterClock())
         shared = {"hive.txn.xlock.write": "false"}  # updates exclude each other at commit only
         self.rival = hiveacid.connect(self.spark, warehouse=self.warehouse, settings=shared)
         self.acid.sql(self.layout.create)

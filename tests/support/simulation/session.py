@@ -29,7 +29,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import Client
 from hiveacid.storage.snapshot_locations import Location
-from hiveacid.table.context import Context
+from hiveacid.table.context import Context, SessionState
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.visible_locations import list_visible
 from hiveacid.transactions.heartbeats import Heartbeats
@@ -117,8 +117,7 @@ class Session:
         transactions = Transactions(store, heart, clock, Client("sim", "here", name))
         context = Context(
             env=cast("Any", None), fs=files, store=store, catalog=store, transactions=transactions,
-            read_leases=ReadLeases(transactions), clock=clock, warehouse=WAREHOUSE, settings=settings,
-            database="shop",
+            read_leases=ReadLeases(transactions), clock=clock, warehouse=WAREHOUSE, session=SessionState(settings, "shop"),
         )  # fmt: skip
         return cls(world, process, context)
 

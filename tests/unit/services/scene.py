@@ -45,7 +45,7 @@ class Scene:
         self.store.create_database(DatabaseDefinition("default", str(self.root)))
 
     def set(self, name: str, value: str) -> None:
-        self.context.settings = self.context.settings.with_value(name, value)
+        self.context.session.settings = self.context.settings.with_value(name, value)
 
     def services(self, **roles: Any) -> Services:
         return Services(cast("WarehouseConnection", self), workers=0, **roles)

@@ -115,7 +115,7 @@ def ask(port: int, path: str) -> tuple[int, bytes]:
 def test_a_monitor_asks_over_http(scene: Scene) -> None:
     services = scene.services(cleaner=False, housekeeper=False)
     runner = Runner(services)
-    services.context.clock = SystemClock()
+    services.context = replace(services.context, clock=SystemClock())
     with Endpoint(0) as endpoint:
         assert json.loads(ask(endpoint.port, "/health")[1])["status"] == "starting"
         runner.start()

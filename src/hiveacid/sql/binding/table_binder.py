@@ -91,7 +91,7 @@ class Binder:
     rows: dict[TableSource, DataFrame] = field(default_factory=dict)
     subqueries: bool = False  # some text has a query in an expression
     apart: SparkEnvironment | None = None  # the session for the texts of views
-    view: ViewDefinition | None = None  # whose text is being bound, for that session
+    view: ViewDefinition | None = None  # whose text is bound
     within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
 
     def bind(self, piece: Slice, kind: str = QUERY, parse: Parse | None = None) -> Bound:
@@ -185,16 +185,8 @@ class Binder:
         if view.name in self.within:
             raise UnsupportedFeatureError(f"view {view.name} would read itself", line=line, column=column)
         if source not in self.rows:
-            before = self.context.database, self.context.in_view
-            self.context.database, self.context.in_view = view.database, True
-            self.within.append(view.name)
-            try:
-                with errors_of_view(view.name, line, column):
-                    rows = self.run_view(view)
-                    self.rows[source] = with_view_columns(view, rows)
-            finally:
-                self.within.pop()
-                self.context.database, self.context.in_view = before
+            with errors_of_view(view.name, line, column):
+                self.rows[source] = with_view_columns(view, self.run_view(view))
         return source
 
     def _changes(self, piece: Slice, call: FunctionCall) -> DataFrame:
@@ -245,17 +237,19 @@ class Binder:
 
     def run_view(self, view: ViewDefinition) -> DataFrame:
         """Return the rows of a view's query, apart from the session's own functions, variables and settings."""
-        env, outer = self.context.env, self.view
+        env = self.context.env
         if self.apart is None:
             self.apart = session_of_views(env)
-        self.view = view
+        session = replace(self.context.session, database=view.database)
+        context, within = replace(self.context, session=session), [*self.within, view.name]
+        inner = replace(self, context=context, view=view, within=within)
         try:
             read_as_creator(env, self.apart, view)
-            return analysed_apart(env, self.apart, self.bind(Slice(view.text)).plan)
+            return analysed_apart(env, self.apart, inner.bind(Slice(view.text)).plan)
         finally:
-            self.view = outer
-            if outer is not None:  # the view whose text names this one is still being bound
-                read_as_creator(env, self.apart, outer)
+            self.subqueries = inner.subqueries
+            if self.view is not None:  # the view whose text names this one is still being bound
+                read_as_creator(env, self.apart, self.view)
 
     @contextmanager
     def _reading(self) -> Iterator[SparkEnvironment]:

@@ -277,7 +277,6 @@ def _require_same_elsewhere(execution: ExecutionContext, view: ViewDefinition, f
     """Refuse a view whose query is read otherwise in a session without the present one's own names."""
     try:
         with execution.binder() as binder, translate_errors():
-            binder.within.append(view.name)
             types = [field.dataType for field in binder.run_view(view).schema]
         message = "its columns have other types there"
     except HiveAcidError as error:

@@ -224,12 +224,14 @@ class NativeParser:
             return of_client
         if not hasattr(self._local, "connection"):
             self._local.connection = self._sql_gateway.connection(self._spark, self.own_parser)
-            self._local.connection.context.shares_store = True  # its settings stay those of the driver
+            self._local.connection.context.session.shares_store = (
+                True  # its settings stay those of the driver
+            )
             self._local.settings = None
         connection: NativeConnection = self._local.connection
         # Spark Connect has a thread for each statement: what SET changed in another one holds here, too.
         if self._local.settings is not self._settings:
-            self._local.settings = connection.context.settings = self._settings
+            self._local.settings = connection.context.session.settings = self._settings
         return connection
 
     def _with_java_errors(self, parse: Callable[[], Any]) -> Any:

@@ -265,9 +265,9 @@ class ClientSparkSession(NativeSession):
         super().__init__(plain, gateway, connect_arguments)
         self._connection = gateway.connection(self, self._parser)
         context = self._connection.context
-        context.shares_store = True
-        context.transactions = replace(context.transactions, client=client)
-        context.read_leases = context.read_leases.of_client(context.transactions)
+        context.session.shares_store = True
+        transactions = replace(context.transactions, client=client)
+        self._connection.context = context.with_transactions(transactions)
         self._changed_settings: set[str] = set()
         gateway.guard(self._jsparkSession, self)
 

@@ -34,9 +34,8 @@ class NativeConnection(AcidSession):
     abandoned: deque[Transaction] = field(default_factory=deque, repr=False)
 
     def follow(self) -> None:
-        """Use Spark's current database, except while a view is read: its names belong to its own database."""
-        if not self.context.in_view:
-            self.context.database = current_database(self.context.env)
+        """Use Spark's current database."""
+        self.context.session.database = current_database(self.context.env)
 
     def use(self, database: str) -> None:
         """Make a database the current one, Spark's too. Raises NoSuchDatabaseError."""
@@ -113,8 +112,8 @@ class Gateway:
 
     def connection(self, spark: SparkSession, parser: Any) -> NativeConnection:
         """Return a connection on the shared store for one thread of a Spark session; ``parser``: Spark's own."""
-        env = SparkEnvironment(spark, parser=parser)
-        context = replace(self.root.context, env=env)
+        env, root = SparkEnvironment(spark, parser=parser), self.root.context
+        context = replace(root, env=env, session=replace(root.session))
         connection = NativeConnection(context, abandoned=self._abandoned)
         with self._lock:
             references = [reference for reference in self._connections if reference() is not None]

@@ -197,11 +197,7 @@ class Target:
     def _statement(self, method: str) -> Iterator[ExecutionContext]:
         connection = self.connection
         with connection.statement(method):
-            before, connection.context.statement = connection.context.statement, method
-            try:
-                yield connection.execution()
-            finally:
-                connection.context.statement = before
+            yield connection.execution(method)
 
 
 class WriterSession(Protocol):

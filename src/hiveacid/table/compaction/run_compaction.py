@@ -197,7 +197,8 @@ def _run(context: Context, record: Compaction, worker: str, writer: CompactionWr
         table.properties,
         record.request.properties,
     )
-    context = replace(context, settings=compactor_settings(context.settings, *properties))
+    settings = compactor_settings(context.settings, *properties)
+    context = replace(context, session=replace(context.session, settings=settings))
     txn = context.transactions.begin(context.settings, TxnKind.COMPACTION)
     try:
         report = _in_transaction(context, record, worker, kind, txn, writer)
