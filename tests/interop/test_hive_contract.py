@@ -195,7 +195,7 @@ def test_a_wait_for_a_lock_is_not_in_vain(store: MetastoreStore, other: Operatio
     assert store.check_lock(third.lock.lock_id).state is LockState.WAITING
     assert txn.valid_write_ids(ORDERS).is_valid(1)
     txn.write_id(ORDERS)
-    txn.add_written([wrote(ORDERS, Operation.UPDATE)])
+    txn.pending.add_written([wrote(ORDERS, Operation.UPDATE)])
     txn.commit()
     assert store.check_lock(third.lock.lock_id).state is LockState.ACQUIRED
     store.abort_txns([third.txn_id], "enough")

@@ -103,7 +103,7 @@ def _adopt(
         seeded = _write_ids_to_seed(table.name, write_ids, WriteId(highest))
         context.store.seed_txns(TxnId(max(visibility, int(txns.high_watermark) if txns else 0)))
     # All at once: a table without its write ids shows no rows, and DROP TABLE would delete its files.
-    txn.adopt_at_commit(adopted, partitions, seeded)
+    txn.pending.adopt_table(adopted, partitions, seeded)
     if left_out:
         logger.warning("%s: data that is not of the table was not adopted: %s", table.name, left_out)
 

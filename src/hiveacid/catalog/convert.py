@@ -83,17 +83,17 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
         _require_one_step(context, table, kind)
         definition = _converted_definition(table, kind, changes)
         check_definition(definition)
-        txn.add_summary(name, OperationSummary("CONVERT", context.statement))
+        txn.pending.add_summary(name, OperationSummary("CONVERT", context.statement))
         if table.kind is kind:
-            txn.alter_at_commit(definition)
+            txn.pending.alter_table(definition)
         elif kind is TableKind.INSERT_ONLY:
             _to_insert_only(context, table, definition, txn)
         elif table.kind is TableKind.INSERT_ONLY:
             _require_single_writes(context, table, txn)
-            txn.alter_at_commit(definition)
+            txn.pending.alter_table(definition)
         else:
             _require_originals(context, table, txn)
-            txn.alter_at_commit(definition, skipped=SKIPPED_WRITE_IDS)
+            txn.pending.alter_table(definition, skipped=SKIPPED_WRITE_IDS)
 
 
 def _require_one_step(context: Context, table: TableDefinition, kind: TableKind) -> None:
@@ -205,15 +205,17 @@ def _to_insert_only(
     # from here on readers of the plain table ignore the directory that is being filled
     context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: mark}))
     files = [(root, file) for root in roots for file in plain_files(context.fs.list_tree(root), table)]
-    txn.on_abort(partial(remove_aborted, context, table, [f"{root}/{directory}" for root in roots]))
+    txn.pending.on_abort.append(
+        partial(remove_aborted, context, table, [f"{root}/{directory}" for root in roots])
+    )
     versions = [context.fs.file_version(f"{root}/{file.path}") for root, file in files]
     check, linked = txn.open_check(), {}
     for (root, file), version in zip(files, versions, strict=True):
         check()
         target = f"{root}/{directory}/{file.path}"
         linked[root, file] = context.fs.link_file(f"{root}/{file.path}", target, version)
-    txn.alter_at_commit(made.with_properties({CONVERSION.name: mark}))
-    txn.on_commit(lambda: _remove_sources(context, linked))
+    txn.pending.alter_table(made.with_properties({CONVERSION.name: mark}))
+    txn.pending.on_commit.append(lambda: _remove_sources(context, linked))
 
 
 def _remove_crashed_conversion(

@@ -418,7 +418,7 @@ def _drop_at_a_write_id(
         own = str(int(txn.write_id(table.name)))
         held.require_open_in_store()
         marked = table.with_properties({HISTORY_FROM.name: own, PARTITIONS_DROPPED.name: own})
-        txn.drop_partitions_at_commit(marked, partitions)
+        txn.pending.drop_partitions(marked, partitions)
 
 
 def truncate(

@@ -210,7 +210,7 @@ class Connection:
     def add_stream_progress(self, batch: StreamBatch) -> None:
         """Commit the progress of a query's batch together with the open transaction (``streaming.connection``)."""
         with self._exclusive():
-            self._require_open().txn.add_stream_batch(batch)
+            self._require_open().txn.pending.batch = batch
 
     @property
     def in_transaction(self) -> bool:

@@ -200,7 +200,7 @@ class TransactionBatch:
                 overwrite=self.overwrite,
                 early=True,
             )
-            self.txn.on_abort(self._outputs.remove)
+            self.txn.pending.on_abort.append(self._outputs.remove)
             return self._is_current()
         except BaseException:
             self.close("a transaction of the batch could not begin")

@@ -26,9 +26,9 @@ def partitions_of(
     """Return all partitions, including those that the transaction itself creates; None if unpartitioned."""
     if not table.partition_columns:
         return None
-    new = txn is not None and txn.creates_table(table.name)
+    new = txn is not None and txn.pending.creates_table(table.name)
     existing = () if new else context.catalog.list_partitions(table.name)
-    created = [new.partition for new in txn.new_partitions(table.name)] if txn is not None else []
+    created = [new.partition for new in txn.pending.new_partitions(table.name)] if txn is not None else []
     values = {partition.values for partition in existing}
     return (*existing, *{p.values: p for p in created if p.values not in values}.values())
 

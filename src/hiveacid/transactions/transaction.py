@@ -11,28 +11,21 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hiveacid import errors
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.display import Displayed
 from hiveacid.core.format.acid_columns import MAX_STATEMENT_ID
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
-from hiveacid.core.model import LockId, Partition, TableDefinition, TableName, TxnId, WriteId
-from hiveacid.core.transactions.commit_records import (
-    NewFiles,
-    OperationSummary,
-    StreamBatch,
-    TableOperation,
-    merge_summaries,
-)
+from hiveacid.core.model import LockId, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, covers
 from hiveacid.core.transactions.states import TransactionState
-from hiveacid.ports.catalog import CatalogChanges, NewPartition, SeededWriteIds
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import TransactionStore
-from hiveacid.ports.transactions import Begun, Client, LockAnswer, Remains, Start, TxnKind, Written
+from hiveacid.ports.transactions import Begun, Client, LockAnswer, Remains, Start, TxnKind
 from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.pending_commit import PendingCommit
 
 __all__ = ["Heartbeats", "Transaction", "Transactions", "this_client"]
 
@@ -54,7 +47,10 @@ def this_client(agent: str = "hiveacid") -> Client:
 
 @dataclass(repr=False)
 class Transaction(Displayed):
-    """An open transaction, made by `Transactions.begin`. Not thread-safe."""
+    """Handle of an open transaction, made by `Transactions.begin`. Not thread-safe.
+
+    ``pending``: collects what the commit will write.
+    """
 
     store: TransactionStore
     heartbeats: Heartbeats
@@ -62,6 +58,7 @@ class Transaction(Displayed):
     clock: Clock
     txn_id: TxnId
     explicit: bool = False
+    pending: PendingCommit = field(default_factory=PendingCommit)
     ended: bool = False
     failed: str | None = None
     guard: Transaction | None = (
@@ -84,17 +81,6 @@ class Transaction(Displayed):
     _tables_with_later_commits: set[TableName] = field(default_factory=set)
     _held: list[LockComponent] = field(default_factory=list)
     _next_statement: int = 0
-    _written: list[Written] = field(default_factory=list)
-    _partitions: list[NewPartition] = field(default_factory=list)
-    _files: list[NewFiles] = field(default_factory=list)
-    _tables: list[TableDefinition] = field(default_factory=list)
-    overwritten: dict[TableName, set[tuple[str | None, ...]]] = field(default_factory=dict)
-    _altered: CatalogChanges = field(default_factory=CatalogChanges)
-    _batch: StreamBatch | None = None
-    _summaries: dict[TableName, OperationSummary] = field(default_factory=dict)
-    before_commit: list[Callable[[], None]] = field(default_factory=list)  # each may abort and raise
-    _on_abort: list[Callable[[], None]] = field(default_factory=list)
-    _on_commit: list[Callable[[], None]] = field(default_factory=list)
 
     def lock(self, components: Sequence[LockComponent], *, zero_wait: bool = False) -> None:
         """Take locks; wait for them as long as ``hive.lock.*`` allow. ``zero_wait``: not at all. Raises LockTimeoutError.
@@ -279,76 +265,16 @@ class Transaction(Displayed):
         self._next_statement += count
         return range(first, first + count)
 
-    def add_written(
-        self,
-        written: Sequence[Written],
-        partitions: Sequence[NewPartition] = (),
-        tables: Sequence[TableDefinition] = (),
-        files: Sequence[NewFiles] = (),
-    ) -> None:
-        """Add writes and new catalog rows to what the commit will record."""
-        self._files.extend(files)
-        self._written.extend(written)
-        self._partitions.extend(partitions)
-        self._tables.extend(tables)
-
-    def add_summary(self, table: TableName, summary: OperationSummary) -> None:
-        """Add a statement's summary to the record that the table's history gets."""
-        before = self._summaries.get(table)
-        self._summaries[table] = summary if before is None else merge_summaries(before, summary)
-
-    def add_overwritten(self, table: TableName, partitions: Iterable[tuple[str | None, ...]]) -> None:
-        """Remember partitions with a base of this write id: readers would ignore later deltas of the same write id."""
-        self.overwritten.setdefault(table, set()).update(partitions)
-
     def require_not_overwritten(
         self, table: TableName, partitions: Iterable[tuple[str | None, ...]] | None = None
     ) -> None:
         """Refuse a second write to partitions (None: any) that this transaction has overwritten."""
-        taken = self.overwritten.get(table, set())
+        taken = self.pending.overwritten.get(table, set())
         if taken if partitions is None else taken.intersection(partitions):
             raise errors.UnsupportedFeatureError(
                 f"{table} was overwritten (or truncated) earlier in this transaction: Hive's layout has no place "
                 f"for a later write beside base_{self._write_ids.get(table)}; commit first"
             )
-
-    def creates_table(self, table: TableName) -> bool:
-        """Tell whether a table is created by this transaction's commit."""
-        return any(definition.name == table for definition in self._tables)
-
-    def new_partitions(self, table: TableName) -> list[NewPartition]:
-        """Return the partitions of a table that this transaction creates."""
-        return [new for new in self._partitions if new.table == table]
-
-    def alter_at_commit(self, table: TableDefinition, *, skipped: int = 0) -> None:
-        """Change a table's definition with the commit, and leave the next ``skipped`` write ids unused."""
-        ids = ((table.name, skipped),) if skipped else ()
-        self._altered = CatalogChanges(altered=(table,), skipped=ids)
-
-    def adopt_at_commit(
-        self, table: TableDefinition, partitions: Iterable[Partition], write_ids: SeededWriteIds | None
-    ) -> None:
-        """Create a table of files that are there already, with its partitions and its write ids, by the commit."""
-        self._tables.append(table)
-        self._partitions.extend(NewPartition(table.name, partition) for partition in partitions)
-        self._altered = CatalogChanges(seeded=() if write_ids is None else (write_ids,))
-
-    def drop_partitions_at_commit(self, table: TableDefinition, partitions: Iterable[Partition]) -> None:
-        """Drop partitions and change the table's definition with the commit."""
-        dropped = tuple((table.name, partition) for partition in partitions)
-        self._altered = CatalogChanges(altered=(table,), dropped=dropped)
-
-    def add_stream_batch(self, batch: StreamBatch) -> None:
-        """Commit the progress of a stream together with this transaction."""
-        self._batch = batch
-
-    def on_commit(self, action: Callable[[], None]) -> None:
-        """Run ``action`` (the removal of files that the commit replaced) once the transaction has committed."""
-        self._on_commit.append(action)
-
-    def on_abort(self, action: Callable[[], None]) -> None:
-        """Run ``action`` (the removal of files that no reader sees) when the transaction aborts."""
-        self._on_abort.append(action)
 
     def commit(self) -> None:
         """Commit: make all writes visible. Raises WriteConflictError or TransactionAbortedError; then none is visible.
@@ -361,23 +287,23 @@ class Transaction(Displayed):
         if self.failed:
             self.abort("a statement failed half-way")
             raise errors.FailedTransactionError(self.txn_id, self.failed)
-        for check in self.before_commit:
+        for check in self.pending.before_commit:
             check()
         try:
             self.heartbeats.check(self.txn_id)
             if self.guard is not None:
                 self.heartbeats.check(self.guard.txn_id)
-            changes = replace(
-                self._altered,
-                tables=tuple(self._tables),
-                partitions=tuple(self._partitions),
-                files=tuple(self._files),
+            pending = self.pending
+            self.store.commit_txn(
+                self.txn_id,
+                pending.catalog_changes(),
+                tuple(pending.written),
+                pending.batch,
+                pending.operations(),
             )
-            operations = tuple(TableOperation(table, summary) for table, summary in self._summaries.items())
-            self.store.commit_txn(self.txn_id, changes, tuple(self._written), self._batch, operations)
         except errors.TransactionAbortedError:
             self._end()
-            self._run_actions(self._on_abort)
+            self._run_actions(self.pending.on_abort)
             raise
         except errors.CommitStateUnknownError:
             self._end()
@@ -386,7 +312,7 @@ class Transaction(Displayed):
         written = ", ".join(f"{table} with write id {own}" for table, own in self._write_ids.items())
         level = logging.INFO if written else logging.DEBUG
         logger.log(level, "transaction %s committed: %s", self.txn_id, written or "no write id")
-        self._run_actions(self._on_commit)
+        self._run_actions(self.pending.on_commit)
 
     def abort(self, reason: str) -> None:
         """Abort in the store and remove the published files. A second call does nothing.
@@ -401,7 +327,7 @@ class Transaction(Displayed):
             aborted = self.txn_id in self.store.abort_txns([self.txn_id], reason, remains)
             # an interrupted commit may have succeeded: then the files belong to the table
             if aborted or self.store.txn_state(self.txn_id) == TransactionState.ABORTED:
-                self._run_actions(self._on_abort)
+                self._run_actions(self.pending.on_abort)
         except errors.StoreError as error:
             logger.warning("transaction %s is aborted later, or times out: %s", self.txn_id, error)
             self.heartbeats.enqueue_abort([self.txn_id], reason)

@@ -254,7 +254,7 @@ class Running:
                 self.client.tables.delete(key, write_id, first, rows)
             self.client.tables.insert(key, write_id, second, [*before, element])
             operation = self.client.random.choice((Operation.UPDATE, Operation.DELETE))
-        self.txn.add_written([Written(table, key.partition, operation)])
+        self.txn.pending.add_written([Written(table, key.partition, operation)])
 
     def _rows(self, key: Key) -> tuple[Row, ...]:
         write_ids = self.txn.valid_write_ids(TableName(DATABASE, key.table))

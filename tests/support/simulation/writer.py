@@ -132,7 +132,7 @@ class Writer:
         known = output_directories.known_partitions(context, table, txn)
         statements = {StagedKind.DELETE: deletes, StagedKind.INSERTED: inserts}
         outputs = output_directories.OutputDirectories(context, table, txn, known, write_id, statements)
-        txn.on_abort(outputs.remove)
+        txn.pending.on_abort.append(outputs.remove)
         files: list[_File] = []
         for location, rows in found:
             chosen = [row for row in rows if self.session.random.random() < 0.4]
@@ -143,7 +143,7 @@ class Writer:
             if keeps:
                 files.append(_File(StagedKind.INSERTED, values, _versions(write_id, inserts, chosen)))
             operation = Operation.UPDATE if keeps else Operation.DELETE
-            txn.add_written([Written(table.name, partition_name(table, values), operation)])
+            txn.pending.add_written([Written(table.name, partition_name(table, values), operation)])
         self._place(outputs, files)
         outputs.require_not_overtaken()
         return WriteReport(write_id=write_id)
@@ -170,12 +170,12 @@ class Writer:
             outputs, [_File(StagedKind.INSERTED, values, [Event(write_id, row.id, row) for row in rows])]
         )
         outputs.require_not_overtaken()
-        txn.add_written(
+        txn.pending.add_written(
             [Written(table.name, partition_name(table, values), operation, replaced=overwrite)],
             outputs.new_partitions(),
         )
         if overwrite:
-            txn.add_overwritten(table.name, [values])
+            txn.pending.add_overwritten(table.name, [values])
 
     def _place(self, outputs: output_directories.OutputDirectories, files: Sequence[_File]) -> None:
         """Note what is decided, then stage and publish it as ``table.write.publish`` does; a hasty writer after the commit."""

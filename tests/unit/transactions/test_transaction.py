@@ -237,7 +237,7 @@ def test_an_unknown_outcome_is_neither_aborted_nor_cleaned_up(store: Cut, transa
     """The files may be the table's: whoever does not know leaves them alone."""
     removed: list[str] = []
     txn = transactions.begin(SETTINGS, start=Start())
-    txn.on_abort(lambda: removed.append("files"))
+    txn.pending.on_abort.append(lambda: removed.append("files"))
     commit = store.commit_txn
 
     def loses_the_answer(*arguments: object) -> None:
@@ -258,7 +258,7 @@ def test_an_abort_without_a_store_keeps_the_first_error(store: Cut, transactions
 
     def work() -> None:
         with transactions.scope(SETTINGS, start=Start()) as txn:
-            txn.on_abort(lambda: removed.append("files"))
+            txn.pending.on_abort.append(lambda: removed.append("files"))
             store.out_of_reach = True
             raise UnsupportedFeatureError("the first error")
 

@@ -383,7 +383,7 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
         created = tables.prepare_table(context, table)
         txn.lock([lock_of_location(created.location)])
         is_new = not context.fs.exists(created.location)
-        txn.add_written([], tables=[created])
+        txn.pending.add_written([], tables=[created])
         try:
             context.fs.make_directory(created.location)
             options = InsertOptions(named="CREATE TABLE AS SELECT")
@@ -394,7 +394,7 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
             return write_rows(context, created, rows, {}, options, txn)
         finally:
             if is_new:  # last, so that the abort has deleted the statement's own files before
-                txn.on_abort(lambda: _remove_unowned(context, created))
+                txn.pending.on_abort.append(lambda: _remove_unowned(context, created))
 
 
 def lock_of_new(context: Context, name: TableName) -> LockComponent:

@@ -172,7 +172,9 @@ def rewrite(job: CompactionJob, writer: CompactionWriter) -> tuple[tuple[str, ..
     directory = root if direct else scratch
     if direct:
         job.txn.published = True
-        job.txn.on_abort(lambda: _remove(job, [name for name in (plan.output, plan.delete_output) if name]))
+        job.txn.pending.on_abort.append(
+            lambda: _remove(job, [name for name in (plan.output, plan.delete_output) if name])
+        )
     try:
         outputs: dict[str, publish.PublishedFiles] = {}
         if plan.output:
@@ -257,7 +259,7 @@ def _put_in_place(job: CompactionJob, scratch: str, names: Sequence[str]) -> Non
         for name in names:
             fs.write_bytes(f"{scratch}/{name}/{PAIR_FILE}", str(int(job.txn.txn_id)).encode())
     job.txn.published = True
-    job.txn.on_abort(undo)
+    job.txn.pending.on_abort.append(undo)
     for name in names:
         # without its lock, the table may have been dropped and created again, and would show these rows
         job.txn.require_open_in_store()

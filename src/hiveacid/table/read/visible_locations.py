@@ -171,7 +171,10 @@ def _require_partitions_of_metastore(
     seen = txn.partitions_read.get(table.name)
     if context.store.maintained_by_hiveacid() or (seen is None and txn.has_lock_on(table.name)):
         return
-    columns, own = table.partition_column_names, {new.partition for new in txn.new_partitions(table.name)}
+    columns, own = (
+        table.partition_column_names,
+        {new.partition for new in txn.pending.new_partitions(table.name)},
+    )
     listed = {format_partition(columns, one.values): one for one in partitions if one not in own}
     names = txn.partitions_read[table.name] = context.catalog.list_partition_names(table.name)
     missing = listed.keys() - names

@@ -127,7 +127,7 @@ class StreamWriter:
         for attempt in range(attempts + 1):
             try:
                 with self.context.transactions.scope(self.context.settings) as txn:
-                    txn.add_stream_batch(batch)
+                    txn.pending.batch = batch
                     self._write_rows(frame, txn)
             except errors.WriteConflictError as error:
                 if attempt == attempts:

@@ -108,7 +108,7 @@ def insert(
         ready = constrain_insert(context, table, ready, static, options.left_out(table))
         report = write_rows(context, table, ready, static, options, txn)
         if options.whole and table.partition_columns:
-            overwritten = txn.overwritten.get(name, ())
+            overwritten = txn.pending.overwritten.get(name, ())
             other_partitions = [
                 p for p in partitions_of(context, table, txn) or () if p.values not in overwritten
             ]

@@ -277,8 +277,8 @@ def _load_files(
             else:
                 linked[file.path] = _take(context, file.path, target, options)
     if transactional:
-        txn.before_commit.append(lambda: _require_present(context, linked, txn))
-    txn.on_commit(lambda: _remove(context, linked))
+        txn.pending.before_commit.append(lambda: _require_present(context, linked, txn))
+    txn.pending.on_commit.append(lambda: _remove(context, linked))
     rows = _count(context, table, summaries, [(target, file.size) for file, target in placed])
     published = PublishedFiles(
         {(StagedKind.INSERTED, ()): rows},

@@ -249,7 +249,7 @@ def new_output_directories(
         write_id = txn.write_id(table.name, publishing=False)
     statements = {StagedKind.INSERTED: txn.next_statements(1)[0]}
     outputs = OutputDirectories(context, table, txn, partitions, write_id, statements, overwrite=overwrite)
-    txn.on_abort(outputs.remove)
+    txn.pending.on_abort.append(outputs.remove)
     return outputs
 
 
@@ -264,7 +264,7 @@ def record_written(
         inserted=inserted, write_id=outputs.write_id or None, files=published.files, bytes=published.bytes
     )
     if table.kind is TableKind.PLAIN:
-        txn.add_written([], partitions, files=files)
+        txn.pending.add_written([], partitions, files=files)
         return report
     outputs.require_not_overtaken()
     operation = Operation.UPDATE if overwrite else Operation.INSERT
@@ -278,12 +278,12 @@ def record_written(
         Written(table.name, partition_name(table, values), operation, rows.get(values), overwrite)
         for values in used
     ]
-    txn.add_written(written, partitions, files=files)
+    txn.pending.add_written(written, partitions, files=files)
     if overwrite:
-        txn.add_overwritten(
+        txn.pending.add_overwritten(
             table.name, {values for _, values in published.rows} | set(outputs.used_locations)
         )
-    txn.add_summary(table.name, report.summary(verb, outputs.context.statement))
+    txn.pending.add_summary(table.name, report.summary(verb, outputs.context.statement))
     return report
 
 

@@ -217,7 +217,7 @@ def write_changes(
     )
     partitions = output_directories.known_partitions(context, table, txn)
     outputs = output_directories.OutputDirectories(context, table, txn, partitions, write_id, statements)
-    txn.on_abort(outputs.remove)
+    txn.pending.on_abort.append(outputs.remove)
     options = writer_options(table, context.settings)
     target = StagingTarget(context.env, table, write_id, statements, options, context.single_bucket(table))
     with output_directories.staging(context, table, txn) as directory:
@@ -228,7 +228,7 @@ def write_changes(
     if table.partition_columns and changed_partitions and not context.store.maintained_by_hiveacid():
         locations = [outputs.used_locations[values] for values in changed_partitions]
         updates = any(not kind.is_delete for kind, _ in published.rows)
-        txn.before_commit.append(
+        txn.pending.before_commit.append(
             lambda: require_no_silent_conflict(context, table, txn, locations, updates=updates)
         )
     replaced = published.total(StagedKind.REPLACED)
@@ -239,7 +239,7 @@ def write_changes(
         StagedKind.UPDATED: Operation.UPDATE,
         StagedKind.INSERTED: Operation.INSERT,
     }
-    txn.add_written(
+    txn.pending.add_written(
         output_directories.written_partitions(table, published, operations),
         outputs.new_partitions(),
         files=output_directories.new_files(table, published),
@@ -254,7 +254,7 @@ def write_changes(
         files=published.files,
         bytes=published.bytes,
     )
-    txn.add_summary(table.name, report.summary(verb, context.statement))
+    txn.pending.add_summary(table.name, report.summary(verb, context.statement))
     return report
 
 

@@ -1,0 +1,103 @@
+"""The pending commit of a transaction: its writes, and the changes of the catalog that become visible with them.
+
+The statements of a transaction add to it. The commit passes it to the store in one call, and an abort drops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from hiveacid.core.model import Partition, TableDefinition, TableName
+from hiveacid.core.transactions.commit_records import (
+    NewFiles,
+    OperationSummary,
+    StreamBatch,
+    TableOperation,
+    merge_summaries,
+)
+from hiveacid.ports.catalog import CatalogChanges, NewPartition, SeededWriteIds
+from hiveacid.ports.transactions import Written
+
+
+@dataclass
+class PendingCommit:
+    """Collects what a commit records, and what runs before it and after its end.
+
+    ``overwritten``: partitions with a base of this transaction's write id. ``batch``: the progress of a stream.
+    ``before_commit``: each may abort the transaction and raise. ``on_commit``: removes files that the commit replaced.
+    ``on_abort``: removes files that no reader sees.
+    """
+
+    batch: StreamBatch | None = None
+    overwritten: dict[TableName, set[tuple[str | None, ...]]] = field(default_factory=dict)
+    before_commit: list[Callable[[], None]] = field(default_factory=list)
+    on_commit: list[Callable[[], None]] = field(default_factory=list)
+    on_abort: list[Callable[[], None]] = field(default_factory=list)
+    written: list[Written] = field(default_factory=list)
+    _partitions: list[NewPartition] = field(default_factory=list)
+    _files: list[NewFiles] = field(default_factory=list)
+    _tables: list[TableDefinition] = field(default_factory=list)
+    _altered: CatalogChanges = field(default_factory=CatalogChanges)
+    _summaries: dict[TableName, OperationSummary] = field(default_factory=dict)
+
+    def add_written(
+        self,
+        written: Sequence[Written],
+        partitions: Sequence[NewPartition] = (),
+        tables: Sequence[TableDefinition] = (),
+        files: Sequence[NewFiles] = (),
+    ) -> None:
+        """Add writes and new catalog rows."""
+        self.written.extend(written)
+        self._partitions.extend(partitions)
+        self._tables.extend(tables)
+        self._files.extend(files)
+
+    def add_overwritten(self, table: TableName, partitions: Iterable[tuple[str | None, ...]]) -> None:
+        """Remember partitions with a base of this write id: readers would ignore later deltas of the same write id."""
+        self.overwritten.setdefault(table, set()).update(partitions)
+
+    def add_summary(self, table: TableName, summary: OperationSummary) -> None:
+        """Add a statement's summary to the record that the table's history gets."""
+        before = self._summaries.get(table)
+        self._summaries[table] = summary if before is None else merge_summaries(before, summary)
+
+    def creates_table(self, table: TableName) -> bool:
+        """Tell whether the commit creates a table."""
+        return any(definition.name == table for definition in self._tables)
+
+    def new_partitions(self, table: TableName) -> list[NewPartition]:
+        """Return the partitions of a table that the commit creates."""
+        return [new for new in self._partitions if new.table == table]
+
+    def alter_table(self, table: TableDefinition, *, skipped: int = 0) -> None:
+        """Change a table's definition, and leave the next ``skipped`` write ids unused."""
+        ids = ((table.name, skipped),) if skipped else ()
+        self._altered = CatalogChanges(altered=(table,), skipped=ids)
+
+    def adopt_table(
+        self, table: TableDefinition, partitions: Iterable[Partition], write_ids: SeededWriteIds | None
+    ) -> None:
+        """Create a table of files that are there already, with its partitions and its write ids."""
+        self._tables.append(table)
+        self._partitions.extend(NewPartition(table.name, partition) for partition in partitions)
+        self._altered = CatalogChanges(seeded=() if write_ids is None else (write_ids,))
+
+    def drop_partitions(self, table: TableDefinition, partitions: Iterable[Partition]) -> None:
+        """Drop partitions and change the table's definition."""
+        dropped = tuple((table.name, partition) for partition in partitions)
+        self._altered = CatalogChanges(altered=(table,), dropped=dropped)
+
+    def catalog_changes(self) -> CatalogChanges:
+        """Return the changes of the catalog."""
+        return replace(
+            self._altered,
+            tables=tuple(self._tables),
+            partitions=tuple(self._partitions),
+            files=tuple(self._files),
+        )
+
+    def operations(self) -> tuple[TableOperation, ...]:
+        """Return the entries of the tables' histories."""
+        return tuple(TableOperation(table, summary) for table, summary in self._summaries.items())
