@@ -32,10 +32,10 @@ from sqlalchemy import insert
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
 from hiveacid.ports.transactions import Client, Operation, Start, Written
+from hiveacid.stores.sql.database import parse_store_url
 from hiveacid.stores.sql.dialects import dialect_of
 from hiveacid.stores.sql.schema import txns
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.stores.sql.store_url import parse_store_url
 from support.servers.databases import MariadbServer, MysqlServer, PostgresServer, Server
 from support.servers.wire import Wire
 

@@ -30,11 +30,10 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.ports.transactions import Begun, Operation, Start, TxnKind
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.refusals import Limits
 from hiveacid.stores.sql.database import Database
-from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
 from hiveacid.stores.sql.schema import METADATA
-from hiveacid.stores.sql.store import SqlStore
+from hiveacid.stores.sql.store import MIGRATIONS, SqlStore, migrate
 from support.clock import ManualClock
 from support.contract.given_again import require_that_ids_of_others_are_safe
 from support.contract.suites import CatalogContract, TransactionStoreContract

@@ -10,8 +10,7 @@ from sqlalchemy import text
 
 from hiveacid.ports.clock import SystemClock
 from hiveacid.stores.sql.database import Database
-from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
-from hiveacid.stores.sql.store import SqlStore
+from hiveacid.stores.sql.store import MIGRATIONS, SqlStore, migrate
 from support.samples import CLIENT
 from support.servers.databases import Server
 

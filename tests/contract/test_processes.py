@@ -15,8 +15,7 @@ from sqlalchemy import create_engine, text
 from hiveacid.config import Settings
 from hiveacid.core.transactions.locks_and_conflicts import LockState, LockType
 from hiveacid.ports.clock import SystemClock
-from hiveacid.stores.sql.migrations import MIGRATIONS
-from hiveacid.stores.sql.store import SqlStore
+from hiveacid.stores.sql.store import MIGRATIONS, SqlStore
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions

@@ -15,8 +15,8 @@ from urllib.parse import quote_plus
 import pytest
 
 from hiveacid.errors import ConfigError, StoreUnavailableError
+from hiveacid.stores.sql.database import has_password, parse_store_url
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.stores.sql.store_url import has_password, parse_store_url
 from support.samples import CLIENT
 from support.servers.databases import PASSWORD, Server
 

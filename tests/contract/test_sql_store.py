@@ -27,14 +27,13 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.transactions import Operation, Remains, Start
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.refusals import Limits
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability, ErrorKind
 from hiveacid.stores.sql.dialects import mariadb_and_mysql as mariadb
 from hiveacid.stores.sql.dialects.dialect import number_keys
-from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
 from hiveacid.stores.sql.schema import METADATA
-from hiveacid.stores.sql.store import SqlStore
+from hiveacid.stores.sql.store import MIGRATIONS, SqlStore, migrate
 from support.clock import ManualClock
 from support.samples import CLIENT, ORDERS, lock_on, wrote
 

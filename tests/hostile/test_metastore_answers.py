@@ -18,11 +18,11 @@ from thrift.transport.TTransport import TMemoryBuffer
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavailableError
 from hiveacid.ports.transactions import Client, TxnKind
-from hiveacid.stores.hms.address import parse_metastore_url
+from hiveacid.stores.hms import protocol
+from hiveacid.stores.hms.client import MetastoreClient
+from hiveacid.stores.hms.metastores import parse_metastore_url
+from hiveacid.stores.hms.protocol import METHODS
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.hms.thrift.protocol import METHODS
 from support.clock import ManualClock
 from support.exhaustive import examples
 

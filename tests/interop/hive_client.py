@@ -9,9 +9,9 @@ import json
 import time
 from typing import Any
 
-from hiveacid.stores.hms.address import MetastoreAddress
-from hiveacid.stores.hms.thrift.connection import ThriftConnection
-from hiveacid.stores.hms.thrift.structs import parse_interface
+from hiveacid.stores.hms.client import ThriftConnection
+from hiveacid.stores.hms.metastores import MetastoreAddress
+from hiveacid.stores.hms.thrift_structs import parse_interface
 
 _INTERFACE = parse_interface("""
 struct TStatus { 1: i32 statusCode, 2: list<string> infoMessages, 3: string sqlState, 5: string errorMessage }

@@ -20,11 +20,10 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Operation, Start
-from hiveacid.stores.hms import definitions
+from hiveacid.stores.hms import definitions, protocol
+from hiveacid.stores.hms.client import ThriftConnection
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.connection import ThriftConnection
-from hiveacid.stores.hms.thrift.structs import parse_interface
+from hiveacid.stores.hms.thrift_structs import parse_interface
 from support.clock import ManualClock
 from support.samples import CLIENT, ORC, ORDERS, STOCK, wrote
 

@@ -39,7 +39,7 @@ _YOUNG = (
 _THREE_LOCKS = (
     "Hive 3 has no EXCL_WRITE, which is EXCLUSIVE there, and lets one SHARED_WRITE wait for another"
 )
-_STREAMS = "a metastore commits no progress of a stream with the rows: refused, see test_failover_client.py"
+_STREAMS = "a metastore commits no progress of a stream with the rows: refused, see test_client.py"
 _FORGETS = "a metastore does not tell a committed transaction from one it forgot"
 
 CANNOT = {

@@ -19,7 +19,7 @@ from hive_server import HiveServers
 import hiveacid
 from hiveacid.core.model import TableName
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavailableError
-from hiveacid.stores.limits import RetryDeadlines
+from hiveacid.stores.refusals import RetryDeadlines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

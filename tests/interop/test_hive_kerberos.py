@@ -19,7 +19,7 @@ from hiveacid.core.model import TableName
 from hiveacid.errors import StoreError
 from hiveacid.ports.transactions import Client
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift.transport import SaslTransport
+from hiveacid.stores.hms.transport import SaslTransport
 from support.servers.databases import Server
 from support.servers.kdc import REALM, Kdc, missing_programs
 

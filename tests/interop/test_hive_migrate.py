@@ -24,8 +24,8 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, TableDefinition, TableName, TxnId
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.local_file_system import LocalFileSystem, local_path
+from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection
 from support.corpus.sort_merge_reader import read_table

@@ -13,9 +13,8 @@ from hive_server import HiveServers
 from hiveacid.core.model import Partition, TableName
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Begun, Operation, Start
-from hiveacid.stores.hms import definitions
+from hiveacid.stores.hms import definitions, protocol
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol
 from support.samples import CLIENT, table, wrote
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from hiveacid.catalog.adopt import adopt
-from hiveacid.catalog.tables import add_partitions, create_table, drop_partitions, drop_table, rename_table
+from hiveacid.catalog.ddl import add_partitions, create_table, drop_partitions, drop_table, rename_table
 from hiveacid.config import Settings
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue_records import CompactionRequest

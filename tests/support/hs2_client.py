@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from hiveacid.serve import hs2_messages
 from hiveacid.serve.hs2_messages import CALL, EXCEPTION, Decoder, encode_message, encode_struct
-from hiveacid.stores.hms.thrift.structs import ThriftStruct, parse_interface
+from hiveacid.stores.hms.thrift_structs import ThriftStruct, parse_interface
 
 PATIENCE = 120.0  # seconds, on a machine that is busy
 _KINDS = ("bool", "byte", "i16", "i32", "i64", "double", "string", "binary")

@@ -13,7 +13,7 @@ from hiveacid.core.model import TableName
 from hiveacid.errors import ConfigError, NoSuchDatabaseError
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.file_system_routing import AnyFileSystem
-from hiveacid.stores.hms.address import is_metastore
+from hiveacid.stores.hms.metastores import is_metastore
 from hiveacid.table.context import SessionState, StoreContext
 from hiveacid.transactions.read_leases import ReadLeases
 

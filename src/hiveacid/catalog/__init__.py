@@ -1,7 +1,7 @@
 """The catalog of a connection: databases, tables, partitions and views.
 
-``connection`` opens a warehouse and holds the operations that are not SQL. ``databases_and_views`` and ``tables``
-create, alter, drop and truncate them; ``adopt`` takes over tables that other engines wrote. ``convert`` makes a plain
+``connection`` opens a warehouse and holds the operations that are not SQL. ``ddl`` creates, alters, drops and truncates them;
+``adopt`` takes over tables that other engines wrote. ``convert`` makes a plain
 table transactional, ``migrate`` moves tables between stores, ``opening`` finds the store of a warehouse.
 ``relocate`` makes a copied or moved warehouse usable, and consistent copies. ``definition_rules`` checks names, locations and properties.
 

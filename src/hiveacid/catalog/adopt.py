@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from hiveacid import errors
-from hiveacid.catalog.databases_and_views import create_database
+from hiveacid.catalog.ddl import create_database
 from hiveacid.catalog.definition_rules import check_name, check_place
 from hiveacid.config.property_definitions import ADOPTED_INVALID, ADOPTED_TXN, HISTORY_FROM
 from hiveacid.core.display import first_few

@@ -19,7 +19,7 @@ from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import StoreConnection, WarehouseStore
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import absolute, is_local, real_paths
-from hiveacid.stores.hms.address import is_metastore
+from hiveacid.stores.hms.metastores import is_metastore
 from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.transaction import Transactions, this_client
 
@@ -39,7 +39,7 @@ def open_store(
         return _open_metastore(warehouse, store, settings, clock)
     if warehouse is None:
         raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
-    from hiveacid.stores.limits import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
+    from hiveacid.stores.refusals import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
     from hiveacid.stores.sql.dialects.sqlite import protect_directory, sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
@@ -159,7 +159,7 @@ def _open_metastore(
     warehouse: str | None, store: str, settings: Settings, clock: Clock
 ) -> tuple[WarehouseStore, str]:
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415 - slow; only metastores need it
-    from hiveacid.stores.limits import Limits  # noqa: PLC0415
+    from hiveacid.stores.refusals import Limits  # noqa: PLC0415
 
     opened = MetastoreStore(store, clock=clock, limits=Limits.of(settings), owner=this_client().user)
     try:

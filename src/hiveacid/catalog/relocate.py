@@ -37,12 +37,12 @@ from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.transactions import current_write_ids_of
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import absolute, is_local, real_path, real_paths
-from hiveacid.stores.hms.address import is_metastore
+from hiveacid.stores.hms.metastores import is_metastore
 from hiveacid.table.context import table_names
 from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from hiveacid.stores.sql.home import Relocation
+    from hiveacid.stores.sql.store import Relocation
 
 
 def relocate(warehouse: str | None, store: str | None, clock: Clock, *, keep_outside: bool) -> Relocation:

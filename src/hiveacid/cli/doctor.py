@@ -183,7 +183,7 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
     from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE  # noqa: PLC0415
     from hiveacid.ports.clock import SystemClock  # noqa: PLC0415
     from hiveacid.storage.paths import is_local  # noqa: PLC0415
-    from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
+    from hiveacid.stores.hms.metastores import is_metastore  # noqa: PLC0415
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415
     from hiveacid.stores.sql.dialects.sqlite import sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415

@@ -103,7 +103,7 @@ class ConnectionOptions:
             announce_new_warehouse,
             require_existing_warehouse,
         )
-        from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
+        from hiveacid.stores.hms.metastores import is_metastore  # noqa: PLC0415
 
         if not self.warehouse and not is_metastore(self.store):
             raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
@@ -164,11 +164,11 @@ def without_password(context: click.Context, parameter: click.Parameter, value: 
     """Refuse a password among the arguments, because every user of the machine can list them."""
     if value is None or context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE:
         return value
-    from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415 - keeps --help fast
+    from hiveacid.stores.hms.metastores import is_metastore  # noqa: PLC0415 - keeps --help fast
 
     if is_metastore(value):
         return value  # a metastore is used without authentication; to open one whose URL has a password is an error
-    from hiveacid.stores.sql.store_url import PASSWORD_VARIABLE, has_password  # noqa: PLC0415 - imports SQLAlchemy
+    from hiveacid.stores.sql.database import PASSWORD_VARIABLE, has_password  # noqa: PLC0415 - imports SQLAlchemy
 
     with exit_on_errors():
         if has_password(value):

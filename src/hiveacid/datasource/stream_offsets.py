@@ -33,7 +33,7 @@ from hiveacid.spark.read.change_feed import ChangedLocation
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import is_local
 from hiveacid.storage.snapshot_locations import Location, id_property, list_locations
-from hiveacid.stores.hms.address import is_metastore
+from hiveacid.stores.hms.metastores import is_metastore
 from hiveacid.table.arrow_read.files_to_open import plan_files
 from hiveacid.table.codec_and_writer_options import layout_level
 from hiveacid.table.context import require_table

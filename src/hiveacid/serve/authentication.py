@@ -25,7 +25,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError, StoreUnavailableError
-from hiveacid.stores.hms.thrift.transport import gssapi_library
+from hiveacid.stores.hms.transport import gssapi_library
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 Declared are the fields that this server reads or sets; requests and answers of the same fields share one struct. Delegation
 tokens and data transfer are unknown calls. Whole messages in memory are decoded: the decoder checks an announced length
 against the bytes of the message before it reads, and refuses deep nesting. It uses the declarations of
-`stores.hms.thrift.structs`, but not the Thrift library, whose limits are for clients of trusted servers.
+`stores.hms.thrift_structs`, but not the Thrift library, whose limits are for clients of trusted servers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hiveacid.errors import ClientProtocolError
-from hiveacid.stores.hms.thrift.structs import Method, ThriftStruct, parse_interface
+from hiveacid.stores.hms.thrift_structs import Method, ThriftStruct, parse_interface
 
 SUCCESS, ERROR, INVALID_HANDLE = 0, 3, 4  # TStatusCode
 INITIALIZED, RUNNING, FINISHED, CANCELED, CLOSED, FAILED = 0, 1, 2, 3, 4, 5  # TOperationState

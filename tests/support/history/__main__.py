@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hiveacid.stores.sql.store_url import has_password
+from hiveacid.stores.sql.database import has_password
 from support.history.planted import BUGS
 from support.history.processes import Misfortune, ProcessRun
 from support.history.verdict import judge

@@ -45,7 +45,7 @@ from hiveacid.ports.transactions import (
     Written,
 )
 from hiveacid.stores import refusals
-from hiveacid.stores.limits import LATEST_WRITER
+from hiveacid.stores.refusals import LATEST_WRITER
 from support.memory_store.catalog import MemoryCatalog
 from support.memory_store.compaction_queue import MemoryCompactionQueue
 from support.memory_store.locks import MemoryLocks

@@ -13,8 +13,8 @@ from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TFramedTransport, TTransportException
 
-from hiveacid.stores.hms.thrift.protocol import METHODS
-from hiveacid.stores.hms.thrift.structs import ThriftStruct
+from hiveacid.stores.hms.protocol import METHODS
+from hiveacid.stores.hms.thrift_structs import ThriftStruct
 
 HANG_UP = object()
 Answer = Callable[[str, ThriftStruct], Any]

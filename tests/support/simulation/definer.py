@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hiveacid.catalog.adopt import adopt
-from hiveacid.catalog.tables import add_partitions, create_table, drop_partitions, drop_table, rename_table
+from hiveacid.catalog.ddl import add_partitions, create_table, drop_partitions, drop_table, rename_table
 from hiveacid.core.format.names import DeltaName
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableName, WriteId

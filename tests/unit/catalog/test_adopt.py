@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hiveacid.catalog.adopt import adopt
-from hiveacid.catalog.tables import drop_table
+from hiveacid.catalog.ddl import drop_table
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.errors import CatalogError, NoSuchTableError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.catalog.tables import create_table, drop_partitions, drop_table, replace_table
+from hiveacid.catalog.ddl import create_table, drop_partitions, drop_table, replace_table
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.store import WarehouseStore

@@ -9,8 +9,8 @@ from unittest.mock import patch
 import pytest
 from scene import Scene, T
 
-from hiveacid.catalog import tables
-from hiveacid.catalog.tables import (
+from hiveacid.catalog import ddl
+from hiveacid.catalog.ddl import (
     add_columns,
     add_partitions,
     drop_partitions,
@@ -65,7 +65,7 @@ def add_partition(scene: Scene, *, at: str | None = None) -> None:
 @pytest.fixture(autouse=True)
 def _values_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the values of ADD PARTITION as they are: Spark makes them those of the columns' types."""
-    monkeypatch.setattr(tables, "partition_values", lambda _context, _table, spec: tuple(spec.values()))
+    monkeypatch.setattr(ddl, "partition_values", lambda _context, _table, spec: tuple(spec.values()))
 
 
 INSERT_ONLY = {"transactional": "true", "transactional_properties": "insert_only"}

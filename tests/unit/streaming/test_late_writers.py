@@ -10,7 +10,7 @@ import pytest
 from stream_tables import ACID, Warehouse
 
 import hiveacid
-from hiveacid.catalog.tables import drop_partitions
+from hiveacid.catalog.ddl import drop_partitions
 from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.errors import HiveAcidError, StorageError, TransactionAbortedError

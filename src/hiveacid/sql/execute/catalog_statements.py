@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog import databases_and_views, tables
+from hiveacid.catalog import ddl
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.config.property_definitions import (
     LAST_DDL_TIME,
@@ -66,15 +66,13 @@ def create_database(execution: ExecutionContext, statement: definitions.CreateDa
     database = DatabaseDefinition(
         statement.name, statement.location or "", statement.comment, statement.properties
     )
-    databases_and_views.create_database(execution.context, database, if_not_exists=statement.if_not_exists)
+    ddl.create_database(execution.context, database, if_not_exists=statement.if_not_exists)
 
 
 def drop_database(execution: ExecutionContext, statement: definitions.DropDatabase) -> None:
     """DROP DATABASE; if it was the current one, ``default`` becomes the current database."""
     context = execution.context
-    databases_and_views.drop_database(
-        context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade
-    )
+    ddl.drop_database(context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade)
     if context.database == statement.name:
         execution.use("default")
 
@@ -89,35 +87,35 @@ def drop_table(execution: ExecutionContext, statement: definitions.DropTable) ->
     name = statement.table.resolve(execution.context.database)
     if not statement.if_exists:
         execution.find(statement.table)
-    tables.drop_table(execution.context, name, if_exists=statement.if_exists)
+    ddl.drop_table(execution.context, name, if_exists=statement.if_exists)
 
 
 def rename_table(execution: ExecutionContext, statement: definitions.RenameTable) -> None:
     """ALTER TABLE RENAME; a new name without a database stays in the table's own."""
     name = execution.find(statement.table)
-    tables.rename_table(execution.context, name, statement.new_name.resolve(name.database))
+    ddl.rename_table(execution.context, name, statement.new_name.resolve(name.database))
 
 
 def add_columns(execution: ExecutionContext, statement: definitions.AddColumns) -> None:
     """ALTER TABLE ADD COLUMNS."""
-    tables.add_columns(execution.context, execution.find(statement.table), statement.columns)
+    ddl.add_columns(execution.context, execution.find(statement.table), statement.columns)
 
 
 def set_properties(execution: ExecutionContext, statement: definitions.SetTableProperties) -> None:
     """ALTER TABLE SET TBLPROPERTIES."""
-    tables.set_properties(execution.context, execution.find(statement.table), dict(statement.properties))
+    ddl.set_properties(execution.context, execution.find(statement.table), dict(statement.properties))
 
 
 def unset_properties(execution: ExecutionContext, statement: definitions.UnsetTableProperties) -> None:
     """ALTER TABLE UNSET TBLPROPERTIES."""
     name = execution.find(statement.table)
-    tables.unset_properties(execution.context, name, statement.keys, if_exists=statement.if_exists)
+    ddl.unset_properties(execution.context, name, statement.keys, if_exists=statement.if_exists)
 
 
 def truncate(execution: ExecutionContext, statement: definitions.TruncateTable) -> None:
     """TRUNCATE, of a table or of the partitions of a specification."""
     spec = partition_values(execution, statement.partition)
-    tables.truncate(execution.context, execution.find(statement.table), spec, execution.joined)
+    ddl.truncate(execution.context, execution.find(statement.table), spec, execution.joined)
 
 
 def add_partitions(execution: ExecutionContext, statement: definitions.AddPartitions) -> None:
@@ -127,7 +125,7 @@ def add_partitions(execution: ExecutionContext, statement: definitions.AddPartit
         for partition in statement.partitions
     ]
     name = execution.find(statement.table)
-    tables.add_partitions(execution.context, name, specs, if_not_exists=statement.if_not_exists)
+    ddl.add_partitions(execution.context, name, specs, if_not_exists=statement.if_not_exists)
 
 
 def unsupported(_: ExecutionContext, statement: administration.UnsupportedStatement) -> DataFrame:
@@ -159,7 +157,7 @@ def drop_partitions(execution: ExecutionContext, statement: definitions.DropPart
         wanted = {partition.values for of_spec in chosen for partition in of_spec}
         return [partition for partition in partitions if partition.values in wanted]
 
-    tables.drop_partitions(context, name, choose, if_exists=statement.if_exists)
+    ddl.drop_partitions(context, name, choose, if_exists=statement.if_exists)
 
 
 def _selection(
@@ -236,7 +234,7 @@ def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFra
     if statement.query is not None:
         return _create_as_select(execution, statement)
     table = new_table_definition(execution, statement)
-    tables.create_table(execution.context, table, if_not_exists=statement.if_not_exists)
+    ddl.create_table(execution.context, table, if_not_exists=statement.if_not_exists)
     return None
 
 
@@ -298,14 +296,14 @@ def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None
         external=statement.external,
         comment=source.comment,
     )
-    tables.create_table(context, table, if_not_exists=statement.if_not_exists)
+    ddl.create_table(context, table, if_not_exists=statement.if_not_exists)
 
 
 def _create_as_select(execution: ExecutionContext, statement: CreateTable) -> DataFrame:
     """CREATE TABLE AS SELECT: writes the rows first; table and rows appear together with the commit."""
     context = execution.context
     name = statement.table.resolve(context.database)
-    if statement.if_not_exists and tables.is_taken(context, name):
+    if statement.if_not_exists and ddl.is_taken(context, name):
         return write_result(context.env, WriteReport())
     query = statement.query
     assert query is not None  # noqa: S101 - the caller asked
@@ -346,10 +344,10 @@ def replace_with(
     ).without_properties(*RESERVED_PROPERTIES, LAST_DDL_TIME.name)
     report = _write_new(execution, content, frame.toDF(*[column.name for column in columns]))
     try:
-        tables.replace_table(context, table.name, content.name)
+        ddl.replace_table(context, table.name, content.name)
     except BaseException:
         with suppress(HiveAcidError):
-            tables.drop_table(context, content.name, if_exists=True)
+            ddl.drop_table(context, content.name, if_exists=True)
         raise
     return report
 
@@ -380,7 +378,7 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
         txn.lock([lock], zero_wait=lock.type is LockType.EXCLUSIVE)
         if table.location:
             txn.lock([lock_of_location(table.location)])
-        created = tables.prepare_table(context, table)
+        created = ddl.prepare_table(context, table)
         txn.lock([lock_of_location(created.location)])
         is_new = not context.fs.exists(created.location)
         txn.pending.add_written([], tables=[created])

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog import databases_and_views
-from hiveacid.catalog.databases_and_views import require_view
+from hiveacid.catalog import ddl
+from hiveacid.catalog.ddl import require_view
 from hiveacid.core.model import Column, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import (
@@ -143,12 +143,12 @@ def create_view(execution: ExecutionContext, statement: definitions.CreateView) 
     if statement.if_not_exists and (exists or context.catalog.get_table(name) is not None):
         return
     with errors_at(ref.line, ref.column):
-        databases_and_views.require_free_view_name(context, name, replaces=statement.replace)
+        ddl.require_free_view_name(context, name, replaces=statement.replace)
         if not exists:
             _require_free_in_spark(context, name)
     view = _view(execution, name, ref, statement.query, statement.columns)
     definition = replace(view, comment=statement.comment, properties=statement.properties)
-    databases_and_views.create_view(context, definition, replaces=statement.replace)
+    ddl.create_view(context, definition, replaces=statement.replace)
 
 
 def alter_view(execution: ExecutionContext, statement: definitions.AlterView) -> None:
@@ -166,7 +166,7 @@ def alter_view(execution: ExecutionContext, statement: definitions.AlterView) ->
             created_at=old.created_at,
         )
 
-    databases_and_views.alter_view(context, name, edit)
+    ddl.alter_view(context, name, edit)
 
 
 def rename_view(execution: ExecutionContext, statement: definitions.RenameView) -> None:
@@ -175,22 +175,18 @@ def rename_view(execution: ExecutionContext, statement: definitions.RenameView) 
     new_name = statement.new_name.resolve(name.database)
     with errors_at(statement.new_name.line, statement.new_name.column):
         _require_free_in_spark(execution.context, new_name)
-        databases_and_views.alter_view(execution.context, name, lambda view: replace(view, name=new_name))
+        ddl.alter_view(execution.context, name, lambda view: replace(view, name=new_name))
 
 
 def set_view_properties(execution: ExecutionContext, statement: definitions.SetViewProperties) -> None:
     """ALTER VIEW SET TBLPROPERTIES."""
-    databases_and_views.set_properties(
-        execution.context, _find(execution, statement.view), dict(statement.properties)
-    )
+    ddl.set_view_properties(execution.context, _find(execution, statement.view), dict(statement.properties))
 
 
 def unset_view_properties(execution: ExecutionContext, statement: definitions.UnsetViewProperties) -> None:
     """ALTER VIEW UNSET TBLPROPERTIES."""
     name = _find(execution, statement.view)
-    databases_and_views.unset_properties(
-        execution.context, name, statement.keys, if_exists=statement.if_exists
-    )
+    ddl.unset_view_properties(execution.context, name, statement.keys, if_exists=statement.if_exists)
 
 
 def drop_view(execution: ExecutionContext, statement: definitions.DropView) -> None:
@@ -198,7 +194,7 @@ def drop_view(execution: ExecutionContext, statement: definitions.DropView) -> N
     context, name = execution.context, statement.name.resolve(execution.context.database)
     is_missing = context.catalog.get_view(name) is None and context.catalog.get_table(name) is None
     if not (is_missing and statement.if_exists):
-        databases_and_views.drop_view(context, _find(execution, statement.name))
+        ddl.drop_view(context, _find(execution, statement.name))
 
 
 def show_views(execution: ExecutionContext, statement: administration.ShowViews) -> DataFrame:
@@ -219,7 +215,7 @@ def _require_free_in_spark(context: Context, name: TableName) -> None:
 def _find(execution: ExecutionContext, ref: TableRef) -> TableName:
     name = ref.resolve(execution.context.database)
     with errors_at(ref.line, ref.column):
-        databases_and_views.require_view(execution.context, name)
+        ddl.require_view(execution.context, name)
     return name
 
 

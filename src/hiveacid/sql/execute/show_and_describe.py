@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
-from hiveacid.catalog.tables import partition_values as full_values
+from hiveacid.catalog.ddl import partition_values as full_values
 from hiveacid.config.property_definitions import RESERVED_PROPERTIES
 from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.display import did_you_mean

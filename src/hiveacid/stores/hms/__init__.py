@@ -1,13 +1,13 @@
 """A Hive Metastore, 3.1 or 4.x, as transaction store and catalog, over Thrift.
 
-``store.MetastoreStore`` implements all ports over one client. ``thrift`` speaks the protocol, ``address`` reads the URL, and
-``capabilities`` says what each generation of metastores can do: no other module asks for a version.
+``store.MetastoreStore`` implements all ports over one client. ``thrift`` speaks the protocol. ``metastores`` reads the URL and
+says what each generation of metastores can do: no other module asks for a version.
 
 - ``catalog`` implements the catalog port. ``definitions`` converts between the metastore's structs and this project's values;
-  fields that it does not know survive a change. ``partitions`` works on many partitions per call, ``row_counts`` keeps counts.
+  fields that it does not know survive a change.
 - ``transactions`` makes the calls of a transaction's life and converts the answers. It also makes a metastore continue the ids
-  of a table that comes from another store. ``locks`` makes the calls about locks. ``before_commit`` repeats steps before a
-  commit whose answer was lost, and sends new files to the metastore's listeners.
+  of a table that comes from another store. ``locks`` makes the calls about locks. ``commit_steps`` keeps counts of rows, and
+  sends new files to the metastore's listeners.
 - ``compaction_queue`` asks for compactions, and takes jobs for hiveacid's workers.
 
 Main flow of a write: open, lock (the request also records what will be written) → allocate write ids → snapshot →

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from hiveacid.core.model import (
@@ -18,34 +20,38 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
-from hiveacid.core.schema.location_overlap import Place, place_of_database, place_of_table
+from hiveacid.core.schema.location_overlap import Place, is_same_location, place_of_database, place_of_table
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, UnsupportedFeatureError
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    CommitStateUnknownError,
+    HiveAcidError,
+    NoSuchDatabaseError,
+    UnsupportedFeatureError,
+)
 from hiveacid.ports.clock import Clock
 from hiveacid.stores import refusals
-from hiveacid.stores.hms import definitions
-from hiveacid.stores.hms.capabilities import PROCESSOR, Capabilities
+from hiveacid.stores.hms import definitions, protocol
+from hiveacid.stores.hms.client import MetastoreClient, retry_lost_answer
+from hiveacid.stores.hms.commit_steps import NO_ROWS, own_write_id_list, reset_counts, with_zero_row_count
 from hiveacid.stores.hms.definitions import (
     CASCADE,
     EXTERNAL,
     MANAGED,
     QUIET,
     VIRTUAL,
-    local,
-    plain_database,
-    plain_table,
-)
-from hiveacid.stores.hms.partitions import (
     add_missing_partitions,
     fetch_partition_names,
     fetch_partitions,
     fetch_partitions_by_name,
+    local,
+    plain_database,
+    plain_table,
     require_format_of_table,
     require_in_place,
 )
-from hiveacid.stores.hms.row_counts import NO_ROWS, own_write_id_list, reset_counts, with_zero_row_count
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
+from hiveacid.stores.hms.metastores import PROCESSOR, Capabilities
 from hiveacid.stores.refusals import (
     database_exists,
     database_not_empty,
@@ -55,6 +61,8 @@ from hiveacid.stores.refusals import (
     require_same_table,
     table_exists,
 )
+
+logger = logging.getLogger(__name__)
 
 _INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables are hidden from us
 _WHO = "hiveacid"
@@ -186,6 +194,40 @@ class MetastoreCatalog:
         plain_table(name)
         _require_seen(_require_table_kind(self._require_raw(name)), seen)
         self.drop_raw(name)
+
+    def create_locked_table(self, table: TableDefinition, new_tables: list[TableDefinition]) -> None:
+        """Create a table whose name is locked. A table that exists after a lost answer is therefore the same one.
+
+        The table is added to ``new_tables`` as soon as it may exist, for `drop_created_tables`.
+        """
+
+        def create() -> None:
+            if table in new_tables and self._is_made(table):
+                return
+            try:
+                self.create_table(table, empty=True)
+            except CommitStateUnknownError:
+                new_tables.append(table)
+                raise
+
+        retry_lost_answer(create)
+        new_tables.append(table)
+
+    def drop_created_tables(self, tables: Sequence[TableDefinition]) -> None:
+        """Drop tables that `create_locked_table` made, or may have made, as far as the metastore can be reached."""
+        for table in tables:
+            try:
+                retry_lost_answer(partial(self._drop_made, table))
+            except HiveAcidError as error:  # the caller reports the error before this one
+                logger.warning("%s may be left without rows: drop it (%s)", table.name, error)
+
+    def _drop_made(self, table: TableDefinition) -> None:
+        if self._is_made(table):
+            self.drop_table(table.name)
+
+    def _is_made(self, table: TableDefinition) -> bool:
+        existing = self.get_table(table.name)
+        return existing is not None and is_same_location(existing.location, table.location)
 
     def drop_raw(self, name: TableName, *, delete_data: bool = False) -> None:
         """Drop a table or view, whatever it is."""

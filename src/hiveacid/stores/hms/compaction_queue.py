@@ -27,10 +27,10 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.stores import refusals
-from hiveacid.stores.hms.capabilities import Capabilities
+from hiveacid.stores.hms import protocol
+from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.definitions import plain_partition, plain_table
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
+from hiveacid.stores.hms.metastores import Capabilities
 
 _KINDS = {"minor": 1, "major": 2, "rebalance": 3}  # CompactionType
 _NAMES = {number: name for name, number in _KINDS.items()}

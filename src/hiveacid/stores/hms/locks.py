@@ -15,10 +15,10 @@ from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, T
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
 from hiveacid.errors import StoreError, TransactionStateError
 from hiveacid.ports.transactions import Client, LockAnswer, LockRow
-from hiveacid.stores.hms.capabilities import Capabilities
+from hiveacid.stores.hms import protocol
+from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.definitions import plain_database, plain_partition, plain_table
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
+from hiveacid.stores.hms.metastores import Capabilities
 from hiveacid.stores.refusals import lock_in_use, request_gone
 
 OPERATIONS = {"i": 2, "u": 3, "d": 4}  # DataOperationType

@@ -41,18 +41,16 @@ from hiveacid.ports.transactions import (
     Written,
 )
 from hiveacid.stores import refusals
-from hiveacid.stores.hms import before_commit, transactions
-from hiveacid.stores.hms.address import parse_metastore_url
-from hiveacid.stores.hms.capabilities import capabilities_of
+from hiveacid.stores.hms import commit_steps, protocol, transactions
 from hiveacid.stores.hms.catalog import MetastoreCatalog
+from hiveacid.stores.hms.client import MetastoreClient, retry_lost_answer
+from hiveacid.stores.hms.commit_steps import CountedWrites, counted_writes
 from hiveacid.stores.hms.compaction_queue import MetastoreCompactionQueue
 from hiveacid.stores.hms.definitions import plain_partition, plain_table
 from hiveacid.stores.hms.locks import OPERATIONS, MetastoreLocks
-from hiveacid.stores.hms.row_counts import CountedWrites, counted_writes
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
+from hiveacid.stores.hms.metastores import capabilities_of, parse_metastore_url
 from hiveacid.stores.hms.transactions import MetastoreTransactions, abort_txns, commit_txn
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.refusals import Limits
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +164,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     ) -> TableDefinition | None:
         table = self.get_table(name)
         if table is not None and table.kind is TableKind.PLAIN:
-            before_commit.retry_lost_answer(partial(self.forget_statistics, name))
+            retry_lost_answer(partial(self.forget_statistics, name))
             with self._guard:
                 self._plain_tables.setdefault(txn_id, set()).add(name)
         else:
@@ -276,7 +274,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         except CommitStateUnknownError:
             raise  # the new tables may be in use by now
         except HiveAcidError:
-            before_commit.drop_created_tables(self, new_tables)
+            self.drop_created_tables(new_tables)
             self._take_back(counted)
             raise
         self._forget_txn(txn_id)
@@ -291,9 +289,9 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     ) -> None:
         """Do the steps before the commit; a lost answer here leaves no doubt about the commit itself."""
         for table in changes.altered:
-            before_commit.retry_lost_answer(partial(self.alter_table, table.name, table))
+            retry_lost_answer(partial(self.alter_table, table.name, table))
         for table in changes.tables:
-            before_commit.create_table(self, table, new_tables)
+            self.create_locked_table(table, new_tables)
         self._add_new_partitions(txn_id, changes)
         self.add_written(txn_id, written)
         self._send_file_events(txn_id, changes)
@@ -320,17 +318,17 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             return
         tables = {table_files.table: self.get_table(table_files.table) for table_files in changes.files}
         new_partitions = {(new.table, new.partition.values) for new in changes.partitions}
-        for table, values, files in before_commit.group_by_partition(changes.files):
+        for table, values, files in commit_steps.group_by_partition(changes.files):
             definition = tables[table]
             if definition is None:
                 continue
             if definition.kind is not TableKind.PLAIN and self.capabilities.write_notifications:
                 (write_id,) = self.allocate_write_ids([txn_id], table)
-                before_commit.send_write_notification(self.client, txn_id, write_id, table, values, files)
+                commit_steps.send_write_notification(self.client, txn_id, write_id, table, values, files)
             elif definition.kind is not TableKind.INSERT_ONLY and (table, values) not in new_partitions:
                 # Of a new partition the metastore itself tells; with Hive 3 it fails for insert-only tables.
                 replaced = files.replaced and definition.kind is TableKind.PLAIN
-                before_commit.send_insert_event(self.client, table, values, replace(files, replaced=replaced))
+                commit_steps.send_insert_event(self.client, table, values, replace(files, replaced=replaced))
 
     def _has_listeners(self) -> bool:
         if self._dml_events != setting_definitions.DML_EVENTS.default:
@@ -345,7 +343,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         by_table = sorted(changes.partitions, key=lambda new: new.table)
         try:
             for name, news in groupby(by_table, key=lambda new: new.table):
-                before_commit.retry_lost_answer(
+                retry_lost_answer(
                     # without rows as yet: those that are written are counted later
                     partial(self.add_partitions, name, [new.partition for new in news], empty=True)
                 )
@@ -360,7 +358,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         with self._guard:
             plain = sorted(self._plain_tables.get(txn_id, ()))
         for name in plain:
-            before_commit.retry_lost_answer(partial(self.forget_statistics, name))
+            retry_lost_answer(partial(self.forget_statistics, name))
         for writes in counted_writes(written):
             own_id = partial(self._own_write_id, txn_id, writes.table)
             self._count(writes, writes.apply, own_id)
@@ -374,9 +372,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     ) -> None:
         partitions = sorted(name for name in writes.changes if name is not None)
         with self._counting:  # a metastore cannot add: one reads, adds and writes
-            before_commit.retry_lost_answer(
-                partial(self.change_statistics, writes.table, partitions, change, own)
-            )
+            retry_lost_answer(partial(self.change_statistics, writes.table, partitions, change, own))
 
     def _take_back(self, counted: Sequence[CountedWrites]) -> None:
         for writes in counted:

@@ -39,12 +39,11 @@ from hiveacid.ports.transactions import (
     current_write_ids_of,
 )
 from hiveacid.stores import refusals
-from hiveacid.stores.hms.capabilities import Capabilities
+from hiveacid.stores.hms import protocol
+from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.definitions import plain_table, without_quotes
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.limits import Limits
-from hiveacid.stores.refusals import ids_given, not_open
+from hiveacid.stores.hms.metastores import Capabilities
+from hiveacid.stores.refusals import Limits, ids_given, not_open
 
 logger = logging.getLogger(__name__)
 

@@ -1,18 +1,17 @@
 """Transaction store and catalog in a SQL database: SQLite, PostgreSQL, MariaDB or MySQL.
 
 ``store.SqlStore`` inherits the verbs of the ports, one base class for each module that implements some.
-``database`` runs the statements: connections, transactions of the database, retries with back-off while a server is
+``database`` runs the statements: the URL, connections, transactions of the database, retries with back-off while a server is
 away, the expiry of a client's transactions, and errors without passwords. ``dialects`` holds all that differs between
-the databases. ``schema`` declares the tables, ``migrations`` creates and upgrades them.
+the databases. ``schema`` declares the tables, and the texts of definitions; ``store`` creates and upgrades them.
 
-- begin: ``begin_txn`` → ``txn_rows``, ``lock_queue``, ``snapshots``, ``write_ids``
-- commit: ``commit_txn`` → conflicts (:mod:`hiveacid.core.transactions.locks_and_conflicts`), catalog changes,
+- begin: ``begin_and_commit`` → ``txns_and_locks``, ``snapshots_and_write_ids``
+- commit: ``begin_and_commit`` → conflicts (:mod:`hiveacid.core.transactions.locks_and_conflicts`), catalog changes,
   ``commit_records`` (a table's history, and the progress of streams)
-- heartbeats, and the end without a commit: ``heartbeats_and_aborts``
 - ``begin_commit_pipelined`` carries out the usual begin and the usual commit in one round trip on PostgreSQL.
 - ``compaction_queue``: the queue, its history and the jobs of lost workers.
-- ``maintenance``: the register of services, the partitions with changes, and the removal of old rows.
-- ``catalog``: databases, tables, partitions, views; ``stored_definitions``: their texts and locations.
+- ``housekeeping``: heartbeats, the end without a commit, the register of services, and the removal of old rows.
+- ``catalog``: databases, tables, partitions, views.
 
 Invariants:
 

@@ -26,10 +26,14 @@ from hiveacid.ports.transactions import Begun, LockAnswer, Start, TxnKind, Writt
 from hiveacid.stores.sql.database import MARK_LENGTH
 from hiveacid.stores.sql.dialects import Dialect
 from hiveacid.stores.sql.dialects.dialect import number_keys
-from hiveacid.stores.sql.lock_queue import keys_of
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, table_parameters, txns
-from hiveacid.stores.sql.snapshots import snapshot_of_row, snapshot_query
-from hiveacid.stores.sql.write_ids import possibly_invalid_write_ids_query, write_id_list
+from hiveacid.stores.sql.snapshots_and_write_ids import (
+    possibly_invalid_write_ids_query,
+    snapshot_of_row,
+    snapshot_query,
+    write_id_list,
+)
+from hiveacid.stores.sql.txns_and_locks import keys_of
 
 _OWN = "nullif(current_setting('hiveacid.txn', true), '')::bigint"
 """The transaction that the pipeline's first INSERT opened; the setting is gone with the commit."""

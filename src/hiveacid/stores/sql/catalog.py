@@ -41,36 +41,34 @@ from hiveacid.stores import refusals
 from hiveacid.stores.sql import commit_records
 from hiveacid.stores.sql.database import Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.schema import (
+    StoredLocations,
+    all_places,
     changed_partitions,
     commits,
     compactions,
+    database_of,
     databases,
     is_of_table,
     lock_components,
     lock_requests,
     next_write_ids,
+    partition_digest,
+    partition_of,
     partitions,
     placed_partitions,
+    require_free,
     streams,
     table_columns,
+    table_of,
     table_parameters,
     tables,
+    to_text,
+    view_of,
     views,
     write_ids,
     written,
 )
-from hiveacid.stores.sql.stored_definitions import (
-    StoredLocations,
-    all_places,
-    database_of,
-    partition_digest,
-    partition_of,
-    require_free,
-    table_of,
-    to_text,
-    view_of,
-)
-from hiveacid.stores.sql.write_ids import lowest_open_write_id
+from hiveacid.stores.sql.snapshots_and_write_ids import lowest_open_write_id
 
 _DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
 _TABLE, _VIEW = (

@@ -40,7 +40,7 @@ from hiveacid.core.transactions.commit_records import (
 )
 from hiveacid.errors import StreamFencedError, StreamReplayedError
 from hiveacid.stores import refusals
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.refusals import Limits
 from hiveacid.stores.sql.database import NOW, SqlBase
 from hiveacid.stores.sql.schema import (
     commits,

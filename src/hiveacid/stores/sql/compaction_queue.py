@@ -36,7 +36,7 @@ from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions import states
 from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionState, fire
 from hiveacid.stores import refusals
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.refusals import Limits
 from hiveacid.stores.sql.database import NOW, Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.schema import (
     ABORTED,
@@ -49,7 +49,7 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
-from hiveacid.stores.sql.txn_rows import LOWEST_OPEN, TOP, is_open, lock_open_txns
+from hiveacid.stores.sql.txns_and_locks import LOWEST_OPEN, TOP, is_open, lock_open_txns
 
 SELECT_JOBS = select(compactions).order_by(compactions.c.id)
 SELECT_JOB = SELECT_JOBS.where(compactions.c.id == bindparam("id", type_=BigInteger))

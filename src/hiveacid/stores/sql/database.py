@@ -1,4 +1,4 @@
-"""Access to the store's database: connections, transactions, retries, and errors without passwords.
+"""Access to the store's database: its URL, connections, transactions, retries, and errors without passwords.
 
 A call that must not be carried out twice, such as CREATE TABLE and enqueuing a job, writes a mark in its own transaction
 of the database (`write_exactly_once`). If the answer to the COMMIT is lost, the call is tried again and finds the mark: it
@@ -12,13 +12,27 @@ import logging
 import os
 import random
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, quote, quote_plus
 
-from sqlalchemy import URL, BigInteger, Connection, String, and_, bindparam, event, func, insert, or_
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Connection,
+    String,
+    and_,
+    bindparam,
+    event,
+    func,
+    insert,
+    make_url,
+    or_,
+)
 from sqlalchemy.exc import (
     ArgumentError,
     DBAPIError,
@@ -39,11 +53,9 @@ from hiveacid.errors import (
     StoreUnavailableError,
 )
 from hiveacid.ports.clock import Clock
-from hiveacid.stores.limits import Limits, RetryDeadlines
+from hiveacid.stores.refusals import Limits, RetryDeadlines
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, database_now, dialect_of
-from hiveacid.stores.sql.schema import idempotency_marks, txns
-from hiveacid.stores.sql.store_url import parse_store_url
-from hiveacid.stores.sql.stored_definitions import StoredLocations
+from hiveacid.stores.sql.schema import StoredLocations, idempotency_marks, txns
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +64,11 @@ NOW: ColumnElement[int] = func.coalesce(bindparam("now", type_=BigInteger), data
 
 _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")
+
+PASSWORD_VARIABLE = "HIVEACID_STORE_PASSWORD"  # noqa: S105 - the name of a variable
+_PASSWORD_OPTIONS = ("password", "passwd", "sslpassword")
+_PASSWORD_VARIABLES = {"postgresql": "PGPASSWORD", "mysql": "MYSQL_PWD", "mariadb": "MYSQL_PWD"}
+_READ_BY_DRIVER = "PGPASSWORD"
 
 TRIES = 12
 """Attempts at a statement that is safe to repeat. The waits between them add up to less than 20 seconds.
@@ -72,6 +89,69 @@ _EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 MARK_LENGTH = 32
 _LONGEST_WAIT = 4.0  # seconds
 _TROUBLES = {ErrorKind.LOST: "does not answer", ErrorKind.READ_ONLY: "takes no writes"}
+
+
+@dataclass(frozen=True)
+class StoreUrl:
+    """A store's URL with its password; as text it shows no password."""
+
+    url: URL = field(repr=False)
+    secrets: frozenset[str] = field(repr=False)
+
+    def __str__(self) -> str:
+        """Return the URL without passwords."""
+        hidden = {key: "***" for key in _PASSWORD_OPTIONS if key in self.url.query}
+        url_text = self.url.update_query_dict(hidden).render_as_string(hide_password=True)
+        return url_text.replace(quote("***"), "***")
+
+    def masked(self, text: str) -> str:
+        """Mask the passwords, in every encoding, in a text from a driver or server."""
+        spellings = {
+            encoded
+            for secret in self.secrets
+            for encoded in (secret, quote(secret, safe=""), quote_plus(secret), repr(secret)[1:-1])
+        }
+        for encoded in sorted(spellings, key=len, reverse=True):
+            text = text.replace(encoded, "***")
+        return text
+
+
+def parse_store_url(text: str | URL, environment: Mapping[str, str]) -> StoreUrl:
+    """Parse an SQLAlchemy URL. A password may also come from the environment.
+
+    ``HIVEACID_STORE_PASSWORD`` serves every server, ``MYSQL_PWD`` MariaDB and MySQL; PostgreSQL's driver itself knows
+    ``PGPASSWORD``, ``PGPASSFILE`` and ``~/.pgpass``. Raises ConfigError, which does not repeat the text.
+    """
+    try:
+        url = make_url(text)
+        backend = url.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise ConfigError(
+            "the store's URL does not parse; it looks like sqlite:///path or postgresql+psycopg://host/name"
+        ) from None
+    if isinstance(text, str) and backend != "sqlite" and _has_blank_option(text):
+        raise ConfigError("an option in the store's URL has no value; write name=value, or leave it out")
+    variable = _PASSWORD_VARIABLES.get(backend)
+    if variable and url.password is None and not any(key in url.query for key in _PASSWORD_OPTIONS[:2]):
+        password = environment.get(PASSWORD_VARIABLE)
+        if variable != _READ_BY_DRIVER:
+            password = password or environment.get(variable)
+        url = url.set(password=password) if password else url
+    secrets = {str(url.password or ""), environment.get(variable or "", "")}
+    secrets |= {str(url.query[key]) for key in _PASSWORD_OPTIONS if key in url.query}
+    return StoreUrl(url, frozenset(secrets - {""}))
+
+
+def _has_blank_option(text: str) -> bool:
+    """Tell whether the URL has an option without a value, like ``sslmode=``, which SQLAlchemy and libpq would ignore."""
+    query = text.rpartition("@")[2].partition("?")[2]
+    return any(not value for _, value in parse_qsl(query, keep_blank_values=True))
+
+
+def has_password(text: str) -> bool:
+    """Tell whether a URL contains a password."""
+    address = parse_store_url(text, {})
+    return bool(address.secrets)
 
 
 class OwnTxns:

@@ -261,7 +261,7 @@ def _in_transaction(
         # later changes refer to the new row ids, so the replaced directories cannot explain them
         _record_history_start(context, name, plan.high_watermark)
         # a concurrent update by the old row ids then fails at its commit with a write conflict
-        txn.add_written([Written(name, partition_name, Operation.UPDATE, 0)])
+        txn.pending.add_written([Written(name, partition_name, Operation.UPDATE, 0)])
     directories, after = rewrite(job, writer)
     read = (*((plan.base,) if plan.base else ()), *plan.deltas, *plan.delete_deltas)
     return CompactionReport(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.compaction_queue import parse_properties
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol
 from support.servers.thrift_server import HANG_UP, Answer, Server
 
 PROPERTIES = "2:1:k1:v5:orc.x3:a:b"

@@ -30,13 +30,12 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.transactions import Client
-from hiveacid.stores.hms import compaction_queue, definitions
-from hiveacid.stores.hms.capabilities import HIVE3, HIVE4, capabilities_of
+from hiveacid.stores.hms import compaction_queue, definitions, protocol
 from hiveacid.stores.hms.compaction_queue import owner_of
 from hiveacid.stores.hms.definitions import plain_partition, plain_table, without_quotes
 from hiveacid.stores.hms.locks import Requests
+from hiveacid.stores.hms.metastores import HIVE3, HIVE4, capabilities_of
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.transactions import (
     format_txn_list,
     split_by_aborted_bits,

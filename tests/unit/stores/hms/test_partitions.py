@@ -12,10 +12,9 @@ from hiveacid.core.model import Partition, TxnId
 from hiveacid.core.schema.storage_formats import ORC, TEXTFILE
 from hiveacid.errors import UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
-from hiveacid.stores.hms import definitions
+from hiveacid.stores.hms import definitions, protocol
+from hiveacid.stores.hms.protocol import METHODS
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.protocol import METHODS
 from support.clock import ManualClock
 from support.samples import ORDERS
 from support.samples import table as sample

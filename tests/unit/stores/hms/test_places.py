@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from hiveacid.core.model import TableName
-from hiveacid.stores.hms import definitions
+from hiveacid.stores.hms import definitions, protocol
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.structs import ExceptionMessage
+from hiveacid.stores.hms.thrift_structs import ExceptionMessage
 from support.clock import ManualClock
 from support.samples import database
 from support.samples import table as sample

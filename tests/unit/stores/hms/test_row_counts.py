@@ -14,10 +14,9 @@ from hiveacid.core.model import Partition, TxnId
 from hiveacid.core.transactions.locks_and_conflicts import LockType
 from hiveacid.errors import TransactionAbortedError
 from hiveacid.ports.transactions import Operation
-from hiveacid.stores.hms import definitions
+from hiveacid.stores.hms import definitions, protocol
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.structs import ExceptionMessage
+from hiveacid.stores.hms.thrift_structs import ExceptionMessage
 from support.clock import ManualClock
 from support.samples import ORDERS, lock_on, wrote
 from support.samples import table as sample

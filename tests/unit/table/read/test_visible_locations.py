@@ -12,8 +12,8 @@ import pytest
 
 import hiveacid
 from hiveacid.arrow.warehouse import ArrowWarehouse as Warehouse
+from hiveacid.catalog.ddl import drop_partitions
 from hiveacid.catalog.opening import open_store
-from hiveacid.catalog.tables import drop_partitions
 from hiveacid.config import Settings
 from hiveacid.core.format.names import BaseName
 from hiveacid.core.model import Column, Partition, TableDefinition, TableName, WriteId

@@ -2,7 +2,7 @@
 
 ``dialect.Dialect`` is the interface: engine, transactions, locks by key, ids, and the classification of driver errors.
 ``pipeline`` sends several statements to PostgreSQL in one round trip. A new dialect is a module of this package and an entry
-in `dialect_of`; ``stores.sql.store_url`` holds the variables with passwords that its driver reads.
+in `dialect_of`; ``stores.sql.database`` holds the variables with passwords that its driver reads.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 from sqlalchemy.sql.functions import FunctionElement
 
 from hiveacid.core.model import TableName
+from hiveacid.errors import ConfigError
 from hiveacid.stores.sql.schema import table_parameters
 
 
@@ -203,3 +204,15 @@ def number_keys(keys: Mapping[str, bool], count: int = 1 << 31) -> list[tuple[in
         number = 0x6869_7665 << 31 | (zlib.crc32(key.encode()) >> 1) % count
         numbered[number] = numbered.get(number, False) or exclusive
     return sorted(numbered.items())
+
+
+def options_of_url(url: URL) -> dict[str, str]:
+    """Return the options of a store's URL that are given once. Raises ConfigError if one that begins with ``ssl`` is given twice."""
+    parameters = {}
+    for name, value in url.query.items():
+        if not isinstance(value, str):
+            if name.lower().startswith("ssl"):
+                raise ConfigError(f"{name}= is given twice in the store's URL")
+            continue
+        parameters[name] = value
+    return parameters

@@ -2,6 +2,9 @@
 
 One dialect serves both: where their words differ, comments that only one of them executes (``/*M! */``, ``/*!80017 */``) hold
 both words.
+
+PyMySQL and SQLAlchemy overwrite each other's ``ssl_…`` options, and the certificate is then not verified. The options of a URL
+are therefore read here.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 import select
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,9 +24,15 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import ConfigError, StoreUnavailableError
-from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, database_now, number_keys
+from hiveacid.stores.sql.dialects.dialect import (
+    Dialect,
+    Durability,
+    ErrorKind,
+    database_now,
+    number_keys,
+    options_of_url,
+)
 from hiveacid.stores.sql.schema import table_parameters
-from hiveacid.stores.sql.store_url import mariadb_context
 
 _BUSY = frozenset({1020, 1040, 1062, 1203, 1213, 1451, 1452, 1637, 3101, 3572})
 _LOCKED = 1205
@@ -36,6 +46,9 @@ _KEYS = 256
 _RECURSION = "/*M! max_recursive_iterations */ /*!80017 cte_max_recursion_depth */"
 _IDLE = "/*M! idle_transaction_timeout */ /*!80017 wait_timeout */"
 _EXACT = "CHARACTER SET utf8mb4 COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
+
+_TLS_OPTIONS = ("ssl", "ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "ssl_check_hostname")
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 _NOW = "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(3)) DIV 1000)"
 
@@ -73,7 +86,7 @@ class MariadbDialect(Dialect):
 
         A server that is too old, or that does not encrypt although the URL wants it, is refused at the connection.
         """
-        url, tls = mariadb_context(url)
+        url, tls = _tls_of_url(url)
         _check_options(url)
         secret: dict[str, object] = {} if tls is None else {"ssl": tls}
         if url.password is not None:
@@ -259,3 +272,49 @@ def _prepare(connection: Any, _record: object) -> None:
         cursor.execute(f"SET SESSION {_RECURSION} = 1000000")
         # Strict whatever the server's default is: what does not fit is refused, not cut off.
         cursor.execute("SET SESSION sql_mode = 'TRADITIONAL', SESSION group_concat_max_len = 1073741824")
+
+
+def _tls_of_url(url: URL) -> tuple[URL, ssl.SSLContext | None]:
+    """Return the URL without its TLS options, and the context that they ask for; None: the URL has none.
+
+    With any of them the connection is encrypted, and the server's certificate and host name are verified, by the
+    authorities of ``ssl_ca`` or ``ssl_capath``, else by the system's. Raises ConfigError for other options that begin
+    with ``ssl``, for values that are neither true nor false, and for files that cannot be read.
+    """
+    parameters = {
+        name: value for name, value in options_of_url(url).items() if name.lower().startswith("ssl")
+    }
+    if not parameters:
+        return url, None
+    unknown = sorted(set(parameters) - set(_TLS_OPTIONS))
+    if unknown:
+        raise ConfigError(
+            f"unknown TLS option {unknown[0]}= in the store's URL; there are {', '.join(_TLS_OPTIONS)}"
+        )
+    if not _flag(parameters, "ssl"):
+        raise ConfigError(
+            "ssl=false in the store's URL: leave the option out for a connection that is not verified"
+        )
+    if "ssl_key" in parameters and "ssl_cert" not in parameters:
+        raise ConfigError("ssl_key= in the store's URL needs ssl_cert=, the certificate of the key")
+    try:
+        context = ssl.create_default_context(
+            cafile=parameters.get("ssl_ca"), capath=parameters.get("ssl_capath")
+        )
+        if "ssl_cert" in parameters:
+            context.load_cert_chain(parameters["ssl_cert"], parameters.get("ssl_key"))
+    except (OSError, ValueError) as error:
+        files = ", ".join(f"{name}={parameters[name]}" for name in _TLS_OPTIONS[1:5] if name in parameters)
+        raise ConfigError(f"the TLS files in the store's URL cannot be used ({files}): {error}") from error
+    context.verify_flags &= (
+        ~ssl.VERIFY_X509_STRICT
+    )  # as PyMySQL: authorities that servers make lack identifiers
+    context.check_hostname = _flag(parameters, "ssl_check_hostname")
+    return url.difference_update_query(list(parameters)), context
+
+
+def _flag(parameters: Mapping[str, str], name: str) -> bool:
+    text = parameters.get(name, "true")
+    if text.lower() not in _FLAGS:
+        raise ConfigError(f"{name}={text} in the store's URL: true or false")
+    return _FLAGS[text.lower()]

@@ -1,4 +1,8 @@
-"""PostgreSQL, through psycopg."""
+"""PostgreSQL, through psycopg.
+
+Options of a URL that would leave a connection unprotected are refused: without a ``sslmode``, libpq reads ``sslrootcert`` and
+still falls back to plain text.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from hiveacid.errors import ConfigError
 from hiveacid.stores.sql.dialects.dialect import (
     Dialect,
     Durability,
@@ -18,11 +23,15 @@ from hiveacid.stores.sql.dialects.dialect import (
     database_now,
     joined_ids,
     number_keys,
+    options_of_url,
 )
-from hiveacid.stores.sql.store_url import check_postgres
 
 _NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
 _ENDED_SESSION = frozenset({"25P03", "57P01", "57P02", "57P03", "57P05"})
+_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_ENCRYPTING = _MODES[3:]
+_VERIFYING = _MODES[4:]
+_AUTHORITIES = ("sslrootcert", "sslcrl", "sslcrldir")
 _LIMIT = text(
     "SELECT set_config('lock_timeout', :locks, false),"
     " set_config('idle_in_transaction_session_timeout', :idle, false)"
@@ -53,7 +62,7 @@ class PostgresDialect(Dialect):
 
     def engine(self, url: URL) -> Engine:
         """Make the engine. Raises ConfigError for TLS options that would have no effect."""
-        check_postgres(url, os.environ)
+        _check_tls(url, os.environ)
         engine = create_engine(
             url, isolation_level="AUTOCOMMIT", hide_parameters=True, max_overflow=20, pool_use_lifo=True,
         )  # fmt: skip
@@ -162,3 +171,24 @@ class PostgresDialect(Dialect):
 def _prepare(connection: Any, _record: object) -> None:
     """Set read committed for pipelines, which have no BEGIN."""
     connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+
+def _check_tls(url: URL, environment: Mapping[str, str]) -> None:
+    """Raise ConfigError if libpq would not verify the server, or not encrypt, although the URL's options request it.
+
+    libpq itself refuses unknown options. ``PGSSLMODE`` counts if the URL has no ``sslmode``.
+    """
+    parameters = options_of_url(url)
+    mode = parameters.get("sslmode", environment.get("PGSSLMODE"))
+    if mode is not None and mode not in _MODES:
+        raise ConfigError(f"sslmode={mode} in the store's URL or PGSSLMODE: {', '.join(_MODES)} are possible")
+    if "service" in parameters or parameters.get("sslrootcert") == "system":
+        return  # the service file may have the mode; with the system's authorities libpq itself insists on verify-full
+    for option in parameters:
+        if option in _AUTHORITIES and mode not in _VERIFYING:
+            raise ConfigError(
+                f"{option}= in the store's URL verifies nothing with sslmode={mode or 'prefer (the default)'}: "
+                "add sslmode=verify-full"
+            )
+        if option in ("sslcert", "sslkey") and mode not in _ENCRYPTING:
+            raise ConfigError(f"{option}= in the store's URL needs sslmode=verify-full (at least require)")

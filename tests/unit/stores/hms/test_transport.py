@@ -14,11 +14,11 @@ import pytest
 
 from hiveacid.core.model import TxnId
 from hiveacid.errors import CommitStateUnknownError, ConfigError, StoreError, StoreUnavailableError
-from hiveacid.stores.hms.address import parse_metastore_url
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
-from hiveacid.stores.hms.thrift.transport import SaslTransport
+from hiveacid.stores.hms import protocol
+from hiveacid.stores.hms.client import MetastoreClient
+from hiveacid.stores.hms.metastores import parse_metastore_url
 from hiveacid.stores.hms.transactions import commit_txn
+from hiveacid.stores.hms.transport import SaslTransport
 from support.clock import ManualClock
 from support.servers.thrift_server import Answer, Server
 

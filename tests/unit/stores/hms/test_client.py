@@ -27,13 +27,12 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports.store import stream_store
-from hiveacid.stores.hms import definitions
-from hiveacid.stores.hms.address import MetastoreAddress, parse_metastore_url
+from hiveacid.stores.hms import definitions, protocol
+from hiveacid.stores.hms.client import ROUNDS, MetastoreClient
+from hiveacid.stores.hms.metastores import MetastoreAddress, parse_metastore_url
+from hiveacid.stores.hms.protocol import METHODS
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.failover_client import ROUNDS, MetastoreClient
-from hiveacid.stores.hms.thrift.protocol import METHODS
-from hiveacid.stores.hms.thrift.structs import ThriftStruct
+from hiveacid.stores.hms.thrift_structs import ThriftStruct
 from hiveacid.stores.hms.transactions import commit_txn
 from support.clock import ManualClock
 from support.samples import ORDERS
@@ -299,7 +298,7 @@ def test_a_plain_port_is_no_tls_server(start: Callable[[Answer], Server]) -> Non
 def test_the_library_is_loaded_by_the_first_connection_only() -> None:
     """Whoever uses another store never pays for it."""
     code = (
-        "import sys, hiveacid, hiveacid.stores.hms.thrift.failover_client; "
+        "import sys, hiveacid, hiveacid.stores.hms.client; "
         "print(sorted(name for name in sys.modules if name == 'thrift' or name.startswith('thrift.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

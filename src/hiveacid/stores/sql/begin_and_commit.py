@@ -1,22 +1,26 @@
-"""Commit, and the record of written partitions (``CommitTxnFunction``, ``AddDynamicPartitions``).
+"""Begin and commit of a transaction, each in one call, all or nothing (``CommitTxnFunction``, ``AddDynamicPartitions``).
 
-``transactions.transaction`` logs the end of a transaction, whatever its store.
+The begin takes the lock, the snapshot, the write-id lists and the write ids of the first statement. The commit looks for
+conflicts, and records the written partitions and the changes of the catalog. ``transactions.transaction`` logs the end of
+a transaction, whatever its store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, select, update
 
-from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.commit_records import StreamBatch, TableOperation
 from hiveacid.core.transactions.locks_and_conflicts import (
     CONFLICTING_OPERATIONS,
     Change,
     CommittedChange,
     Conflict,
+    LockState,
     conflict_message,
     first_conflict,
     overtaken_message,
@@ -24,7 +28,7 @@ from hiveacid.core.transactions.locks_and_conflicts import (
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
 from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
-from hiveacid.ports.transactions import Operation, TxnKind, Written
+from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Operation, Start, TxnKind, Written
 from hiveacid.stores import refusals
 from hiveacid.stores.sql import begin_commit_pipelined, catalog, commit_records, compaction_queue
 from hiveacid.stores.sql.database import IS_OWN, NOW, Database, SqlBase, write_exactly_once
@@ -41,8 +45,93 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
-from hiveacid.stores.sql.txn_rows import counter_value, end_txns, lock_writing_txns
-from hiveacid.stores.sql.write_ids import seed
+from hiveacid.stores.sql.snapshots_and_write_ids import (
+    allocate,
+    assign_write_ids,
+    raise_settled_counter,
+    read_snapshot_row,
+    record_moment,
+    seed,
+    snapshot_of_row,
+    write_id_lists,
+)
+from hiveacid.stores.sql.txns_and_locks import (
+    counter_value,
+    end_txns,
+    enqueue,
+    find_opened,
+    insert_txns,
+    keys_of,
+    lock_writing_txns,
+    open_parameters,
+    request_of,
+)
+
+
+class BeginTxn(SqlBase):
+    """Method that opens a transaction and carries out the requests of its first statement."""
+
+    def begin_txn(
+        self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
+    ) -> Begun:
+        """Open a transaction and carry out the requests of its first statement."""
+        refusals.start(start, kind)
+        database, sent, limits = self._database, self._clock.now(), self._limits
+        parameters = open_parameters(database, limits, client, 1, kind)
+        begun, row = _begin(database, start, parameters)
+        database.retry_deadlines.opened([begun.txn_id], limits.txn_timeout, sent)
+        database.own_txns.opened([begun.txn_id], parameters["mark"])
+        if row is not None:  # it need not be in the same transaction
+            raise_settled_counter(database, row)
+        return begun
+
+
+def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tuple[Begun, Any]:
+    """Begin by one of the two ways; an attempt that is repeated looks for the transaction of the first one."""
+    attempts = count()
+    if database.dialect.pipelines and begin_commit_pipelined.can_begin(start):
+        outcome = database.write_statement(
+            lambda connection: (
+                None
+                if next(attempts)
+                else begin_commit_pipelined.begin(connection, database.dialect, start, parameters)
+            ),
+            repeatable=True,
+        )
+        if outcome is not None:
+            begun, row = outcome
+            if row.moment != row.sequence:  # changes were committed between the two statements
+                database.write(lambda connection: record_moment(connection, begun.txn_id, row.sequence))
+            return begun, row
+
+    def work(connection: Connection) -> tuple[Begun, Any]:
+        if start.locks:
+            database.dialect.serialise(connection, keys_of(start.locks))
+        earlier = find_opened(connection, parameters) if next(attempts) else ()
+        database.own_txns.opened(earlier, parameters["mark"])  # before `allocate`, which compares it
+        (txn_id,) = earlier or insert_txns(database, connection, parameters)
+        answer = None
+        if start.locks:
+            answer = (
+                request_of(connection, txn_id)
+                if earlier
+                else enqueue(database, connection, txn_id, start.locks)
+            )
+        if answer is not None and answer.state is LockState.WAITING:
+            return Begun(txn_id, answer), None
+        row = read_snapshot_row(database, connection, txn_id)
+        if row.moment != row.sequence:
+            record_moment(connection, txn_id, row.sequence)
+        snapshot = snapshot_of_row(row)
+        lists = write_id_lists(connection, snapshot, start.tables)
+        allocated: dict[TableName, WriteId] = {}
+        for table in dict.fromkeys(start.writes):
+            assign = allocate if earlier else assign_write_ids
+            allocated[table] = assign(database, connection, [txn_id], table)[txn_id]
+        return Begun(txn_id, answer, snapshot, lists, allocated), row
+
+    durability = Durability.FULL if start.writes else Durability.WITH_CLIENT
+    return database.write(work, durability, repeatable=True)
 
 
 class CommitTxn(SqlBase):
@@ -188,8 +277,8 @@ def _commit(
         end_txns(connection, [txn_id], "conflict", now, refusal, refusals.CONFLICT)
         return WriteConflictError(refusal)
     catalog.apply_changes(database, connection, changes, existing)
-    for name, count in changes.skipped:
-        database.dialect.take_write_ids(connection, name, count)
+    for name, skipped in changes.skipped:
+        database.dialect.take_write_ids(connection, name, skipped)
     for seeded in changes.seeded:  # after the partitions, whose rows may have any of these write ids
         ids = refusals.seed(seeded.high_watermark, seeded.aborted)
         seed(database, connection, seeded.table, seeded.high_watermark, ids)

@@ -16,11 +16,10 @@ from hiveacid.core.transactions.commit_records import NewFiles
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreError, StoreUnavailableError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.transactions import Operation, Written
-from hiveacid.stores.hms import before_commit, definitions
+from hiveacid.stores.hms import commit_steps, definitions, protocol
+from hiveacid.stores.hms.protocol import METHODS
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.protocol import METHODS
-from hiveacid.stores.hms.thrift.structs import ExceptionMessage
+from hiveacid.stores.hms.thrift_structs import ExceptionMessage
 from support.samples import ORDERS
 from support.samples import table as sample
 from support.servers.thrift_server import HANG_UP, Answer, Server
@@ -263,12 +262,12 @@ def test_what_cannot_be_told_is_not_committed(start: Callable[[Answer], Server])
 
 
 def test_a_table_that_is_called_like_a_directory_of_rows() -> None:
-    (place,) = before_commit.group_by_partition(
+    (place,) = commit_steps.group_by_partition(
         [NewFiles(PLAIN, (), ("/wh/base_camp/x/000000_0", "/wh/base_camp/x/000000_0"))]
     )
     assert place[2].paths == ("/wh/base_camp/x/000000_0",)
-    assert before_commit._acid_directory("/wh/base_camp/x/000000_0") is None
-    assert before_commit._acid_directory("/wh/base_camp/delta_1_1_0/sub/000000_0") == "delta_1_1_0"
+    assert commit_steps._acid_directory("/wh/base_camp/x/000000_0") is None
+    assert commit_steps._acid_directory("/wh/base_camp/delta_1_1_0/sub/000000_0") == "delta_1_1_0"
 
 
 @pytest.mark.parametrize("version", ["3.1.3", "3.1.3000.7.1.9.0-387", "4.0.1"])

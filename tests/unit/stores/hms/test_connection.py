@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import StoreError, StoreUnavailableError
-from hiveacid.stores.hms.address import MetastoreAddress, parse_metastore_url
+from hiveacid.stores.hms import protocol
+from hiveacid.stores.hms.client import MetastoreClient, ThriftConnection
+from hiveacid.stores.hms.metastores import MetastoreAddress, parse_metastore_url
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.thrift import protocol
-from hiveacid.stores.hms.thrift.connection import ThriftConnection
-from hiveacid.stores.hms.thrift.failover_client import MetastoreClient
 from support.clock import ManualClock
 from support.servers.certificates import server_context
 from support.servers.thrift_server import Answer, Server

@@ -1,9 +1,14 @@
-"""Tables and their partitions: create, alter, drop, truncate."""
+"""Databases, tables, partitions and views in the catalog: create, alter, drop, truncate.
+
+The package ``sql`` interprets the texts of views.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from hiveacid import errors
 from hiveacid.catalog.convert import convert, target_kind
@@ -12,6 +17,7 @@ from hiveacid.catalog.definition_rules import (
     check_name,
     check_place,
     check_properties,
+    place_database,
     place_table,
     refuse_reserved,
     split_external,
@@ -29,14 +35,23 @@ from hiveacid.config.property_definitions import (
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.acid_columns import MAX_BUCKET
 from hiveacid.core.format.names import parse_directory
-from hiveacid.core.model import Column, Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.model import (
+    Column,
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableKind,
+    TableName,
+    ViewDefinition,
+)
 from hiveacid.core.schema.location_overlap import lies_in, overlap, place_of_partition
 from hiveacid.core.schema.partitions import KnownPartitions, parse_partition_values, require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
+from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
 from hiveacid.ports.transactions import Start, current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
-from hiveacid.storage.paths import absolute, real_path
+from hiveacid.storage.paths import absolute, is_local, real_path
 from hiveacid.table.cleaning.delete_files import (
     first_foreign_entry,
     locations_to_remove,
@@ -444,3 +459,119 @@ def truncate(
         if table.kind is TableKind.PLAIN:
             require_listable(context, [partition.location for partition in chosen])
         empty_partitions(context, table, chosen, options, txn)
+
+
+def create_database(context: Context, database: DatabaseDefinition, *, if_not_exists: bool = False) -> None:
+    """Create a database below the warehouse (``name.db``) or at its location.
+
+    Raises AlreadyExistsError, CatalogError (a name or location that cannot be).
+    """
+    if context.catalog.get_database(database.name) is not None and if_not_exists:
+        return
+    check_name("database", database.name)
+    location = place_database(context, database.name, database.location)
+    context.catalog.create_database(replace(database, location=location))
+
+
+def drop_database(context: Context, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+    """Drop an empty database or, with ``cascade``, a database and its tables and views.
+
+    Its default directory goes, too, if it is empty on a local disk; another one is its user's. Nothing is dropped if the files of one table cannot be listed.
+    """
+    database = context.catalog.get_database(name)
+    if database is None:
+        if if_exists:
+            return
+        raise errors.NoSuchDatabaseError(f"database {name} does not exist")
+    if name == "default":
+        raise errors.CatalogError("the database default cannot be dropped")
+    tables, views = context.catalog.list_tables(name), context.catalog.list_views(name)
+    if (tables or views) and not cascade:
+        names = (*tables, *views)
+        kinds = "tables and views" if views else "tables"
+        raise errors.CatalogError(f"database {name} holds {len(names)} {kinds} ({names[0]} …): use CASCADE")
+    for definition in filter(None, (context.catalog.get_table(TableName(name, table)) for table in tables)):
+        require_removable(context, definition, partitions_of(context, definition) or ())
+    for view in views:
+        context.catalog.drop_view(TableName(name, view))
+    for table in tables:
+        drop_table(context, TableName(name, table))
+    context.catalog.drop_database(name)
+    if is_local(database.location) and database.location.startswith(f"{context.warehouse}/{name}.db"):
+        with suppress(OSError):  # it is not there, or not empty
+            Path(database.location).rmdir()
+
+
+def require_view(context: Context, name: TableName) -> ViewDefinition:
+    """Return a view; CatalogError for a table, NoSuchTableError for nothing of that name."""
+    view = context.catalog.get_view(name)
+    if view is not None:
+        return view
+    if context.catalog.get_table(name) is not None:
+        raise CatalogError(f"{name} is a table, not a view")
+    raise NoSuchTableError(f"view {name} does not exist: see SHOW VIEWS IN {name.database}")
+
+
+def require_free_view_name(context: Context, name: TableName, *, replaces: bool = False) -> None:
+    """Raise AlreadyExistsError, NoSuchDatabaseError or CatalogError unless a view may have this name."""
+    if context.catalog.get_database(name.database) is None:
+        raise NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
+    if context.catalog.get_table(name) is not None:
+        raise AlreadyExistsError(f"table {name} exists already")
+    if not replaces and context.catalog.get_view(name) is not None:
+        raise AlreadyExistsError(f"view {name} exists already: use CREATE OR REPLACE VIEW")
+    check_name("view", name.name)
+
+
+def create_view(context: Context, view: ViewDefinition, *, replaces: bool = False) -> None:
+    """Create a view, or replace the existing one (``replaces``)."""
+    definition = replace(
+        view,
+        created_at=context.clock.now() // 1000,
+        owner=view.owner or context.transactions.client.user,
+        properties=tuple(sorted(view.properties)),
+    )
+    with exclusive_name(context, view.name):
+        require_free_view_name(context, view.name, replaces=replaces)
+        if context.catalog.get_view(view.name) is None:
+            context.catalog.create_view(definition)
+        else:
+            context.catalog.alter_view(view.name, definition)
+
+
+def alter_view(context: Context, name: TableName, edit: Callable[[ViewDefinition], ViewDefinition]) -> None:
+    """Replace a view by an edited one; a new name renames it."""
+    with exclusive_name(context, name):
+        edited = edit(require_view(context, name))
+        if edited.name != name:
+            require_free_view_name(context, edited.name)
+        context.catalog.alter_view(name, edited)
+
+
+def set_view_properties(context: Context, name: TableName, changes: Mapping[str, str]) -> None:
+    """Set properties of a view."""
+    alter_view(
+        context,
+        name,
+        lambda view: replace(view, properties=tuple(sorted({**dict(view.properties), **changes}.items()))),
+    )
+
+
+def unset_view_properties(context: Context, name: TableName, keys: Sequence[str], *, if_exists: bool) -> None:
+    """Remove properties of a view. Raises CatalogError for one that it does not have, unless ``if_exists``."""
+
+    def edit(view: ViewDefinition) -> ViewDefinition:
+        properties = dict(view.properties)
+        missing = [key for key in keys if key not in properties]
+        if missing and not if_exists:
+            raise CatalogError(f"view {name} has no property {missing[0]}")
+        return replace(view, properties=tuple((k, v) for k, v in view.properties if k not in keys))
+
+    alter_view(context, name, edit)
+
+
+def drop_view(context: Context, name: TableName) -> None:
+    """Drop a view; the tables that it reads stay."""
+    with exclusive_name(context, name):
+        require_view(context, name)
+        context.catalog.drop_view(name)

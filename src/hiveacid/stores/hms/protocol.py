@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hiveacid.stores.hms.thrift.structs import parse_interface
+from hiveacid.stores.hms.thrift_structs import parse_interface
 
 _STRUCTS = """
 # transactions

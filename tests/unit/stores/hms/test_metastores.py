@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
-from hiveacid.stores.hms.address import MetastoreAddress, is_metastore, parse_metastore_url
+from hiveacid.stores.hms.metastores import MetastoreAddress, is_metastore, parse_metastore_url
 
 
 def test_one_metastore_and_several() -> None:
