@@ -4,7 +4,7 @@ Rules: Hive 4's ``Initiator``, ``TableOptimizer`` and ``CompactorUtil.determineC
 whether it may be compacted now, needs the queue only. The second, whether it pays, needs a listing.
 
 Failures are those of jobs. How often a job is queued again because its worker was lost is
-`stores.limits.Limits.max_lost_workers`.
+`stores.refusals.Limits.max_lost_workers`.
 """
 
 from __future__ import annotations
