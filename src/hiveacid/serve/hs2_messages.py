@@ -6,11 +6,13 @@ against the bytes of the message before it reads, and refuses deep nesting. It u
 `stores.hms.thrift_structs`, but not the Thrift library, whose limits are for clients of trusted servers.
 """
 
+# ruff: noqa: N815 - the fields have Thrift's names
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from hiveacid.errors import ClientProtocolError
 from hiveacid.stores.hms.thrift_structs import Method, ThriftStruct, parse_interface
@@ -107,12 +109,48 @@ TGetQueryIdResp GetQueryId(1: TOperationReq req)
 CALLS = _INTERFACE.calls
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type[ThriftStruct]:
     """Return a struct by its name."""
     try:
-        return _INTERFACE.structs[name]
+        declared: type[ThriftStruct] = _INTERFACE.structs[name]
     except KeyError:
         raise AttributeError(name) from None
+    return declared
+
+
+class HandleIdentifier(Protocol):
+    """Name and secret of a session or operation."""
+
+    guid: bytes | None
+    secret: bytes | None
+
+
+class Handle(Protocol):
+    """Handle of a session or of an operation."""
+
+    sessionId: HandleIdentifier | None
+    operationId: HandleIdentifier | None
+
+
+class Request(Protocol):
+    """Fields of all requests; None where the client left one out. Each request has those of its struct."""
+
+    sessionHandle: Handle | None
+    operationHandle: Handle | None
+    client_protocol: int | None
+    configuration: Mapping[str, str] | None
+    infoType: int | None
+    statement: str | None
+    confOverlay: Mapping[str, str] | None
+    queryTimeout: int | None
+    runAsync: bool | None
+    schemaName: str | None
+    tableName: str | None
+    tableTypes: Sequence[str] | None
+    columnName: str | None
+    fetchType: int | None
+    orientation: int | None
+    maxRows: int | None
 
 
 CALL, REPLY, EXCEPTION = 1, 2, 3
@@ -159,12 +197,13 @@ class Decoder:
         (number,) = _LENGTH.unpack(self._take(4))
         return Message(name, head & 0xFF, number, self)
 
-    def arguments(self, call: Method) -> Any:
+    def arguments(self, call: Method) -> Request:
         """Read the only argument of a call, a struct; an argument that is absent counts as empty."""
         arguments = self.struct(call.arguments)
         if self._offset != len(self._data):
             raise ClientProtocolError("bytes follow the message")
-        return arguments.req or call.request()
+        request: Request = arguments.req or call.request()
+        return request
 
     def struct(self, declared: type[ThriftStruct], depth: int = 0) -> Any:
         """Read a struct; undeclared fields, and fields of another type, are skipped."""
@@ -179,7 +218,7 @@ class Decoder:
                 setattr(value, field[2], self._value(code, field[3], depth + 1))
         return value
 
-    def _fields(self) -> Any:
+    def _fields(self) -> Iterator[tuple[int, int]]:
         while code := self._take(1)[0]:
             (number,) = struct.unpack(">h", self._take(2))
             self._count(1)
@@ -190,7 +229,7 @@ class Decoder:
         if self._values_left < 0:
             raise ClientProtocolError("the message has too many values")
 
-    def _value(self, code: int, arguments: Any, depth: int) -> Any:
+    def _value(self, code: int, arguments: Any, depth: int) -> object:
         if code in _FIXED:
             return self._fixed(code)
         if code == _BINARY:
@@ -239,7 +278,7 @@ class Decoder:
         else:
             raise ClientProtocolError(f"unknown type {code}")
 
-    def _fixed(self, code: int) -> Any:
+    def _fixed(self, code: int) -> object:
         return _FIXED[code].unpack(self._take(_FIXED[code].size))[0]
 
     def _head_of_items(self) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
@@ -14,6 +14,7 @@ from hiveacid.core.model import Column, TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.wildcards import compile_wildcards
 from hiveacid.errors import HiveAcidError
+from hiveacid.serve.hs2_messages import Request
 from hiveacid.serve.results import RowsResult
 from hiveacid.spark.session.classic_session import spark_catalog_tables
 
@@ -201,7 +202,7 @@ def _column_row(name: TableName, column: Column, position: int) -> Sequence[obje
     )
 
 
-METADATA_CALLS: Mapping[str, tuple[int, Callable[[Metadata, Any], RowsResult]]] = MappingProxyType(
+METADATA_CALLS: Mapping[str, tuple[int, Callable[[Metadata, Request], RowsResult]]] = MappingProxyType(
     {
         "GetTypeInfo": (1, lambda metadata, _: metadata.type_info()),
         "GetCatalogs": (2, lambda *_: RowsResult(_columns("TABLE_CAT"), [])),  # not used, as in Hive

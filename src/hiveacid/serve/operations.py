@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from hiveacid import errors
 from hiveacid.errors import HiveAcidError, StatementCancelledError
@@ -27,8 +27,12 @@ from hiveacid.spark.session.error_translation import stack_overflow
 from hiveacid.sql.cancellation import Running, StatementThread
 from hiveacid.sql.execute.context import WRITTEN
 
+if TYPE_CHECKING:
+    from hiveacid.stores.hms.thrift.structs import ThriftStruct
+
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 _LONGEST_MESSAGE = 1 << 16
 _STATES: tuple[tuple[type[HiveAcidError], str], ...] = (
     # Derived classes come before their bases. A state is that of Hive's ErrorMsg, or else that of the SQL standard.
@@ -74,7 +78,7 @@ INVALID_HANDLE = hs2_messages.TStatus(
 )
 
 
-def error_status(error: BaseException) -> Any:
+def error_status(error: BaseException) -> ThriftStruct:
     """Return the status of a failed call; the text of an unexpected error goes to the log only."""
     error = stack_overflow(error) or error
     if isinstance(error, HiveAcidError):
@@ -87,7 +91,7 @@ def error_status(error: BaseException) -> Any:
     return _status(f"internal error: {type(error).__name__}; see the server's log", "HY000", _GENERAL_CODE)
 
 
-def _status(text: str, state: str, code: int) -> Any:
+def _status(text: str, state: str, code: int) -> ThriftStruct:
     message = text[:_LONGEST_MESSAGE].encode("utf-8", "replace").decode()
     return hs2_messages.TStatus(
         statusCode=hs2_messages.ERROR,
@@ -111,13 +115,14 @@ def _text_of_spark(error: BaseException) -> str:
     return text.partition("\n\nJVM stacktrace:")[0].partition("\n\tat ")[0].strip()
 
 
-def _condition(error: Any) -> str:
+def _condition(error: BaseException) -> str:
     read = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)  # before Spark 4
     return str((read and read()) or "")
 
 
-def _state_of_spark(error: Any) -> str:
-    state = error.getSqlState() if hasattr(error, "getSqlState") else None
+def _state_of_spark(error: BaseException) -> str:
+    read = getattr(error, "getSqlState", None)
+    state = read and read()
     return str(state) if state else _GENERAL_STATE
 
 
@@ -180,6 +185,8 @@ class TimeLimits:
 
 
 WRITTEN_NAMES = [name for name, _ in WRITTEN]
+Fetched: TypeAlias = tuple[int, list[bytes], bool]
+"""Position of the first row, the encoded columns, and whether more rows follow."""
 _CANCELLED = "the statement was cancelled"
 
 
@@ -201,8 +208,8 @@ class ClientOperation:
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
     modified_rows: int | None = None
     _cursor: ResultCursor | None = None
-    _running: Running[Any] | None = None
-    _fetching: Running[Any] | None = None
+    _running: Running[None] | None = None
+    _fetching: Running[Fetched] | None = None
     _limit: TimeLimit | None = None
     _told_of_result: bool = False
     _cancelling: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -212,7 +219,7 @@ class ClientOperation:
         """The operation's name in the audit log."""
         return self.guid.hex()[:8]
 
-    def handle(self) -> Any:
+    def handle(self) -> ThriftStruct:
         """Return the handle for the client; ``hasResultSet`` of a running statement follows from its text."""
         return hs2_messages.TOperationHandle(
             operationId=hs2_messages.THandleIdentifier(guid=self.guid, secret=self.secret),
@@ -221,7 +228,7 @@ class ClientOperation:
             modifiedRowCount=None if self.modified_rows is None else float(self.modified_rows),
         )
 
-    def start(self, timeout: float = 0.0, on_timeout: Callable[[], None] | None = None) -> Running[Any]:
+    def start(self, timeout: float = 0.0, on_timeout: Callable[[], None] | None = None) -> Running[None]:
         """Begin; after ``timeout`` seconds, if not 0, ``on_timeout`` (`cancel`) is called unless the operation has ended."""
         self._running = self.thread.submit(self._run, only_reads=self.only_reads)
         if timeout > 0:
@@ -279,7 +286,7 @@ class ClientOperation:
             return hs2_messages.CANCELED
         return hs2_messages.FINISHED if future.exception() is None else hs2_messages.FAILED
 
-    def failure(self) -> Any:
+    def failure(self) -> ThriftStruct | None:
         """Return the status of a failed or cancelled operation; None if it runs or has succeeded."""
         state = self.state
         if state == hs2_messages.CANCELED and self._running is not None:
@@ -290,7 +297,7 @@ class ClientOperation:
             return None if error is None else error_status(error)
         return None
 
-    def fetch(self, rows: int, *, from_first: bool) -> Running[tuple[int, list[bytes], bool]]:
+    def fetch(self, rows: int, *, from_first: bool) -> Running[Fetched]:
         """Begin to read up to ``rows`` rows.
 
         The future holds the position of the first one, the encoded columns, and whether more rows follow.
@@ -298,7 +305,7 @@ class ClientOperation:
         cursor = self.cursor
         assert cursor is not None  # noqa: S101 - the caller has checked it
 
-        def read() -> tuple[int, list[bytes], bool]:
+        def read() -> Fetched:
             if from_first:
                 cursor.restart()
             first = cursor.position
@@ -311,12 +318,15 @@ class ClientOperation:
     def cancel(self) -> None:
         """Cancel the operation, and a fetch of its rows, in the background: each in one thread, which lasts until it ends."""
         with self._cancelling:
-            for running in (self._running, self._fetching):
-                if running is None or running.future.done() or running.cancelled.is_set():
-                    continue
-                end = partial(self.thread.cancel_until_done, running)
-                threading.Thread(target=end, name="hiveacid-cancel", daemon=True).start()
-                running.cancelled.set()  # a further call may come before the thread's first attempt
+            self._cancel_running(self._running)
+            self._cancel_running(self._fetching)
+
+    def _cancel_running(self, running: Running[T] | None) -> None:
+        if running is None or running.future.done() or running.cancelled.is_set():
+            return
+        end = partial(self.thread.cancel_until_done, running)
+        threading.Thread(target=end, name="hiveacid-cancel", daemon=True).start()
+        running.cancelled.set()  # a further call may come before the thread's first attempt
 
     def close(self) -> None:
         """Release the result."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,8 @@ from hiveacid.serve import hs2_messages
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from hiveacid.stores.hms.thrift.structs import ThriftStruct
+
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _STRING = 7
@@ -33,7 +35,7 @@ _FIELD = struct.Struct(">bh")
 _ITEMS = struct.Struct(">bi")
 
 
-_TYPES: Mapping[str, tuple[int, Any, str | None]] = MappingProxyType(
+_TYPES: Mapping[str, tuple[int, pa.DataType, str | None]] = MappingProxyType(
     {
         "boolean": (0, pa.bool_(), None),
         "tinyint": (1, pa.int8(), None),
@@ -63,7 +65,7 @@ class ResultColumn:
 
     name: str
     type_id: int
-    arrow: Any
+    arrow: pa.DataType
     conversion: str | None = None
     qualifiers: tuple[tuple[str, int], ...] = ()
 
@@ -77,14 +79,14 @@ def result_column(name: str, spark_type: str) -> ResultColumn:
     return ResultColumn(name, number, arrow, conversion, qualifiers)
 
 
-def table_schema(columns: Sequence[ResultColumn]) -> Any:
+def table_schema(columns: Sequence[ResultColumn]) -> ThriftStruct:
     """Return the description of a result's columns."""
     return hs2_messages.TTableSchema(
         columns=[_description(column, number) for number, column in enumerate(columns, 1)]
     )
 
 
-def _description(column: ResultColumn, position: int) -> Any:
+def _description(column: ResultColumn, position: int) -> ThriftStruct:
     values = {name: hs2_messages.TTypeQualifierValue(i32Value=value) for name, value in column.qualifiers}
     qualifiers = hs2_messages.TTypeQualifiers(qualifiers=values) if values else None
     entry = hs2_messages.TPrimitiveTypeEntry(type=column.type_id, typeQualifiers=qualifiers)
@@ -92,7 +94,7 @@ def _description(column: ResultColumn, position: int) -> Any:
     return hs2_messages.TColumnDesc(columnName=column.name, typeDesc=described, position=position, comment="")
 
 
-def encode_column(values: Any) -> bytes:
+def encode_column(values: pa.Array) -> bytes:
     """Return an Arrow array as an encoded ``TColumn``."""
     number, item, data = _items(values)
     items = _FIELD.pack(15, 1) + _ITEMS.pack(item, len(values)) + data
@@ -101,7 +103,7 @@ def encode_column(values: Any) -> bytes:
     return _FIELD.pack(12, number) + body + b"\0"
 
 
-def _items(values: Any) -> tuple[int, int, bytes]:
+def _items(values: pa.Array) -> tuple[int, int, bytes]:
     """Return the field number in the union ``TColumn``, Thrift's type code of the items, and the bytes of the items."""
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
@@ -114,7 +116,7 @@ def _items(values: Any) -> tuple[int, int, bytes]:
     return number, item, _numbers(values, code)
 
 
-def _numbers(values: Any, code: str) -> bytes:
+def _numbers(values: pa.Array, code: str) -> bytes:
     """Return numbers in the byte order of the network; NULL is 0."""
     filled = pc.fill_null(values, pa.scalar(0, values.type))
     numbers = array.array(code)
@@ -127,7 +129,7 @@ def _numbers(values: Any, code: str) -> bytes:
     return numbers.tobytes()
 
 
-def _valid(values: Any) -> Any:
+def _valid(values: pa.Array) -> pa.Array:
     """Replace what is not UTF-8, as HiveServer2 does: Spark's texts can hold any bytes, and a driver could read no row."""
     try:
         values.validate(full=True)
@@ -137,7 +139,7 @@ def _valid(values: Any) -> Any:
     return values
 
 
-def _texts(values: Any) -> bytes:
+def _texts(values: pa.Array) -> bytes:
     """Return texts or bytes, each behind its length; NULL is empty."""
     if not len(values):
         return b""
@@ -150,7 +152,7 @@ def _texts(values: Any) -> bytes:
     return bytes(memoryview(joined.buffers()[2])[first:last])
 
 
-def _null_bits(values: Any) -> bytes:
+def _null_bits(values: pa.Array) -> bytes:
     """Return a bit for each row, the lowest first, set for NULL; one byte of zeros if no row is NULL."""
     if not values.null_count:
         return b"\0"
@@ -169,7 +171,7 @@ class Result(Protocol):
 
     columns: tuple[ResultColumn, ...]
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as Arrow batches, from the first row on."""
 
 
@@ -188,10 +190,10 @@ class SparkResult:
                 ]
             )
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """Run the plan. The driver holds one partition of the result at a time."""
         schema = pa.schema(list(zip(_names(len(self.columns)), (c.arrow for c in self.columns), strict=True)))
-        frame: Any = self._frame
+        frame = self._frame
         # A client may have set them, but ``schema`` has the small types, and a batch without a bound is a whole partition.
         conf = frame.sparkSession.conf
         conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
@@ -213,7 +215,7 @@ class RowsResult:
         ]
         self._batch = pa.RecordBatch.from_arrays(arrays, names=_names(len(arrays)))
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows."""
         yield self._batch
 
@@ -229,7 +231,7 @@ class ResultCursor:
     def restart(self) -> None:
         """Go back to the first row; a plan runs again on the same snapshot."""
         self._batches = self.result.batches()
-        self._batch_rest: Any = None
+        self._batch_rest: pa.RecordBatch | None = None
         self._failure: BaseException | None = None
         self.position = 0
 
@@ -254,12 +256,13 @@ class ResultCursor:
 
     def take(self, most: int) -> list[bytes]:
         """Return up to ``most`` rows as encoded columns, fewer if the answer would become too large."""
-        if not self.fill():
+        rest = self._batch_rest if self.fill() else None
+        if rest is None:
             return [encode_column(pa.array([], column.arrow)) for column in self.result.columns]
-        count = max(1, min(most, self._batch_rest.num_rows))
-        while count > 1 and self._batch_rest.slice(0, count).nbytes > _MAX_BYTES:
+        count = max(1, min(most, rest.num_rows))
+        while count > 1 and rest.slice(0, count).nbytes > _MAX_BYTES:
             count //= 2
-        piece, self._batch_rest = self._batch_rest.slice(0, count), self._batch_rest.slice(count)
+        piece, self._batch_rest = rest.slice(0, count), rest.slice(count)
         self.position += count
         return [encode_column(values) for values in piece.columns]
 
@@ -291,7 +294,7 @@ def _names(count: int) -> list[str]:
 @contextmanager
 def _plain_decimals(frame: DataFrame, columns: Sequence[ResultColumn]) -> Iterator[None]:
     """Make casts that are analysed inside write decimals as ``0.0000001``: without ANSI mode Spark writes ``1E-7``."""
-    conf: Any = frame.sparkSession.conf
+    conf = frame.sparkSession.conf
     before = conf.get(_ANSI)  # the default, if it is not set
     if before == "true" or not any(column.qualifiers for column in columns):
         yield
@@ -300,7 +303,7 @@ def _plain_decimals(frame: DataFrame, columns: Sequence[ResultColumn]) -> Iterat
     try:
         yield
     finally:
-        conf.set(_ANSI, before)
+        conf.set(_ANSI, before or "false")
 
 
 def _converted(name: str, column: ResultColumn) -> Column:

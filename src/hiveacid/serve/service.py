@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from hiveacid.errors import ClientProtocolError, ConfigError, UnsupportedFeatureError
 from hiveacid.serve import hs2_messages
@@ -44,7 +44,9 @@ from hiveacid.sql.execute.context import WRITTEN
 
 if TYPE_CHECKING:
     from hiveacid.sql.cancellation import Running
+    from hiveacid.stores.hms.thrift.structs import ThriftStruct
 
+T = TypeVar("T")
 _LONG_POLL = 0.5  # seconds that GetOperationStatus waits for the end of a statement
 # Statements without rows. A client asks whether a statement has rows before the statement has ended.
 _VERBS_WITHOUT_RESULT = frozenset(
@@ -92,7 +94,7 @@ class Service:
         self.calls = self.failures = 0
         self._version = version
         self._limits = TimeLimits()
-        self._handlers: Mapping[str, Callable[[Any, Caller], Any]] = {
+        self._handlers: Mapping[str, Callable[[hs2_messages.Request, Caller], ThriftStruct]] = {
             "OpenSession": self._open_session,
             "CloseSession": self._close_session,
             "GetInfo": self._get_info,
@@ -148,7 +150,7 @@ class Service:
                 self.sessions.close(self.sessions.find(opened, caller), "disconnected")
             raise
 
-    def _open_session(self, request: Any, caller: Caller) -> Any:
+    def _open_session(self, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         protocol = request.client_protocol if request.client_protocol is not None else -1
         if protocol < hs2_messages.PROTOCOL_V6:
             raise UnsupportedFeatureError(
@@ -174,16 +176,16 @@ class Service:
             configuration={"hive.server2.thrift.resultset.default.fetch.size": "4096"},
         )
 
-    def _close_session(self, request: Any, caller: Caller) -> Any:
+    def _close_session(self, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         self.sessions.close(self._find_session(request, caller), "closed")
         return _ok()
 
-    def _find_session(self, request: Any, caller: Caller) -> ClientSession:
+    def _find_session(self, request: hs2_messages.Request, caller: Caller) -> ClientSession:
         return self.sessions.find(request.sessionHandle, caller)
 
-    def _get_info(self, request: Any, caller: Caller) -> Any:
+    def _get_info(self, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         self._find_session(request, caller)
-        kind = request.infoType
+        kind = request.infoType or 0
         if kind in _LONGEST_NAMES:
             value = hs2_messages.TGetInfoValue(lenValue=_LONGEST_NAMES[kind])
         else:
@@ -191,11 +193,11 @@ class Service:
             value = hs2_messages.TGetInfoValue(stringValue=text)
         return hs2_messages.TGetInfoResp(status=SUCCESS, infoValue=value)
 
-    def _set_client_info(self, request: Any, caller: Caller) -> Any:
+    def _set_client_info(self, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         self._find_session(request, caller)
         return _ok()
 
-    def _execute(self, request: Any, caller: Caller) -> Any:
+    def _execute(self, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         session = self._find_session(request, caller)
         text = (request.statement or "").strip()
 
@@ -221,8 +223,8 @@ class Service:
         return hs2_messages.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
 
     def _wait_and_answer(
-        self, session: ClientSession, operation: ClientOperation, running: Running[Any], caller: Caller
-    ) -> Any:
+        self, session: ClientSession, operation: ClientOperation, running: Running[None], caller: Caller
+    ) -> ThriftStruct:
         """Wait for an operation and return the answer of its call. A failed operation is removed."""
         self._wait(operation, running, caller)
         failure = operation.failure()
@@ -231,7 +233,7 @@ class Service:
             return hs2_messages.TOperationResp(status=failure)
         return hs2_messages.TOperationResp(status=SUCCESS, operationHandle=operation.handle())
 
-    def _metadata(self, method: str, request: Any, caller: Caller) -> Any:
+    def _metadata(self, method: str, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         session = self._find_session(request, caller)
         kind, rows = METADATA_CALLS[method]
         operation = self._register(session, lambda: rows(Metadata(session.spark), request), kind)
@@ -248,7 +250,7 @@ class Service:
         session.operations[operation.guid] = operation
         return operation
 
-    def _wait(self, operation: ClientOperation, running: Running[Any], caller: Caller) -> None:
+    def _wait(self, operation: ClientOperation, running: Running[T], caller: Caller) -> None:
         """Wait for the end of a call's work; if the client disconnects, cancel it. Raises EOFError."""
         try:
             wait_for(running, caller)
@@ -256,26 +258,24 @@ class Service:
             operation.cancel()
             raise
 
-    def _operation_status(self, request: Any, caller: Caller) -> Any:
+    def _operation_status(self, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         _, operation = self.sessions.operation(request.operationHandle, caller)
         operation.done_within(_LONG_POLL)
         failure = operation.failure()
         return hs2_messages.TGetOperationStatusResp(
             status=SUCCESS,
             operationState=operation.state,
-            sqlState=None if failure is None else failure.sqlState,
-            errorCode=None if failure is None else failure.errorCode,
-            errorMessage=None if failure is None else failure.errorMessage,
+            **{name: getattr(failure, name, None) for name in ("sqlState", "errorCode", "errorMessage")},
             hasResultSet=operation.tell_result(),
             numModifiedRows=operation.modified_rows,
         )
 
-    def _cancel(self, request: Any, caller: Caller) -> Any:
+    def _cancel(self, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         session, operation = self.sessions.operation(request.operationHandle, caller)
         _cancel(caller, session, operation, "requested")
         return _ok()
 
-    def _close_operation(self, request: Any, caller: Caller) -> Any:
+    def _close_operation(self, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         session, operation = self.sessions.operation(request.operationHandle, caller)
         self._remove(session, operation, caller)
         return _ok()
@@ -287,12 +287,12 @@ class Service:
         operation.close()
         self.sessions.operation_ended()
 
-    def _result_metadata(self, request: Any, caller: Caller) -> Any:
+    def _result_metadata(self, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         _, operation = self.sessions.operation(request.operationHandle, caller)
         columns = _require_cursor(operation).result.columns
         return hs2_messages.TGetResultSetMetadataResp(status=SUCCESS, schema=table_schema(columns))
 
-    def _fetch(self, request: Any, caller: Caller) -> Any:
+    def _fetch(self, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         _, operation = self.sessions.operation(request.operationHandle, caller)
         if request.fetchType:  # the log of a statement, which is empty
             return _rows(0, empty_log(), more=False)
@@ -311,7 +311,7 @@ class Service:
         first, columns, more = running.future.result()
         return _rows(first, columns, more=more)
 
-    def _query_id(self, request: Any, caller: Caller) -> Any:
+    def _query_id(self, request: hs2_messages.Request, caller: Caller) -> ThriftStruct:
         _, operation = self.sessions.operation(request.operationHandle, caller)
         return hs2_messages.TGetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
 
@@ -353,27 +353,26 @@ def _require_cursor(operation: ClientOperation) -> ResultCursor:
     return operation.cursor
 
 
-def _rows(first: int, columns: list[bytes], *, more: bool) -> Any:
+def _rows(first: int, columns: list[bytes], *, more: bool) -> ThriftStruct:
     rows = hs2_messages.TRowSet(startRowOffset=first, rows=[], columns=columns)
     return hs2_messages.TFetchResultsResp(status=SUCCESS, hasMoreRows=more, results=rows)
 
 
-def _ok() -> Any:
+def _ok() -> ThriftStruct:
     return hs2_messages.TStatusResp(status=SUCCESS)
 
 
-def _failed(declared: type[Any], status: Any) -> Any:
+def _failed(declared: type[ThriftStruct], status: ThriftStruct) -> ThriftStruct:
     """Return an answer with a status, and with the other fields that clients require."""
     if declared is hs2_messages.TGetQueryIdResp:
         return declared(queryId="")
-    answer = declared(status=status)
     if declared is hs2_messages.TOpenSessionResp:
-        answer.serverProtocolVersion = hs2_messages.PROTOCOL_V10
+        return declared(status=status, serverProtocolVersion=hs2_messages.PROTOCOL_V10)
     if declared is hs2_messages.TGetInfoResp:
-        answer.infoValue = hs2_messages.TGetInfoValue(stringValue="")
-    return answer
+        return declared(status=status, infoValue=hs2_messages.TGetInfoValue(stringValue=""))
+    return declared(status=status)
 
 
-def _is_failure(answer: Any) -> bool:
+def _is_failure(answer: ThriftStruct) -> bool:
     status = getattr(answer, "status", None)
     return status is not None and status.statusCode != hs2_messages.SUCCESS

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from hiveacid.config.setting_definitions import REGISTRY
 from hiveacid.core.schema.types import quote_name
@@ -30,11 +30,13 @@ from hiveacid.sql.cancellation import Running, StatementThread
 
 if TYPE_CHECKING:
     from hiveacid.sql.native.session import ClientSparkSession, NativeSession
+    from hiveacid.stores.hms.thrift.structs import ThriftStruct
 
 logger = logging.getLogger(__name__)
 audit_log = logging.getLogger("hiveacid.audit")
 """The audit log: one line for each log-in, statement, cancel and end of a session."""
 
+T = TypeVar("T")
 MOST_SESSIONS = 200
 MOST_OF_USER = 100
 """Most sessions of one user, so that others can connect, too."""
@@ -104,7 +106,7 @@ class ClientSession:
         """The session's name in the audit log."""
         return self.guid.hex()[:8]
 
-    def handle(self) -> Any:
+    def handle(self) -> ThriftStruct:
         """Return the handle for the client."""
         identifier = hs2_messages.THandleIdentifier(guid=self.guid, secret=self.secret)
         return hs2_messages.TSessionHandle(sessionId=identifier)
@@ -161,7 +163,7 @@ def _require_few(settings: Mapping[str, str]) -> None:
         )
 
 
-def wait_for(running: Running[Any], caller: Caller) -> None:
+def wait_for(running: Running[T], caller: Caller) -> None:
     """Wait for the end of a call's work. Raises EOFError if the client disconnects meanwhile."""
     while not running.done_within(_POLL):
         require_present(caller)
@@ -234,11 +236,11 @@ class Sessions:
         with self._lock:
             self._users.remove(user)
 
-    def find(self, handle: Any, caller: Caller) -> ClientSession:
+    def find(self, handle: hs2_messages.Handle | None, caller: Caller) -> ClientSession:
         """Return the session of a handle. Raises InvalidHandleError; the secret is compared in constant time."""
-        identifier = getattr(handle, "sessionId", None)
-        session = self._sessions.get(getattr(identifier, "guid", None) or b"")
-        secret = getattr(identifier, "secret", None) or b""
+        identifier = None if handle is None else handle.sessionId
+        session = self._sessions.get((identifier and identifier.guid) or b"")
+        secret = (identifier and identifier.secret) or b""
         if (
             session is None
             or not hmac.compare_digest(session.secret, secret)
@@ -248,10 +250,12 @@ class Sessions:
         session.used = time.monotonic()
         return session
 
-    def operation(self, handle: Any, caller: Caller) -> tuple[ClientSession, ClientOperation]:
+    def operation(
+        self, handle: hs2_messages.Handle | None, caller: Caller
+    ) -> tuple[ClientSession, ClientOperation]:
         """Return the operation of a handle, and its session. Raises InvalidHandleError."""
-        identifier = getattr(handle, "operationId", None)
-        guid, secret = (getattr(identifier, name, None) or b"" for name in ("guid", "secret"))
+        identifier = None if handle is None else handle.operationId
+        guid, secret = (identifier and identifier.guid) or b"", (identifier and identifier.secret) or b""
         for session in tuple(self._sessions.values()):
             operation = session.operations.get(guid) if session.caller.owner == caller.owner else None
             if operation is not None and hmac.compare_digest(operation.secret, secret):
