@@ -161,7 +161,7 @@ def main(home: Path) -> None:
         spark.conf.set(key, value)
     refuse_all(spark, plain, REFUSED_IN_DOUBLE_QUOTES)
     for key, old in before.items():
-        spark.conf.set(key, old)
+        spark.conf.set(key, str(old))
     assert [row[0] for row in plain.catalog.listTables() if row[0] == "h"] == ["h"]
     assert spark.sql("SHOW TABLES IN doomed").count() == 1
     rows = plain.range(1).selectExpr("CAST(id AS INT) AS id", "'a' AS v")

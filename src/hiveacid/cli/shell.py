@@ -19,7 +19,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -32,6 +32,7 @@ from hiveacid.errors import ConfigError, HiveAcidError, ParseError
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import History
 
     from hiveacid.spark.session.capabilities import SparkEnvironment
     from hiveacid.spark.session.running_jobs_and_plans import Progress
@@ -256,7 +257,7 @@ def history_path(environment: dict[str, str]) -> Path:
     return base / "hiveacid" / "history"
 
 
-def open_history(path: Path) -> Any:
+def open_history(path: Path) -> History:
     """Open the history in a file of mode 0600, without secrets; if that fails, say so and keep it in memory."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory  # noqa: PLC0415 - an extra
 

@@ -21,11 +21,15 @@ import time
 import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError, StoreUnavailableError
 from hiveacid.stores.hms.transport import gssapi_library
+
+if TYPE_CHECKING:
+    import gssapi
+
 
 logger = logging.getLogger(__name__)
 
@@ -382,7 +386,7 @@ class Kerberos:
     """Accepts the users of one realm."""
 
     realm: str
-    credentials: Any
+    credentials: gssapi.Credentials
 
     @classmethod
     def of(cls, principal: str, keytab: Path) -> Kerberos:

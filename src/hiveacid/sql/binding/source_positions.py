@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hiveacid.errors import CatalogError, ConfigError, HiveAcidError, StatementError
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.sql.statements import Slice
+
+if TYPE_CHECKING:
+    from pyspark.errors import QueryContext
+
 
 # Spark counts lines from 1 and columns from 0; columns of errors at run time from 1.
 _PLACE = re.compile(r"line (?P<line>\d+),? pos(?P<late>ition)? (?P<column>\d+)")
@@ -67,7 +71,7 @@ def _offset(text: str, line: int, column: int) -> int | None:
 
 def _is_about(cause: BaseException, text: str, offset: int) -> bool:
     """Tell whether Spark's error concerns this text, because the fragment that it quotes begins at the offset."""
-    contexts: list[Any] = getattr(cause, "getQueryContext", list)()  # not there in PySpark 3.5
+    contexts: list[QueryContext] = getattr(cause, "getQueryContext", list)()  # not there in PySpark 3.5
     if any(text.startswith(str(c.fragment()), offset) for c in contexts if c.fragment()):
         return True
     message = str(cause)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 
@@ -56,11 +56,15 @@ from hiveacid.table.acid_table import Scan
 from hiveacid.table.context import Context
 from hiveacid.transactions.transaction import Transaction
 
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
+
 QUERY, EXPRESSION, SOURCE = "", "expression", "SELECT * FROM "
 """Kinds of pieces of text; Spark gets a source with that prefix."""
 VIRTUAL_COLUMNS = (ROW_ID, FILE_NAME)
 """Columns that a query may name, but that ``*`` does not show: hidden columns (`hiveacid.spark.session.bound_plans`)."""
-Parse = Callable[[str], Any]
+Parse: TypeAlias = "Callable[[str], JavaObject]"
 _READING = frozenset({"FROM", "JOIN", "TABLE"})
 _FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"})
 
@@ -73,7 +77,7 @@ class Bound:
     """
 
     text: str
-    plan: Any = None
+    plan: JavaObject | None = None
     has_tables: bool = False
 
 
@@ -112,7 +116,9 @@ class Binder:
         """Return an expression as a Column, as `bind` does. Raises Spark's errors."""
         with self._reading() as env:
             reads = read_query(env, text, parsed_expression(env, text))
-        return column_of_expression(env, self._bound(Slice(text), text, reads).plan.condition())
+        plan = self._bound(Slice(text), text, reads).plan
+        assert plan is not None  # noqa: S101 - it was read
+        return column_of_expression(env, plan.condition())
 
     def _bound(self, piece: Slice, text: str, reads: QueryReads) -> Bound:
         self.subqueries = self.subqueries or reads.has_subqueries

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
@@ -25,6 +25,10 @@ from hiveacid.table.context import Context
 from hiveacid.table.read.change_feed import Changes, FeedPoint
 from hiveacid.table.read.history_and_time_travel import Instant, PointInTime
 from hiveacid.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
 
 METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})
 """The metadata tables that each table has."""
@@ -128,8 +132,8 @@ class ChangeCall:
     function: str
     line: int
     column: int
-    arguments: Mapping[str, Any]
-    key: tuple[Any, ...] = ()
+    arguments: Mapping[str, JavaObject]
+    key: tuple[JavaObject, ...] = ()
 
 
 def is_change_call(call: FunctionCall) -> bool:
@@ -141,8 +145,8 @@ def change_call(piece: Slice, call: FunctionCall) -> ChangeCall:
     """Return a call of a change function in a text. Raises StatementError for arguments that it does not have."""
     function, (line, column) = call.name.lower(), piece.position(call.start)
     parameters = CHANGE_FUNCTIONS[function]
-    arguments: dict[str, Any] = {}
-    key: list[Any] = []
+    arguments: dict[str, JavaObject] = {}
+    key: list[JavaObject] = []
     for number, (name, argument) in enumerate(call.arguments):
         parameter = name.lower() or parameters[min(number, 3)]
         if parameter == "key":
@@ -220,7 +224,7 @@ def _columns(value: driver_frames.ConstantValue) -> list[str]:
     raise ConfigError("key takes the names of columns, as texts")
 
 
-def _value(context: Context, source: Slice, expression: Any) -> driver_frames.ConstantValue:
+def _value(context: Context, source: Slice, expression: JavaObject) -> driver_frames.ConstantValue:
     """Return the value of an argument, a constant expression; literals need no Spark."""
     if expression.nodeName() == "Literal":
         kind = str(expression.dataType().simpleString())

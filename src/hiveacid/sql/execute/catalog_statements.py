@@ -214,7 +214,7 @@ def _condition(
     return condition
 
 
-def _comparable(column: Column, text: str | None) -> Any:
+def _comparable(column: Column, text: str | None) -> Decimal | tuple[int, str] | str | None:
     """Return a partition value in a form that compares as the column's values do; None if only its text is known."""
     kind = column.type.partition("(")[0]
     canonical = text and (text if kind == LOCAL_TIMESTAMP else canonical_text(text, column.type))

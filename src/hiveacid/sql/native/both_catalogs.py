@@ -10,7 +10,7 @@ import tempfile
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
@@ -35,6 +35,10 @@ from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import SPARK_CATALOG, Slice, TableRef, administration, definitions
 from hiveacid.storage.paths import absolute
 from hiveacid.table.context import Context
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
 
 _SPARK_DATABASE = re.compile(r"\w+", re.ASCII)
 """Names that Spark's own catalog takes for a database (``SessionCatalog.validateName``)."""
@@ -150,7 +154,7 @@ _SHOWN = 3
 
 def create_mirror(env: SparkEnvironment, text: str) -> DataFrame:
     """Run CREATE DATABASE in Spark's catalog without its LOCATION."""
-    plan: Any = parser_of(env).parsePlan(text)
+    plan: JavaObject = parser_of(env).parsePlan(text)
     # Scala 2.12 (Spark 3.5) has no `removed`.
     properties = getattr(plan.properties(), "$minus")("location")
     return frame_of_plan(env, plan.copy(plan.name(), plan.ifNotExists(), properties))
@@ -185,7 +189,7 @@ def drop_mirror(env: SparkEnvironment, statement: definitions.DropDatabase, text
             Path(scratch).rmdir()
 
 
-def _at(database: Any, env: SparkEnvironment, directory: str) -> Any:
+def _at(database: JavaObject, env: SparkEnvironment, directory: str) -> JavaObject:
     """Return a database's definition in Spark with another location."""
     uri = java_packages(env.spark).java.io.File(directory).toURI()
     # Later versions have more fields than 3.5, and Scala 2.12 (Spark 3.5) does not tell their names.

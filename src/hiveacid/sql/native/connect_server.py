@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, partialmethod, wraps
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
@@ -32,6 +32,10 @@ from hiveacid.sql.native.shared_gateway import NativeConnection
 from hiveacid.sql.native.writer_targets import TableSpec, Target
 from hiveacid.sql.statements import SPARK_CATALOG, Slice, TableRef
 from hiveacid.table.write.insert import InsertOptions
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway, JavaObject
+
 
 READ = ".transformReadRel("
 """Method of the planner, as a stack shows it, that asks for the name of a table to read."""
@@ -75,12 +79,20 @@ def refuse_own_catalogs(text: str) -> None:
             raise UnsupportedFeatureError(f"{name.name} is not for users: write database.table")
 
 
-def _for_java(method: Callable[..., Any]) -> Callable[..., Any]:
+class _CalledByJava(Protocol):
+    call: Callable[[Callable[[], JavaObject]], JavaObject]
+
+
+S = TypeVar("S", bound=_CalledByJava)
+P = ParamSpec("P")
+
+
+def _for_java(method: Callable[Concatenate[S, P], JavaObject]) -> Callable[Concatenate[S, P], JavaObject]:
     """Make the errors of a method those of Java."""
 
     @wraps(method)
-    def call(self: Any, *args: Any) -> Any:
-        return self.call(lambda: method(self, *args))
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> JavaObject:
+        return self.call(lambda: method(self, *args, **kwargs))
 
     return call
 
@@ -93,7 +105,9 @@ class ClientTables:
     """
 
     def __init__(
-        self, connection: Callable[[], NativeConnection], call: Callable[[Callable[[], Any]], Any]
+        self,
+        connection: Callable[[], NativeConnection],
+        call: Callable[[Callable[[], JavaObject]], JavaObject],
     ) -> None:
         """Use the connection of the calling thread. ``call``: runs a function, and makes its errors Java's."""
         self.connection = connection
@@ -101,7 +115,7 @@ class ClientTables:
         self._local = threading.local()
         self._added = False
 
-    def parts(self, named: Sequence[str], callers: str) -> Any:
+    def parts(self, named: Sequence[str], callers: str) -> JavaObject:
         """Return the parts (Scala's) by which the callers of the parser find a table; None if they must not find it.
 
         ``callers``: their stack. Raises UnsupportedFeatureError for a call that has another way.
@@ -127,7 +141,7 @@ class ClientTables:
             catalogs.get(state.catalogManager()).put(name, _TableCatalog(self, name))
         self._added = True
 
-    def view_of_rows(self, parts: Sequence[str], as_of: str) -> Any:
+    def view_of_rows(self, parts: Sequence[str], as_of: str) -> JavaObject:
         """Return a view (of Java) with the rows of a table."""
         env, text = self.env, f"SELECT * FROM {'.'.join(map(quote_name, parts))}{as_of}"
         with self.connection().binder() as binder:
@@ -142,7 +156,7 @@ class ClientTables:
         return _v1_table(env, parts, "VIEW", rows.schema(), more)
 
     @_for_java
-    def apply(self, arguments: Any) -> Any:
+    def apply(self, arguments: JavaObject) -> JavaObject:
         """Return the plan of a table's rows."""
         token = "".join(str(argument.toString()) for argument in scala_items(arguments))
         if token not in self._local.__dict__.get("plans", {}):
@@ -176,14 +190,14 @@ class _JavaObject:
     def toString(self) -> str:  # noqa: N802 - Java's name
         return type(self).__name__
 
-    def set_of(self, *items: Any) -> Any:
+    def set_of(self, *items: object) -> JavaObject:
         answer = java_class(self._tables.env, "java.util.HashSet")()
         for item in items:
             answer.add(item)
         return answer
 
     @_for_java
-    def refuse(self, message: str, *_: Any) -> Any:
+    def refuse(self, message: str, *_: object) -> JavaObject:
         raise UnsupportedFeatureError(message)
 
 
@@ -199,14 +213,14 @@ class _TableCatalog(_JavaObject):
 
     capabilities = tableStateOptionKeys = _JavaObject.set_of  # noqa: N815 - of none
 
-    def tableExists(self, identifier: Any) -> bool:  # noqa: N802 - Spark's name
+    def tableExists(self, identifier: JavaObject) -> bool:  # noqa: N802 - Spark's name
         return self.loadTable(identifier) is not None
 
-    def invalidateTable(self, identifier: Any) -> None:  # noqa: N802 - Spark's name
+    def invalidateTable(self, identifier: JavaObject) -> None:  # noqa: N802 - Spark's name
         """Do nothing: each call loads the table again."""
 
     @_for_java
-    def loadTable(self, identifier: Any, *travel: Any) -> Any:  # noqa: N802 - Spark's name
+    def loadTable(self, identifier: JavaObject, *travel: JavaObject) -> JavaObject:  # noqa: N802 - Spark's name
         parts = [str(part) for part in (*identifier.namespace(), identifier.name())]
         if self._name == _ROWS:
             return self._tables.view_of_rows(parts, _as_of(travel))
@@ -216,7 +230,7 @@ class _TableCatalog(_JavaObject):
         )
         return _Written(self._tables, shown, TableName(*parts), options) if self._writes else shown
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> partial[JavaObject]:
         """Refuse every other method of a catalog; writers that replace a table call them."""
         if name.startswith("_"):
             raise AttributeError(name)
@@ -230,19 +244,21 @@ class _TableCatalog(_JavaObject):
 class _Written(_JavaObject):
     """A table that takes rows, and the writer of one statement. ``_shown``: its description, a table of Java's."""
 
-    def __init__(self, tables: ClientTables, shown: Any, table: TableName, options: InsertOptions) -> None:
+    def __init__(
+        self, tables: ClientTables, shown: JavaObject, table: TableName, options: InsertOptions
+    ) -> None:
         super().__init__(tables)
         self._shown = shown
         self._table = table
         self._options = options
         self._spec = TableSpec()
 
-    def capabilities(self) -> Any:
+    def capabilities(self) -> JavaObject:
         """Return all kinds of writes: this class compares the columns, and refuses what it cannot do with a better error."""
         kinds = java_class(self._tables.env, f"{_CONNECTOR}.catalog.TableCapability")
         return self.set_of(*(getattr(kinds, name) for name in _CAPABILITIES))
 
-    def newWriteBuilder(self, info: Any) -> _Written:  # noqa: N802 - Spark's name
+    def newWriteBuilder(self, info: JavaObject) -> _Written:  # noqa: N802 - Spark's name
         builder = _Written(self._tables, self._shown, self._table, self._options)
         builder._spec = TableSpec(options=dict(info.options().asCaseSensitiveMap()))
         return builder
@@ -252,7 +268,7 @@ class _Written(_JavaObject):
         self._options = replace(self._options, overwrite=True, whole=self._options.by_name)
         return self
 
-    def canOverwrite(self, _: Any) -> bool:  # noqa: N802 - Spark's name
+    def canOverwrite(self, _: JavaObject) -> bool:  # noqa: N802 - Spark's name
         return True  # so that Spark calls the next method
 
     overwrite = partialmethod(_JavaObject.refuse, f"overwrite by a condition: DELETE, then {_INSERT}")
@@ -266,22 +282,22 @@ class _Written(_JavaObject):
 
     toInsertableRelation = build  # noqa: N815 - Spark's name
 
-    def _no(self, metrics: str) -> Any:
-        gateway: Any = self._tables.env.spark.sparkContext._gateway  # noqa: SLF001
+    def _no(self, metrics: str) -> JavaObject:
+        gateway: JavaGateway = self._tables.env.spark.sparkContext._gateway  # noqa: SLF001
         return gateway.new_array(java_class(self._tables.env, f"{_CONNECTOR}.metric.{metrics}"), 0)
 
     supportedCustomMetrics = partialmethod(_no, "CustomMetric")  # noqa: N815 - Spark's name
     reportDriverMetrics = partialmethod(_no, "CustomTaskMetric")  # noqa: N815 - Spark's name
 
     @_for_java
-    def insert(self, rows: Any, _: Any) -> None:
+    def insert(self, rows: JavaObject, _: JavaObject) -> None:
         connection, options = self._tables.connection(), self._options
         method = "insertInto" if not options.by_name else "overwrite" if options.overwrite else "append"
         target = Target(connection, TableRef(self._table.database, self._table.name), self._table)
         self._spec.require_matches(method, target.require_table())
         target.insert(method, DataFrame(rows, connection.context.env.spark), options)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> JavaObject:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._shown, name)
@@ -296,7 +312,7 @@ class _Written(_JavaObject):
         )
 
 
-def _as_of(travel: tuple[Any, ...]) -> str:
+def _as_of(travel: tuple[JavaObject, ...]) -> str:
     """Return the AS OF clause for what ``loadTable`` gets: a version, microseconds, privileges, or (Spark 4.3) all in one."""
     if len(travel) > 1:
         meant = travel[0].timeTravel().orElse(None)
@@ -310,7 +326,7 @@ def _as_of(travel: tuple[Any, ...]) -> str:
     return ""
 
 
-def _shown(tables: ClientTables, name: TableName) -> Any:
+def _shown(tables: ClientTables, name: TableName) -> JavaObject:
     """Return the description of a table or view (Spark's ``V1Table``)."""
     context, env = tables.connection().context, tables.env
     relation = context.catalog.get_view(name) or context.require(name)
@@ -332,13 +348,13 @@ def _shown(tables: ClientTables, name: TableName) -> Any:
     return _v1_table(env, (name.database, name.name), kind, java_schema, more)
 
 
-def _option(env: SparkEnvironment, value: Any) -> Any:
+def _option(env: SparkEnvironment, value: object) -> JavaObject:
     return java_class(env, "scala.Option").apply(value)
 
 
 def _v1_table(
-    env: SparkEnvironment, parts: Sequence[str], kind: str, schema: Any, more: Mapping[int, Any]
-) -> Any:
+    env: SparkEnvironment, parts: Sequence[str], kind: str, schema: JavaObject, more: Mapping[int, object]
+) -> JavaObject:
     """Return a table of Spark's own catalog that it does not have. ``more``: parameters of ``CatalogTable`` by position."""
     database, catalog = _option(env, parts[-2]), _option(env, SPARK_CATALOG)
     name = java_class(env, "org.apache.spark.sql.catalyst.TableIdentifier")(parts[-1], database, catalog)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
@@ -29,6 +29,10 @@ from hiveacid.sql.native import both_catalogs
 from hiveacid.sql.native.connect_server import READ, ClientTables, refuse_own_catalogs
 from hiveacid.sql.native.shared_gateway import Gateway, NativeConnection
 from hiveacid.sql.statements import Slice, administration, dml, table_ref
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject, JVMView
+
 
 _SUBQUERIES = frozenset({"SELECT", "TABLE", "FROM"})
 # Of Spark 3.5, Spark 4 and Spark Connect: what parses the names of functions and databases.
@@ -55,14 +59,14 @@ class NativeParser:
     begun here. Every method that it does not define goes to Spark's parser.
     """
 
-    def __init__(self, gateway: Gateway, spark: SparkSession, parser: Any) -> None:
+    def __init__(self, gateway: Gateway, spark: SparkSession, parser: JavaObject) -> None:
         """Serve one JVM session; ``spark``: a plain Python session around it.
 
         The JVM session owns this object, which refers to it weakly: otherwise neither would ever be collected.
         """
         self._sql_gateway = gateway
         self._spark_context = spark.sparkContext
-        jvm: Any = spark._jvm  # noqa: SLF001
+        jvm: JVMView = spark._jvm  # noqa: SLF001
         self._weak_session = jvm.java.lang.ref.WeakReference(spark._jsparkSession)  # noqa: SLF001
         self.own_parser = parser
         self._settings = gateway.root.context.settings
@@ -77,24 +81,24 @@ class NativeParser:
         """A plain Python session; the JVM session exists while it calls its parser."""
         return SparkSession(self._spark_context, self._weak_session.get())
 
-    def parsePlan(self, text: str) -> Any:  # noqa: N802 - Spark's name
+    def parsePlan(self, text: str) -> JavaObject:  # noqa: N802 - Spark's name
         """Return the plan of a statement; a statement of hiveacid is carried out here."""
         return self._plan_by_owner(text, self.own_parser.parsePlan)
 
-    def parseQuery(self, text: str) -> Any:  # noqa: N802
+    def parseQuery(self, text: str) -> JavaObject:  # noqa: N802
         """Return the plan of a query."""
         return self._plan_by_owner(text, self.own_parser.parseQuery)
 
-    def parsePlanWithParameters(self, text: str, parameters: Any) -> Any:  # noqa: N802
+    def parsePlanWithParameters(self, text: str, parameters: JavaObject) -> JavaObject:  # noqa: N802
         """Return the plan of a statement with parameters (Spark 4.1 and later)."""
         return self._plan_by_owner(
             text, lambda bound: self.own_parser.parsePlanWithParameters(bound, parameters)
         )
 
-    def parseExpression(self, text: str) -> Any:  # noqa: N802
+    def parseExpression(self, text: str) -> JavaObject:  # noqa: N802
         """Return an expression; its subqueries may read hiveacid tables."""
 
-        def parse() -> Any:
+        def parse() -> JavaObject:
             _refuse_too_large(text)
             # parsed first, so that errors in the text are Spark's; the text may include an alias
             parsed = self.own_parser.parseExpression(text)
@@ -106,20 +110,20 @@ class NativeParser:
 
         return self._with_java_errors(parse)
 
-    def parseMultipartIdentifier(self, text: str) -> Any:  # noqa: N802
+    def parseMultipartIdentifier(self, text: str) -> JavaObject:  # noqa: N802
         """Return a name's parts; refuse the name of a hiveacid table, because most callers would look for Spark's own."""
 
-        def parse() -> Any:
+        def parse() -> JavaObject:
             _refuse_too_large(text)
             parts = self.own_parser.parseMultipartIdentifier(text)
             return self._parts_for_caller(text, parts) or parts
 
         return self._with_java_errors(parse)
 
-    def parseTemporalTableIdentifier(self, text: str) -> Any:  # noqa: N802
+    def parseTemporalTableIdentifier(self, text: str) -> JavaObject:  # noqa: N802
         """Return a name's parts, and the version that may stand behind them, as `parseMultipartIdentifier` (Spark 4.3)."""
 
-        def parse() -> Any:
+        def parse() -> JavaObject:
             _refuse_too_large(text)
             name = self.own_parser.parseTemporalTableIdentifier(text)
             parts = self._parts_for_caller(text, name.nameParts())
@@ -127,7 +131,7 @@ class NativeParser:
 
         return self._with_java_errors(parse)
 
-    def _parts_for_caller(self, text: str, written: Any) -> Any:
+    def _parts_for_caller(self, text: str, written: JavaObject) -> JavaObject:
         """Return the parts under which Spark finds a table of hiveacid's; None for the parts that are written."""
         if self._sql_gateway.is_resolved_by_spark(self.session_number, text):
             return None
@@ -160,12 +164,12 @@ class NativeParser:
 
     def _callers(self) -> str:
         """Return the stack of the JVM's thread up to Python: only the caller of the parser knows what it asks a name for."""
-        jvm: Any = self._spark._jvm  # noqa: SLF001
+        jvm: JVMView = self._spark._jvm  # noqa: SLF001
         stack = str(jvm.org.apache.spark.util.Utils.exceptionString(jvm.java.lang.Throwable()))
         return stack.split("PythonProxyHandler.invoke(", 2)[1]
 
-    def _plan_by_owner(self, text: str, parse: Callable[[str], Any]) -> Any:
-        def plan() -> Any:
+    def _plan_by_owner(self, text: str, parse: Callable[[str], JavaObject]) -> JavaObject:
+        def plan() -> JavaObject:
             if self._sql_gateway.is_resolved_by_spark(self.session_number, text):
                 return parse(text)
             session = self._connection()
@@ -203,7 +207,9 @@ class NativeParser:
 
         return self._with_java_errors(plan)
 
-    def _bound_query(self, ownership: Ownership, source: Slice, parse: Callable[[str], Any]) -> Any:
+    def _bound_query(
+        self, ownership: Ownership, source: Slice, parse: Callable[[str], JavaObject]
+    ) -> JavaObject:
         """Return the plan of a query whose parameters Spark will fill in."""
         if not isinstance(ownership.statement, dml.Query):
             raise UnsupportedFeatureError(
@@ -212,7 +218,9 @@ class NativeParser:
             )
         return self._bound(source, QUERY, parse)
 
-    def _bound(self, source: Slice, kind: str, parse: Callable[[str], Any] | None = None) -> Any:
+    def _bound(
+        self, source: Slice, kind: str, parse: Callable[[str], JavaObject] | None = None
+    ) -> JavaObject:
         """Return the plan of a text in which the rows of a snapshot stand for the tables' names."""
         with self._connection().binder() as binder:
             return binder.bind(source, kind, parse).plan
@@ -234,7 +242,7 @@ class NativeParser:
             self._local.settings = connection.context.session.settings = self._settings
         return connection
 
-    def _with_java_errors(self, parse: Callable[[], Any]) -> Any:
+    def _with_java_errors(self, parse: Callable[[], JavaObject]) -> JavaObject:
         """Convert Python errors to Java exceptions of Spark's own classes."""
         self._sql_gateway.calling_threads.note(self._spark_context)
         if not self._catalog_parser_is_set:
@@ -249,13 +257,13 @@ class NativeParser:
         except Exception as error:
             raise self._returned.keep_thrown(restore_java_exception(error)) from error
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> JavaObject:
         """Pass every other method, of this or a later Spark version, to Spark's parser."""
         if not name.startswith(("parse", "split")):
             raise AttributeError(name)
 
-        def delegate(*args: Any) -> Any:
-            def call() -> Any:
+        def delegate(*args: object) -> JavaObject:
+            def call() -> JavaObject:
                 for text in args:
                     if isinstance(text, str):
                         _refuse_too_large(text)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
@@ -33,7 +33,7 @@ from hiveacid.spark.session.callback_server import inject_parser
 from hiveacid.spark.session.classic_session import ANOTHER_CATALOG, filled_in, is_temporary_view
 from hiveacid.spark.session.error_translation import spark_errors_logged, stack_overflow, undeclared
 from hiveacid.spark.session.jvm import scala_items
-from hiveacid.sql.binding.parameters import has_identifier_clause, with_written_names
+from hiveacid.sql.binding.parameters import Arguments, has_identifier_clause, with_written_names
 from hiveacid.sql.binding.statement_owner import Owner, refuse_transactional
 from hiveacid.sql.binding.table_binder import find_hiveacid_relation
 from hiveacid.sql.binding.table_sources import TableSource, find_metadata_table, metadata_frame
@@ -54,6 +54,12 @@ from hiveacid.sql.session import open_session
 from hiveacid.sql.statements import SPARK_CATALOG, Slice, Statement, administration, table_ref
 from hiveacid.stores.refusals import OF_THE_STORE
 from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context, missing_table
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql._typing import OptionalPrimitiveType
+    from pyspark.sql.types import StructType
+
 
 _SUBSTITUTE = "spark.sql.variable.substitute"
 _OF_THE_SERVER = frozenset(
@@ -91,13 +97,13 @@ class NativeSession(SparkSession):
         acid: NativeConnection = self._local.acid
         return acid
 
-    def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - Spark's name
+    def sql(self, sqlQuery: str, args: Arguments | None = None, **kwargs: object) -> DataFrame:  # noqa: N803 - Spark's name
         """Run a statement: as Spark does, and on transactional tables as `AcidSession.sql` does.
 
         Raises the errors of `hiveacid.errors` for the latter.
         """
         if not self._sql_gateway.open:
-            return super().sql(sqlQuery, args, **kwargs)
+            return super().sql(sqlQuery, args, **kwargs)  # type: ignore[arg-type] # Spark judges them
         if kwargs:
             with filled_in(self.acid.context.env, sqlQuery, kwargs) as text:
                 return self.sql(text, args)
@@ -112,7 +118,7 @@ class NativeSession(SparkSession):
         finally:
             self._local.in_hiveacid_statement = False
 
-    def _run_by_owner(self, source: Slice, args: Any) -> DataFrame:
+    def _run_by_owner(self, source: Slice, args: Arguments | None) -> DataFrame:
         text, given = source.text, args
         if has_identifier_clause(source):
             source = with_written_names(self.acid.context.env, Slice(self.acid.with_arguments(source, args)))
@@ -143,11 +149,11 @@ class NativeSession(SparkSession):
     def require_allowed(self, statement: Statement | None) -> None:
         """Refuse a statement that this kind of session may not run."""
 
-    def _run_in_spark(self, text: str, args: Any) -> DataFrame:
+    def _run_in_spark(self, text: str, args: Arguments | None) -> DataFrame:
         """Run a text in Spark unchanged."""
         with self._sql_gateway.resolved_by_spark(self._jsparkSession, text):
             try:
-                return super().sql(text, args)
+                return super().sql(text, args)  # type: ignore[arg-type] # Spark judges them
             except Py4JError as error:
                 meant = stack_overflow(error) or undeclared(error)
                 if meant is None:
@@ -271,7 +277,7 @@ class ClientSparkSession(NativeSession):
         self._changed_settings: set[str] = set()
         gateway.guard(self._jsparkSession, self)
 
-    def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - Spark's name
+    def sql(self, sqlQuery: str, args: Arguments | None = None, **kwargs: object) -> DataFrame:  # noqa: N803 - Spark's name
         """Run a statement without Spark's variable substitution: drivers write the values of parameters into its text."""
         self.conf.set(_SUBSTITUTE, "false")  # each time, because RESET restores Spark's default
         return super().sql(sqlQuery, args, **kwargs)
@@ -303,17 +309,17 @@ class _Reader(DataFrameReader):
     def __init__(self, spark: NativeSession) -> None:
         super().__init__(spark)
         self._native = spark
-        self._options: dict[str, Any] = {}
+        self._options: dict[str, OptionalPrimitiveType] = {}
 
-    def schema(self, schema: Any) -> DataFrameReader:
-        self._options[".schema"] = schema
+    def schema(self, schema: StructType | str) -> DataFrameReader:
+        self._options[".schema"] = str(schema)
         return super().schema(schema)
 
-    def option(self, key: str, value: Any) -> DataFrameReader:
+    def option(self, key: str, value: OptionalPrimitiveType) -> DataFrameReader:
         self._options[key.lower()] = value
         return super().option(key, value)
 
-    def options(self, **options: Any) -> DataFrameReader:
+    def options(self, **options: OptionalPrimitiveType) -> DataFrameReader:
         self._options |= {key.lower(): value for key, value in options.items()}
         return super().options(**options)
 
@@ -338,8 +344,9 @@ class _Reader(DataFrameReader):
                 f"read.table: {tableName} has no earlier states: leave out versionAsOf and timestampAsOf"
             )
         if str(write_id).isdecimal():
-            write_id = int(write_id)
-        return spark.acid.table(ours).as_of(write_id, timestamp=timestamp).to_df()
+            write_id = int(str(write_id))
+        table = spark.acid.table(ours)
+        return table.as_of(write_id, timestamp=timestamp).to_df()  # type: ignore[arg-type] # `as_of` judges them
 
 
 def open_native_session(
@@ -373,7 +380,9 @@ def _native_session(native: NativeSession, session: SparkSession) -> NativeSessi
     return native.wrap(session) if session.sparkContext is native.sparkContext else None
 
 
-def _make_parser(gateway: Gateway, spark: SparkSession, session: Any, parser: Any) -> Any:
+def _make_parser(
+    gateway: Gateway, spark: SparkSession, session: JavaObject, parser: JavaObject
+) -> JavaObject | NativeParser:
     if not gateway.open:
         return parser
     native_parser = NativeParser(gateway, SparkSession(spark.sparkContext, session), parser)
@@ -387,13 +396,13 @@ def _has_inner_statements(tokens: Sequence[Token]) -> bool:
 
 
 def configure(
-    builder: Any,
+    builder: SparkSession.Builder,
     *,
     native: bool = False,
     warehouse: str | None = None,
     store: str | None = None,
     settings: Mapping[str, str] | None = None,
-) -> Any:
+) -> SparkSession.Builder | NativeBuilder:
     """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
 
     ``native``: the session's own ``spark.sql`` carries out statements on transactional tables of ``warehouse`` and
@@ -401,7 +410,7 @@ def configure(
     With a local master it also makes Python workers use this interpreter.
     Raises ConfigError for a warehouse, store or settings without ``native``.
     """
-    configured = capabilities.configure(builder)
+    configured: SparkSession.Builder = capabilities.configure(builder)
     if native:
         return NativeBuilder(configured, warehouse, store, settings)
     if warehouse is not None or store is not None or settings:
@@ -413,7 +422,11 @@ class NativeBuilder:
     """``SparkSession.builder`` whose ``getOrCreate`` returns a `NativeSession`; everything else is Spark's."""
 
     def __init__(
-        self, builder: Any, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
+        self,
+        builder: SparkSession.Builder,
+        warehouse: str | None,
+        store: str | None,
+        settings: Mapping[str, str] | None,
     ) -> None:
         """Keep warehouse, store and settings for `getOrCreate`."""
         self._builder = builder
@@ -445,7 +458,7 @@ class NativeBuilder:
         if not callable(attribute):
             return attribute
 
-        def delegate(*args: Any, **kwargs: Any) -> Any:
+        def delegate(*args: object, **kwargs: object) -> object:
             answer = attribute(*args, **kwargs)
             return self if answer is self._builder else answer
 

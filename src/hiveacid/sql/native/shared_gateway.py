@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,6 +21,9 @@ from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import Statement
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
 
 
 @dataclass(eq=False, repr=False)
@@ -71,7 +74,7 @@ class SessionParser(Protocol):
     ``own_parser``: Spark's, which it replaced. ``session_number``: the session's ``hashCode``.
     """
 
-    own_parser: Any
+    own_parser: JavaObject
     session_number: int
 
 
@@ -110,7 +113,7 @@ class Gateway:
         """Register `sweep` with the heartbeat."""
         self.root.context.transactions.heartbeats.add_sweeper(self.sweep)
 
-    def connection(self, spark: SparkSession, parser: Any) -> NativeConnection:
+    def connection(self, spark: SparkSession, parser: JavaObject) -> NativeConnection:
         """Return a connection on the shared store for one thread of a Spark session; ``parser``: Spark's own."""
         env, root = SparkEnvironment(spark, parser=parser), self.root.context
         context = replace(root, env=env, session=replace(root.session))
@@ -149,7 +152,7 @@ class Gateway:
         with self._lock:
             self._parsers[parser.session_number] = parser
 
-    def guard(self, session: Any, guard: Guard) -> None:
+    def guard(self, session: JavaObject, guard: Guard) -> None:
         """Ask ``guard``, as long as it exists, about the statements that Spark runs inside others in a JVM session."""
         self._guards[session.hashCode()] = guard
 
@@ -164,7 +167,7 @@ class Gateway:
         guard = self._guards.get(session)
         return None if guard is None else guard.acid
 
-    def without_parser(self, session: Any) -> Any:
+    def without_parser(self, session: JavaObject) -> JavaObject:
         """Return a JVM session with Spark's own SQL: the given one, or a copy if its parser is hiveacid's."""
         session.sessionState()  # creates the parser
         with self._lock:
@@ -175,7 +178,7 @@ class Gateway:
             self._parsers.pop(copy.hashCode(), None)
         return copy
 
-    def parser_of(self, session: Any) -> Any:
+    def parser_of(self, session: JavaObject) -> JavaObject:
         """Return Spark's own parser of a JVM session, even if `NativeParser` replaced it."""
         state = session.sessionState()  # creates both parsers at the first call
         with self._lock:
@@ -184,7 +187,7 @@ class Gateway:
         return state.sqlParser() if replacing is None else replacing.own_parser
 
     @contextmanager
-    def resolved_by_spark(self, session: Any, text: str) -> Iterator[None]:
+    def resolved_by_spark(self, session: JavaObject, text: str) -> Iterator[None]:
         """Make the parser inside a JVM session leave a text to Spark, because its owner is already decided."""
         key = (session.hashCode(), text)  # Java's own, of the object
         with self._lock:

@@ -56,10 +56,10 @@ class CatalogSession(Protocol):
 class NativeCatalog(Catalog):
     """Spark's catalog with the tables of both catalogs; methods that are not defined here are Spark's."""
 
-    def __init__(self, spark: Any) -> None:
+    def __init__(self, spark: CatalogSession) -> None:
         """Show the catalogs of a native session."""
-        super().__init__(spark)
-        self._native: CatalogSession = spark
+        super().__init__(spark)  # type: ignore[arg-type] # it is a SparkSession
+        self._native = spark
 
     def tableExists(self, tableName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803 - Spark's names
         """Tell whether one of the catalogs has a table or view."""

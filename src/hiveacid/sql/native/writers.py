@@ -6,10 +6,10 @@ session is closed. DataFrames of other applications' sessions still get Spark's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,6 +23,9 @@ from hiveacid.sql.native.writer_targets import TableSpec, Target, WriterSession
 from hiveacid.table.write.insert import InsertOptions
 from hiveacid.table.write.merge import Merge
 from hiveacid.table.write.update_delete import replace_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql._typing import ColumnOrName, OptionalPrimitiveType
 
 
 class NativeWriter(DataFrameWriter):
@@ -52,39 +55,39 @@ class NativeWriter(DataFrameWriter):
         super().format(source)
         return self
 
-    def option(self, key: str, value: Any) -> Self:
+    def option(self, key: str, value: OptionalPrimitiveType) -> Self:
         """Set an option: a table property, for a new table."""
         self._options[key] = _text(value)
         super().option(key, value)
         return self
 
-    def options(self, **options: Any) -> Self:
+    def options(self, **options: OptionalPrimitiveType) -> Self:
         """Set several options."""
         self._options |= {key: _text(value) for key, value in options.items()}
         super().options(**options)
         return self
 
-    def partitionBy(self, *cols: Any) -> Self:  # noqa: N802 - Spark's name
+    def partitionBy(self, *cols: str | list[str]) -> Self:  # noqa: N802 - Spark's name
         """Set the partition columns."""
         self._partition_columns = _names(cols)
-        super().partitionBy(*cols)
+        super().partitionBy(*cols)  # type: ignore[arg-type] # names, or a list of them
         return self
 
-    def bucketBy(self, numBuckets: int, col: Any, *cols: str) -> Self:  # noqa: N802, N803 - Spark's names
+    def bucketBy(self, numBuckets: int, col: str | list[str] | tuple[str, ...], *cols: str) -> Self:  # noqa: N802, N803 - Spark's names
         """Set the number of buckets and their columns."""
         super().bucketBy(numBuckets, col, *cols)
         self._buckets = (numBuckets, tuple(_names((col, *cols))))
         return self
 
-    def sortBy(self, col: Any, *cols: str) -> Self:  # noqa: N802 - Spark's name
+    def sortBy(self, col: str | list[str] | tuple[str, ...], *cols: str) -> Self:  # noqa: N802 - Spark's name
         """Set the columns that sort the rows of a bucket."""
         super().sortBy(col, *cols)
         self._sort_columns = tuple(_names((col, *cols)))
         return self
 
-    def clusterBy(self, *cols: Any) -> Self:  # noqa: N802 - Spark's name
+    def clusterBy(self, *cols: str | list[str]) -> Self:  # noqa: N802 - Spark's name
         """Set Spark's clustering columns, which hiveacid tables do not have."""
-        super().clusterBy(*cols)
+        super().clusterBy(*cols)  # type: ignore[arg-type] # names, or a list of them
         self._clustered = True
         return self
 
@@ -111,8 +114,8 @@ class NativeWriter(DataFrameWriter):
         name: str,
         format: str | None = None,  # noqa: A002 - Spark's name
         mode: str | None = None,
-        partitionBy: Any = None,  # noqa: N803 - Spark's name
-        **options: Any,
+        partitionBy: str | list[str] | None = None,  # noqa: N803 - Spark's name
+        **options: OptionalPrimitiveType,
     ) -> None:
         """Write a table: insert by name, replace its rows, or create it."""
         self.mode(mode).options(**options)
@@ -163,24 +166,24 @@ class NativeWriterV2(DataFrameWriterV2):
         self._spark = frame.sparkSession
         self._name = table
         self._native = native
-        self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self._calls: list[tuple[str, tuple[object, ...], dict[str, object]]] = []
         self._provider: str | None = None
         self._options: dict[str, str] = {}
         self._properties: dict[str, str] = {}
         self._partition_columns: list[str] | None = None
-        self._transforms: list[Any] = []
+        self._transforms: list[ColumnOrName] = []
 
     def using(self, provider: str) -> Self:
         """Set the format of a new table."""
         self._provider = provider
         return self._remember("using", provider)
 
-    def option(self, key: str, value: Any) -> Self:
+    def option(self, key: str, value: OptionalPrimitiveType) -> Self:
         """Set an option: a table property, for a new table."""
         self._options[key] = _text(value)
         return self._remember("option", key, value)
 
-    def options(self, **options: Any) -> Self:
+    def options(self, **options: OptionalPrimitiveType) -> Self:
         """Set several options."""
         self._options |= {key: _text(value) for key, value in options.items()}
         return self._remember("options", **options)
@@ -190,16 +193,16 @@ class NativeWriterV2(DataFrameWriterV2):
         self._properties[property] = value
         return self._remember("tableProperty", property, value)
 
-    def partitionedBy(self, col: Any, *cols: Any) -> Self:  # noqa: N802 - Spark's name
+    def partitionedBy(self, col: ColumnOrName, *cols: ColumnOrName) -> Self:  # noqa: N802 - Spark's name
         """Set the partition columns of a new table."""
         self._transforms = [col, *cols]
         return self._remember("partitionedBy", col, *cols)
 
-    def clusterBy(self, col: Any, *cols: Any) -> Self:  # noqa: N802 - Spark's name
+    def clusterBy(self, col: str, *cols: str) -> Self:  # noqa: N802 - Spark's name
         """Set Spark's clustering columns, which hiveacid tables do not have."""
         return self._remember("clusterBy", col, *cols)
 
-    def _remember(self, method: str, *args: Any, **kwargs: Any) -> Self:
+    def _remember(self, method: str, *args: object, **kwargs: object) -> Self:
         self._calls.append((method, args, kwargs))
         return self
 
@@ -214,7 +217,7 @@ class NativeWriterV2(DataFrameWriterV2):
             lambda target: self._insert(target, "overwritePartitions", options), "overwritePartitions"
         )
 
-    def overwrite(self, condition: Any) -> None:
+    def overwrite(self, condition: ColumnOrName) -> None:
         """Replace the rows that a condition selects, in one transaction."""
         column = F.col(condition) if isinstance(condition, str) else condition
         whole = InsertOptions(by_name=True, overwrite=True, whole=True)
@@ -258,7 +261,9 @@ class NativeWriterV2(DataFrameWriterV2):
         self._table_spec().require_matches(method, target.require_table())
         target.insert(method, self._df, options)
 
-    def _write(self, run: Callable[[Target], object], action: str, *args: Any, creates: bool = False) -> None:
+    def _write(
+        self, run: Callable[[Target], object], action: str, *args: object, creates: bool = False
+    ) -> None:
         """Run an action on a hiveacid table, or repeat all calls on Spark's own writer."""
         target = self._native.find_target(self._name)
         if target is not None and (
@@ -267,7 +272,7 @@ class NativeWriterV2(DataFrameWriterV2):
             run(target)
             return
         self._native.require_readable(self._name)
-        writer: Any = DataFrameWriterV2(self._df, self._name)
+        writer = DataFrameWriterV2(self._df, self._name)
         for method, positional, named in self._calls:
             getattr(writer, method)(*positional, **named)
         getattr(writer, action)(*args)
@@ -284,7 +289,7 @@ class NativeWriterV2(DataFrameWriterV2):
         )
         return TableSpec(self._provider, self._options, self._properties, columns)
 
-    def _partition_column(self, transform: Any) -> str:
+    def _partition_column(self, transform: ColumnOrName) -> str:
         if isinstance(transform, str):
             return transform
         for name in self._df.columns:
@@ -298,12 +303,12 @@ class NativeWriterV2(DataFrameWriterV2):
         )
 
 
-def _names(columns: tuple[Any, ...]) -> list[str]:
+def _names(columns: Sequence[str | Sequence[str]]) -> list[str]:
     """Return the names of columns that were passed one by one or as a list."""
     return [str(name) for item in columns for name in (item if isinstance(item, list | tuple) else (item,))]
 
 
-def _text(value: Any) -> str:
+def _text(value: OptionalPrimitiveType) -> str:
     """Return an option's value as Spark writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -412,7 +417,7 @@ _MEMBERS = ("write", "writeTo", "mergeInto", *_VIEW_MEMBERS)  # mergeInto: Spark
 
 
 def replace_writers(
-    frame_class: Any, native_session: Callable[[SparkSession], WriterSession | None]
+    frame_class: type[DataFrame], native_session: Callable[[SparkSession], WriterSession | None]
 ) -> Callable[[], None]:
     """Replace the writers of a DataFrame class; return the function that restores them.
 
@@ -421,23 +426,23 @@ def replace_writers(
     """
     own = {name: frame_class.__dict__[name] for name in _MEMBERS if name in frame_class.__dict__}
 
-    def write(frame: Any) -> Any:
+    def write(frame: DataFrame) -> object:
         native = native_session(frame.sparkSession)
         return own["write"].fget(frame) if native is None else NativeWriter(frame, native)
 
-    def write_to(frame: Any, table: str) -> Any:
+    def write_to(frame: DataFrame, table: str) -> object:
         native = native_session(frame.sparkSession)
         return own["writeTo"](frame, table) if native is None else NativeWriterV2(frame, table, native)
 
-    def merge_into(frame: Any, table: str, condition: Any) -> Any:
+    def merge_into(frame: DataFrame, table: str, condition: Column) -> object:
         native = native_session(frame.sparkSession)
         target = None if native is None else native.find_target(table)
         if target is None or target.table is None:
             return own["mergeInto"](frame, table, condition)
         return NativeMergeWriter(frame, target, condition)
 
-    def view_maker(make: Callable[[Any, str], None]) -> Callable[[Any, str], None]:
-        def create_view(frame: Any, name: str) -> None:
+    def view_maker(make: Callable[[DataFrame, str], None]) -> Callable[[DataFrame, str], None]:
+        def create_view(frame: DataFrame, name: str) -> None:
             native = native_session(frame.sparkSession)
             with nullcontext() if native is None else native.resolved_by_spark(name):
                 make(frame, name)

@@ -12,11 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.core.model import TableName
 from hiveacid.core.schema.types import position
 from hiveacid.spark.parser.lexer import Token, end_token, moved_to_start, tokenize
+
+if TYPE_CHECKING:
+    from hiveacid.spark.parser.relations import QueryReads
+
 
 Properties: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -42,7 +46,7 @@ class Slice:
     line: int = field(default=1, compare=False)
     column: int = field(default=1, compare=False)
     _source: Sequence[Token] = field(default=(), init=False, compare=False, repr=False)
-    reads: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    reads: dict[str, QueryReads] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
     def of_tokens(cls, text: str, tokens: Sequence[Token]) -> Slice:
