@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
+    from hiveacid.sql.native.session import NativeSession
 
 MOST_MEMBERS = 6
 """Static members that Java looks up for one statement beyond PySpark's own, which follow a name that is looked up.
@@ -61,3 +62,22 @@ def test_a_statement_looks_up_few_names(
         assert sent["r\nm"] <= sent["r\nu"] + MOST_MEMBERS
         assert sent["r\nu"] <= MOST_LOOKUPS
     assert acid.sql("SELECT sum(v), count(*) FROM t").collect() == [(1, 91)]
+
+
+def test_the_result_of_a_change_is_parsed_once(
+    native: NativeSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session's parser would ask hiveacid which tables the row of counts reads."""
+    native.sql("CREATE TABLE t (k BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    native.sql("INSERT INTO t SELECT id FROM range(10)")
+    native.sql("DELETE FROM t WHERE k = 1")
+    client: Any = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+    send, parsed = client.send_command, []
+
+    def noted(command: str, *rest: Any, **options: Any) -> Any:
+        parsed.extend(line for line in command.split("\n")[2:3] if line.startswith("parsePlan"))
+        return send(command, *rest, **options)
+
+    monkeypatch.setattr(client, "send_command", noted)
+    assert native.sql("DELETE FROM t WHERE k = 2").first()[:2] == (1, 0)  # type: ignore[index]
+    assert parsed == ["parsePlan"]
