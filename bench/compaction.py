@@ -1,6 +1,6 @@
 """Measure compactions against plain Spark rewriting the same live rows: same session, codec and number of files.
 
-make bench-compact ARGS="--rows 10000000 --json figures.json"
+make bench PROGRAM=compaction ARGS="--rows 10000000 --json figures.json"
 
 Rows are like TPC-DS' store_sales: 23 columns, a date, decimals, nulls, from a seed. A major compaction merges a
 base, 5 deltas and 5 delete deltas; a minor one joins 100 small deltas. Runs alternate with `read.orc → write.orc`;

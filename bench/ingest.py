@@ -1,6 +1,6 @@
 """Measure streams: rows a second that connections write, Arrow batches and JSON lines of ten columns.
 
-make bench-ingest ARGS="--rows 2000000 --json figures.json"
+make bench PROGRAM=ingest ARGS="--rows 2000000 --json figures.json"
 
 Each connection is a process of its own with transactions of ``--batch`` rows; all write to one table of one
 warehouse, durably. Peak memory is that of the largest process. A shared machine is noisy: the load is printed.

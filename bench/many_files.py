@@ -1,6 +1,6 @@
 """Measure a table of very many files: original files from before a conversion, and deltas on top of them.
 
-make bench-files ARGS="--sizes 1000,3000,10000"
+make bench PROGRAM=many_files ARGS="--sizes 1000,3000,10000"
 
 For each number of original files (a tenth as many deltas come on top): listing, planning, reading, against plain
 Spark on the same files. What is linear keeps its microseconds a file from size to size. A tenth of the deltas

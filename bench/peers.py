@@ -1,8 +1,12 @@
-"""Those that are measured side by side in one session: flat ORC, hiveacid, Delta Lake, Iceberg, and Hudi.
+r"""Those that are measured side by side in one session: flat ORC, hiveacid, Delta Lake, Iceberg, and Hudi.
 
 The others' jars come from Maven Central (``install``), once, into the user's cache. Each keeps its own defaults but for
 what makes it write changes beside the data rather than anew: deletion vectors, merge-on-read. Hudi and Delta Lake both
-want Spark's own catalog, and Hudi has a build for Spark 3.5: it has a process of its own (``make bench-hudi``).
+want Spark's own catalog, and Hudi has a build for Spark 3.5: it has a process of its own::
+
+    make .venv-bench/stamp .venv-spark-3.5/stamp
+    PYTHONPATH="src:$(echo .venv-spark-3.5/lib/python*/site-packages)" .venv-bench/bin/python bench/run.py \
+        --peers Hudi,Iceberg --sections cases --rows 2000000 --runs 3 --results bench/results/hudi
 """
 
 from __future__ import annotations

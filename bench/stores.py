@@ -1,6 +1,6 @@
 """Measure the transaction stores: write transactions a second, snapshots of many transactions, round trips.
 
-make bench-stores ARGS="--seconds 5 --json figures.json"
+make bench PROGRAM=stores ARGS="--seconds 5 --json figures.json"
 
 A write transaction opens, takes a shared lock on a table, its snapshot, valid write ids and a write id, and
 commits what it inserted; 1, 4 and 16 client processes do so on one table. ``bare`` is the same number of

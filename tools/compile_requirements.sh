@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Compile requirements/*.in into requirements/*.txt: exact versions, with hashes for every platform,
-# and without the address of any index (whoever installs, uses their own).
+# and without the address of any index (whoever installs, uses their own). --upgrade takes newer versions.
 set -euo pipefail
 cd "$(dirname "$0")/../requirements"
+[ -n "${UV:-}" ] || make --silent --directory .. .venv/stamps/compile
 uv="${UV:-../.venv/bin/uv}"
 for name in build runtime test arrow lint docs demo compile spark-3.5 spark-4.0 bench clients; do
     echo "== requirements/$name.txt"

@@ -36,8 +36,8 @@ SERVERS: tuple[type[Server], ...] = (PostgresServer, MariadbServer, MysqlServer)
 class Check:
     """A check: arguments of Python, ``{count}`` how much of it to do (of the soak: seconds).
 
-    ``store``: what kind of store it needs; the URL of an empty one stands in the variable HIVEACID_STORE. ``caught``: a
-    bug is planted, and the check has to find it. ``variable``: a test that reads from it how much it is to do.
+    A test reads the count from HIVEACID_TEST_COUNT. ``store``: what kind of store it needs; the URL of an empty one stands
+    in the variable HIVEACID_STORE. ``caught``: a bug is planted, and the check has to find it.
     """
 
     name: str
@@ -46,7 +46,6 @@ class Check:
     minutes: float
     store: str = ""
     caught: bool = False
-    variable: str = ""
 
 
 CHECKS = (
@@ -67,30 +66,18 @@ CHECKS = (
         "planted: snapshot taken late", (*HISTORY, "{count}", "--bug", "snapshot taken late"), 300, 2,
         store="SQLite", caught=True,
     ),
-    Check("spoilt directories, 300 each", ("tools/more_directories.py", "{count}"), 20, 8),
+    Check("spoilt directories, 300 each", (*PYTEST, "tests/property/test_spoilt_directories.py"), 20, 8),
     Check("streaming query, sink", (*CHAOS, "sink"), 180, 8),
     Check("streaming query, merged, with copies", (*CHAOS, "merge", "--copies", "--seed", "1"), 120, 7),
     Check("soak: services that die", ("tools/soak.py", "{count}"), 300, 10, store="PostgreSQL"),
     Check(
         "drivers on s3a that are killed", (*PYTEST, "tests/crash/test_object_store_kill.py"), 20, 12,
-        store="PostgreSQL", variable="HIVEACID_TEST_KILLS",
+        store="PostgreSQL",
     ),
-    Check(
-        "race on s3a", (*PYTEST, "tests/spark/test_object_store.py", "-k", "race"), 5, 12,
-        variable="HIVEACID_TEST_TURNS",
-    ),
-    Check(
-        "deaths at each step on s3a", (*PYTEST, "tests/spark/test_object_store.py", "-k", "dies"), 1, 12,
-        variable="HIVEACID_TEST_ALL_POINTS",
-    ),
-    Check(
-        "random statements on one table", (*PYTEST, "tests/spark/test_random_history.py"), 24, 15,
-        variable="HIVEACID_TEST_STATEMENTS",
-    ),
-    Check(
-        "random statements and queries", (*PYTEST, "tests/spark/test_random_interfaces.py"), 30, 40,
-        variable="HIVEACID_TEST_TABLES",
-    ),
+    Check("race on s3a", (*PYTEST, "tests/spark/test_object_store.py", "-k", "race"), 5, 12),
+    Check("deaths at each step on s3a", (*PYTEST, "tests/spark/test_object_store.py", "-k", "dies"), 1, 12),
+    Check("random statements on one table", (*PYTEST, "tests/spark/test_random_history.py"), 24, 15),
+    Check("random statements and queries", (*PYTEST, "tests/spark/test_random_interfaces.py"), 30, 40),
     Check("simulation", (*SIMULATION, "{count}", "--first", "1000"), 500, 6),
 )  # fmt: skip
 
@@ -216,9 +203,12 @@ def _run(check: Check, stores: Stores, share: float, running: Running) -> Result
     }
     command = [sys.executable, *(part.format(**words) for part in check.command)]
     store = stores.empty(check.store) if check.store else ""
-    environment = {**os.environ, "HIVEACID_TEST_ALL": "stress", "HIVEACID_STORE": store}
-    if check.variable:
-        environment[check.variable] = words["count"]
+    environment = {
+        **os.environ,
+        "HIVEACID_TEST_ALL": "stress",
+        "HIVEACID_TEST_COUNT": words["count"],
+        "HIVEACID_STORE": store,
+    }
     began = time.monotonic()
     process = running.start(command, environment)
     try:

@@ -1,6 +1,6 @@
 """A store or a file system that is away during a statement: it succeeds or ends with one error, and no row is lost.
 
-HIVEACID_TEST_OUTAGE: seconds that the server is away (3).
+HIVEACID_TEST_SECONDS: seconds that the server is away (3).
 """
 
 from __future__ import annotations

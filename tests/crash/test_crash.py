@@ -7,7 +7,6 @@ for long: whoever waits for its locks ends its transactions. `test_kill.py` kill
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from hiveacid.stores.sql.store import SqlStore
 from support.crash import statements as st
 from support.crash.faults import Faults, Moment, Pause, Point, SimulatedCrash, crash, faulty
-from support.exhaustive import sample
+from support.exhaustive import STRESS, sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,7 +92,7 @@ class Scene:
         statement.run(self.victim(faults), self.name)
         self.rows = statement.result(self.rows)
         counts = Counter(faults.calls)
-        if os.environ.get("HIVEACID_TEST_ALL_POINTS"):
+        if STRESS:
             every = [Point(verb, n, BEFORE) for verb, calls in counts.items() for n in range(1, calls + 1)]
             return {str(point): point for point in every}
         return {

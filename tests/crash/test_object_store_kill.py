@@ -5,7 +5,7 @@ A child runs INSERT, UPDATE, MERGE, INSERT OVERWRITE and compactions on two tabl
 directory. The store's commits say which state a snapshot must be, and every state is known beforehand
 (`object_store_statements.Story`).
 
-    HIVEACID_TEST_KILLS   how often (2); more than that in ``make stress``, on the store that HIVEACID_STORE names
+    HIVEACID_TEST_COUNT   how often (2); more than that in ``make stress``, on the store that HIVEACID_STORE names
     HIVEACID_TEST_SEED    which statements and moments (on CI 1, elsewhere others each time)
 """
 
@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random, SystemRandom
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,6 +34,7 @@ from hiveacid.errors import CompactionRefusedError
 from hiveacid.spark.session.running_jobs_and_plans import release_unused_plans
 from support.crash import object_store_victim as s3_kill_victim
 from support.crash.object_store_statements import COMPACTIONS, TABLES, Rows, Story, kind_of, run
+from support.exhaustive import COUNT, seed
 from support.servers.absent import skip_without
 from support.servers.object_store import S3Server, reached_by, s3_server, why_no_s3a
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.exhaustive("test_kill.py kills drivers; spark/test_object_store.py has deaths on S3")
 
 
-KILLS = int(os.environ.get("HIVEACID_TEST_KILLS", "2"))
+KILLS = COUNT or 2
 CHOSEN = tuple(TABLES)[: 3 if KILLS > 2 else 2]
 _MOST_CHANGES = 30  # of one table's directory, by whoever is killed; two statements or so
 _PATIENCE = 300.0  # seconds
@@ -248,20 +249,19 @@ def test_what_drivers_leave_that_are_killed_at_any_moment(spark: SparkSession, t
     import hiveacid  # noqa: PLC0415
 
     skip_without(why_no_s3a())
-    given = os.environ.get("HIVEACID_TEST_SEED", "1" if os.environ.get("CI") else "")
-    seed = int(given) if given else SystemRandom().randrange(10**6)
+    start = seed()
     store = f"sqlite:///{tmp_path}/store.db"
-    if "HIVEACID_TEST_KILLS" in os.environ:
+    if COUNT:
         store = os.environ.get("HIVEACID_STORE") or store
-    dice = Random(seed)
+    dice = Random(start)
     victims: list[Victim] = []
     with s3_server() as server, reached_by(spark, server):
         bucket = server.make_bucket(f"kill-{server.endpoint.rpartition(':')[2]}")
         warehouse, settings = f"{bucket}/wh", s3_kill_victim.TIMEOUT
         with hiveacid.connect(spark, warehouse=warehouse, store=store, settings=settings) as acid:
             try:
-                victims.append(Victim.started(warehouse, seed, store, server.settings))
-                scene = Scene(acid, server, store, seed)
+                victims.append(Victim.started(warehouse, start, store, server.settings))
+                scene = Scene(acid, server, store, start)
                 for kill in range(KILLS):
                     if kill + 1 < KILLS:
                         victims.append(scene.victim())
@@ -271,7 +271,7 @@ def test_what_drivers_leave_that_are_killed_at_any_moment(spark: SparkSession, t
                 for victim in victims:
                     victim.kill()
     found = ", ".join(f"{count} x {what}" for what, count in sorted(scene.deaths.items()))
-    print(f"seed {seed}: {KILLS} kills, {scene.reads} snapshots; died in: {found}")  # noqa: T201
+    print(f"seed {start}: {KILLS} kills, {scene.reads} snapshots; died in: {found}")  # noqa: T201
     assert [victim.process.returncode for victim in victims] == [-signal.SIGKILL] * KILLS
     assert scene.deaths
     assert scene.reads > KILLS

@@ -1,11 +1,10 @@
 """SQL text of any kind and size: a statement or a typed error, within seconds and 200 MB (issue 20, 15).
 
-HIVEACID_FUZZ_STATEMENTS: how many mutated statements are tried (a longer run: 100000).
+HIVEACID_TEST_COUNT: how many mutated statements are tried (a longer run: 100000).
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,12 +19,12 @@ from hiveacid.sql.binding.parameters import with_arguments
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import Slice
 from support.cost import SECONDS, assert_quick, assert_small, cpu_seconds
-from support.exhaustive import examples
+from support.exhaustive import COUNT, examples
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
 
-COUNT = int(os.environ.get("HIVEACID_FUZZ_STATEMENTS", examples(4000)))
+MUTATED = COUNT or examples(4000)
 _PIECES = (
     "(", ")", "[", "]", ",", ";", ".", "'", '"', "`", "``", "\\", "/*", "*/", "/*+", "--", "\n", "=", "<", ">", ":", "?",
     "SELECT", "FROM", "CASE", "END", "WHEN", "THEN", "INSERT", "VALUES", "WITH", "AS", "PARTITION", "ORDER BY", "LIMIT",
@@ -80,7 +79,7 @@ def test_mutated_statements_are_parsed_or_refused_at_once() -> None:
     statements = _statements()
     assert len(statements) > 300
     random_ = random.Random(20)
-    for number in range(COUNT):
+    for number in range(MUTATED):
         text = _mutated(random_, random_.choice(statements), statements)
         try:
             seconds = cpu_seconds(partial(_parse_all_ways, text))

@@ -7,6 +7,7 @@ a dict; of each row it knows the row id that was seen, and whether a statement t
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 Values = tuple[Any, ...]
 FULL = "'transactional'='true'"
 INSERTS = "'transactional'='true','transactional_properties'='insert_only'"
+PLACES = ("hdfs", "s3")
+
+
+def wanted_chains(*, elsewhere: bool) -> list[str]:
+    """Return the words of HIVEACID_TEST_CHAINS: those that name a place of tables elsewhere, or the others."""
+    words = filter(None, os.environ.get("HIVEACID_TEST_CHAINS", "").split(","))
+    return [word for word in words if (word.partition(":")[0] in PLACES) == elsewhere]
 
 
 @dataclass(frozen=True)

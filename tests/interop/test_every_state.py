@@ -1,12 +1,11 @@
 """Every state of every table in the corpus: read as its engine read it, checked, changed, compacted, read again.
 
 The states of one scenario go together: each statement runs on all of them before one query looks at all.
-HIVEACID_TEST_STATES=2 takes two states of each scenario: those of ALWAYS, others as HIVEACID_TEST_SEED (1) draws them.
+HIVEACID_TEST_COUNT=2 takes two states of each scenario: those of ALWAYS, others as HIVEACID_TEST_SEED (1) draws them.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from hiveacid.core.snapshot.check_findings import Finding, FindingKind, Severity
 from support.corpus.continued_tables import continued, go_on, go_on_insert_only, read_together
 from support.corpus.engine_rows import assert_as_the_engine_read
 from support.corpus.golden_tables import Golden, find, scenarios
+from support.exhaustive import COUNT, steady_seed
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -40,14 +40,12 @@ def of_kind(kind: str) -> list[tuple[str, str]]:
 
 
 def some(goldens: Sequence[Golden]) -> Sequence[Golden]:
-    count = int(os.environ.get("HIVEACID_TEST_STATES", "0"))
-    if not 0 < count < len(goldens):
+    if not 0 < COUNT < len(goldens):
         return goldens
     always = [one for one in goldens if (one.engine, one.scenario, one.snapshot) in ALWAYS]
     others = [one for one in goldens if one not in always]
-    seed = os.environ.get("HIVEACID_TEST_SEED", "1")
-    dice = Random(f"{seed} {goldens[0].engine} {goldens[0].scenario}")
-    return [*always, *dice.sample(others, count - len(always))]
+    dice = Random(f"{steady_seed()} {goldens[0].engine} {goldens[0].scenario}")
+    return [*always, *dice.sample(others, COUNT - len(always))]
 
 
 def taken_over(which: tuple[str, str], kind: str, adopt: Adopt) -> list[AcidTable]:

@@ -1,18 +1,18 @@
 """Chains of Hive's statements and ours on every kind of table; after each of them both see what the model says.
 
 HIVEACID_TEST_CHAINS=plain,4.0.1:partitioned takes these kinds of tables, the second for that version only,
-HIVEACID_TEST_CHAINS=2 two for each version, as HIVEACID_TEST_SEED (1) draws them.
+HIVEACID_TEST_CHAINS=2 two for each version, as HIVEACID_TEST_SEED (1) draws them. Words with hdfs or s3 are those of
+test_hive_places.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from hive_chains import KINDS, Chain, Kind, steps
+from hive_chains import KINDS, Chain, Kind, steps, wanted_chains
 from hive_client import Hive
 from hive_install import VERSIONS
 from hive_server import HiveServers
@@ -22,6 +22,7 @@ from hiveacid.errors import CompactionRefusedError, WriteConflictError
 from hiveacid.ports.transactions import Operation, Start, Written
 from hiveacid.stores.hms.definitions import ACCURATE
 from hiveacid.streaming import Connection
+from support.exhaustive import steady_seed
 from support.samples import CLIENT
 
 if TYPE_CHECKING:
@@ -32,19 +33,19 @@ CLEANS = True
 
 
 def drawn(version: str) -> set[str]:
-    wanted = os.environ.get("HIVEACID_TEST_CHAINS", "")
+    wanted = wanted_chains(elsewhere=False)
     names = [kind.name for kind in KINDS]
-    if wanted.isdecimal():
-        seed = os.environ.get("HIVEACID_TEST_SEED", "1")
-        return set(Random(f"{seed} {version}").sample(names, min(int(wanted), len(names))))
-    words = [word.rpartition(":") for word in wanted.split(",")]
+    if "".join(wanted).isdecimal():
+        count = min(int(wanted[0]), len(names))
+        return set(Random(f"{steady_seed()} {version}").sample(names, count))
+    words = [word.rpartition(":") for word in wanted]
     return {name for only, _, name in words if only in ("", version)} if wanted else set(names)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_chain(kind: Kind, acid: AcidSession, session: Hive, hive: HiveServers) -> None:
     if kind.name not in drawn(hive.version):
-        pytest.skip(f"HIVEACID_TEST_CHAINS is {os.environ['HIVEACID_TEST_CHAINS']}")
+        pytest.skip(f"HIVEACID_TEST_CHAINS is {','.join(wanted_chains(elsewhere=False))}")
     Chain(kind, f"chain_{kind.name}", acid, session, hive).run(steps(kind))
 
 

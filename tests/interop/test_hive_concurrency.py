@@ -30,6 +30,8 @@ from hive_server import HiveServers
 from hive_writers import CREATE, FILL, Account, Task, ended, next_statement, settings, worker
 
 import hiveacid
+from support.exhaustive import SECONDS as GIVEN_SECONDS
+from support.exhaustive import steady_seed
 from support.servers.databases import Server
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
-SECONDS = float(os.environ.get("HIVEACID_TEST_SECONDS", "240"))
-SEED = int(os.environ.get("HIVEACID_TEST_SEED", "1"))
+SECONDS = GIVEN_SECONDS or 240.0
+SEED = steady_seed()
 TIME_OUT = 10  # seconds, of transactions: so long what a killed one locked stays locked
 _LONG = 120  # seconds from which on Hive writes with locks that exclude writers, too
 _OURS, _SIDE_BY_SIDE, _EXCLUDING, _VICTIM = 1, 2, 3, 50  # writers, as the numbers of their statements say

@@ -1,12 +1,11 @@
 """A metastore that goes away in the middle of our statements: a clear error or success, and never a wrong state.
 
-Every call of a statement is cut twice, before it and after the metastore has carried it out; HIVEACID_TEST_CUTS=4 takes
+Every call of a statement is cut twice, before it and after the metastore has carried it out; HIVEACID_TEST_COUNT=4 takes
 four cuts of each statement, as HIVEACID_TEST_SEED (1) draws them, and the two at the commit.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
@@ -20,6 +19,7 @@ import hiveacid
 from hiveacid.core.model import TableName
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavailableError
 from hiveacid.stores.refusals import RetryDeadlines
+from support.exhaustive import COUNT, steady_seed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,11 +124,10 @@ def cutting(hive: HiveServers, spark: SparkSession) -> Iterator[Cutting]:
 
 def drawn(name: str, calls: list[str]) -> list[Cut]:
     every = [Cut(number, after) for number in range(1, len(calls) + 1) for after in (False, True)]
-    count = int(os.environ.get("HIVEACID_TEST_CUTS", "0"))
-    if not 0 < count < len(every):
+    if not 0 < COUNT < len(every):
         return every
     commit = calls.index("commit_txn") + 1
-    some = Random(f"{os.environ.get('HIVEACID_TEST_SEED', '1')} {name}").sample(every, count)
+    some = Random(f"{steady_seed()} {name}").sample(every, COUNT)
     others = (cut for cut in some if cut.call != commit)
     return [*others, Cut("commit_txn", after=False), Cut("commit_txn", after=True)]
 

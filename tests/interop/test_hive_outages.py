@@ -1,6 +1,6 @@
 """A metastore killed (``kill -9``) while the tasks of our statement run, and started again at the same address.
 
-It is away until the statement wants to commit (HIVEACID_TEST_OUTAGE seconds, 3, at least), or is back before. Either way the
+It is away until the statement wants to commit (HIVEACID_TEST_SECONDS, 3, at least), or is back before. Either way the
 statement succeeds.
 """
 
@@ -16,7 +16,7 @@ from hive_compaction import Compactions
 from hive_server import HiveServers
 
 from hiveacid.core.snapshot.check_findings import Severity
-from support.servers.outage import SECONDS, Scene
+from support.servers.outage import AWAY, Scene
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +80,7 @@ def _require(scene: Scene, session: Hive, wanted: list[tuple[int, str]]) -> dict
 def test_a_statement_waits_for_the_metastore(scene: Scene, session: Hive, name: str, back: str) -> None:
     """Its calls are repeated until the transaction is about to expire."""
     spark = scene.acid.context.env.spark
-    milliseconds = int((SECONDS + _START) * 1000 / 60) if back == "before the end" else 20
+    milliseconds = int((AWAY + _START) * 1000 / 60) if back == "before the end" else 20
     _slow_rows(spark, milliseconds).createOrReplaceTempView("slow_ids")
     statement, wanted = {"insert": (INSERT, INSERTED), "merge": (MERGE, MERGED)}[name]
     before = scene.rows()
@@ -99,7 +99,7 @@ def test_a_compaction_waits_for_the_metastore(scene: Scene, session: Hive, hive:
         scene.acid.sql("ALTER TABLE t COMPACT 'major'")
         queue.wait_until_worked_on()
         scene.away()
-        time.sleep(SECONDS)
+        time.sleep(AWAY)
         scene.back()
         queue.settle()
     else:

@@ -1,13 +1,12 @@
 """Random statements with random conditions, by either engine: what one changes is what the other would have chosen.
 
-HIVEACID_TEST_SEEDS (3) tables, from HIVEACID_TEST_SEED (1) on, HIVEACID_TEST_STEPS (12) statements each. A seed says the
-table and its statements, fewer steps are the same ones from the beginning: a failure names its seed and tells its steps.
+HIVEACID_TEST_COUNT (3) tables, from HIVEACID_TEST_SEED (1) on, twelve statements each. A seed says the table and its
+statements: a failure names its seed and tells its steps.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 from itertools import islice
 from random import Random
@@ -18,13 +17,14 @@ from hive_chains import FULL, Chain, Kind, Row, Step, looked_up
 from hive_client import Hive
 from hive_server import HiveServers
 
+from support.exhaustive import COUNT, steady_seed
+
 if TYPE_CHECKING:
     from hiveacid import AcidSession
 
 CLEANS = True
-STEPS = int(os.environ.get("HIVEACID_TEST_STEPS", "12"))
-SEED = int(os.environ.get("HIVEACID_TEST_SEED", "1"))
-SEEDS = range(SEED, SEED + int(os.environ.get("HIVEACID_TEST_SEEDS", "3")))
+STEPS = 12
+SEEDS = range(steady_seed(), steady_seed() + (COUNT or 3))
 TYPES = ("bigint", "double", "decimal(10,2)", "string", "boolean", "date", "timestamp", "varchar(10)")
 LITERALS = {
     "int": ("0", "7", "13", "-1", "NULL"),

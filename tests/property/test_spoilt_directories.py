@@ -1,13 +1,12 @@
 """Random directories as real files, most of them spoilt: an error that names the place, or the right rows.
 
 Listing, selection and the survey of footers are hiveacid's; what they choose is read here by pyorc, event by event.
-No Spark: hundreds of directories take seconds. HIVEACID_TEST_MORE=20 makes twenty times as many (``make stress``).
+No Spark: hundreds of directories take seconds. HIVEACID_TEST_COUNT=20 makes twenty times as many (``make stress``).
 """
 
 from __future__ import annotations
 
 import io
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -38,9 +37,9 @@ from support.directories.files import COLUMNS, write_location
 from support.directories.maker import make_location
 from support.directories.model import Ids, make_ids
 from support.directories.shelves import definition
-from support.exhaustive import examples
+from support.exhaustive import COUNT, examples
 
-EXAMPLES = examples(150) * int(os.environ.get("HIVEACID_TEST_MORE", "1"))
+EXAMPLES = examples(150) * (COUNT or 1)
 CREATE = "CREATE TABLE t (v STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 
 

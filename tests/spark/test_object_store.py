@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +25,7 @@ from support.clock import ManualClock
 from support.corpus.acid_files import orc_bytes
 from support.crash.faults import Faults, Moment, Point, SimulatedCrash, crash, faulty
 from support.crash.late_sessions import heartbeats_end_nothing
-from support.exhaustive import sample
+from support.exhaustive import COUNT, STRESS, sample
 from support.samples import INCOMPRESSIBLE
 from support.servers.absent import skip_without
 from support.servers.hdfs import WHY_NOT as NO_HDFS
@@ -257,7 +256,7 @@ def test_a_driver_that_dies_at_any_step_leaves_no_partial_row(
 ) -> None:
     """It dies before each call that changes the store, and before and after the commit.
 
-    A statement that is no compaction dies before every second one; HIVEACID_TEST_ALL_POINTS: before each of them.
+    A statement that is no compaction dies before every second one; in ``make stress`` before each of them.
     In `make test` a statement dies before three of these calls, drawn by the seed, and at the commits.
     """
     late = SqlStore(store, clock=ManualClock(lake.context.clock.now() - 3_600_000))
@@ -287,7 +286,7 @@ def _die_at_every_step(lake: AcidSession, late: SqlStore, name: str, statement: 
     ]
     points = [Point(call, calls[:n].count(call) + 1, Moment.BEFORE) for n, call in enumerate(calls)]
     commits = [point for point in points if point.verb == "store.commit_txn"]
-    if not compacts and not os.environ.get("HIVEACID_TEST_ALL_POINTS"):
+    if not compacts and not STRESS:
         # Not of a compaction: each death leaves directories to the cleaning in which later ones happen.
         second = points[list(DYING).index(statement) % 2 :: 2]
         points = sorted({*sample(second, 3), *commits}, key=points.index)
@@ -318,10 +317,10 @@ def _die_at_every_step(lake: AcidSession, late: SqlStore, name: str, statement: 
 
 @pytest.mark.exhaustive("spark/test_server_stores.py lets two sessions write at once")
 def test_in_a_race_of_writers_and_a_compactor_nobody_loses_or_doubles_a_row(lake: AcidSession) -> None:
-    """HIVEACID_TEST_TURNS: how often each of both writers inserts and updates (2); more in ``make stress``."""
+    """HIVEACID_TEST_COUNT: how often each of both writers inserts and updates (2); more in ``make stress``."""
     lake.sql(f"CREATE TABLE race (a INT, b STRING) {FULL}")
     lake.sql("INSERT INTO race VALUES (0, 'first')")
-    turns = int(os.environ.get("HIVEACID_TEST_TURNS", "2"))
+    turns = COUNT or 2
     done: list[int] = []
     wrong: list[object] = []
     over = threading.Event()

@@ -7,7 +7,6 @@ begin (on CI 1, elsewhere another one each time).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -20,6 +19,7 @@ from hiveacid.errors import FormatError
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage.snapshot_locations import list_locations
 from hiveacid.table.read.scan import scan_locations
+from support import exhaustive
 from support.corpus.sort_merge_reader import read_location
 from support.directories.files import write_location
 from support.directories.maker import make_location
@@ -37,8 +37,7 @@ Row = tuple[int, Key, str]
 
 @pytest.fixture(scope="module")
 def seed() -> int:
-    given = os.environ.get("HIVEACID_TEST_SEED", "1" if os.environ.get("CI") else "")
-    start = int(given) if given else Random().randrange(2**32)
+    start = exhaustive.seed()
     print(f"HIVEACID_TEST_SEED={start}")  # noqa: T201 - shown where a test fails
     return start
 

@@ -3,9 +3,9 @@
 A history is a list of (kind of statement, seed): given the same list the same statements run, so a failure
 prints all it takes to see it again. Settings, by environment variables:
 
-    HIVEACID_TEST_STATEMENTS   statements a kind of table (10, in `make test` 4; half as many in insert-only tables)
-    HIVEACID_TEST_SEED         where to begin (on CI 1, elsewhere another one each time)
-    HIVEACID_TEST_SHRINK       after a failure, look for a shorter history that fails too (slow)
+    HIVEACID_TEST_COUNT    statements a kind of table (10, in `make test` 4; half as many in insert-only tables)
+    HIVEACID_TEST_SEED     where to begin (on CI 1, elsewhere another one each time)
+    HIVEACID_TEST_SHRINK   after a failure, look for a shorter history that fails too (slow)
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.exhaustive import ALL
-from support.random_history.histories import History, drawn, seed, shrunk
+from support.exhaustive import ALL, COUNT, seed
+from support.random_history.histories import History, drawn, shrunk
 from support.random_history.runner import Layout, Runner
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ WEIGHTS = {
     "read_old": 1,
 }
 ONLY_FULL_ACID = {"update", "delete", "merge", "conflict", "retry"}
-STATEMENTS = int(os.environ.get("HIVEACID_TEST_STATEMENTS", "10" if ALL else "4"))
+STATEMENTS = COUNT or (10 if ALL else 4)
 
 
 def history(layout: Layout, start: int) -> History:
@@ -84,7 +84,7 @@ def run(spark: SparkSession, layout: Layout, warehouse: Path, statements: Histor
 def test_random_histories(spark: SparkSession, tmp_path: Path, layout: Layout) -> None:
     start = seed()
     statements = history(layout, start)
-    print(f"HIVEACID_TEST_SEED={start} HIVEACID_TEST_STATEMENTS={STATEMENTS}")  # noqa: T201
+    print(f"HIVEACID_TEST_SEED={start} HIVEACID_TEST_COUNT={STATEMENTS}")  # noqa: T201
     try:
         run(spark, layout, tmp_path / "wh", statements)
     except Exception:

@@ -2,8 +2,7 @@
 
 Settings, by environment variables:
 
-    HIVEACID_TEST_TABLES   how many random tables get statements, and how many sets of tables get queries (1)
-    HIVEACID_TEST_CHANGES  how many conditions of UPDATE and DELETE a set of tables gets (8)
+    HIVEACID_TEST_COUNT    how many random tables get statements, and how many sets of tables get queries (1)
     HIVEACID_TEST_SEED     where to begin (on CI 1, elsewhere another one each time)
 
 A failure prints the shortest history that was found to fail, as statements.
@@ -11,7 +10,6 @@ A failure prints the shortest history that was found to fail, as statements.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,17 +20,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiveacid.errors import HiveAcidError
-from support.random_history.histories import History, drawn, seed, shrunk
+from support.exhaustive import COUNT, seed
+from support.random_history.histories import History, drawn, shrunk
 from support.random_history.interfaces import ONLY_FULL_ACID, WEIGHTS, Doors, InterfaceTable, Kinds
 from support.random_history.queries import TABLES, Asker, answer, differ
 
 if TYPE_CHECKING:
     from hiveacid.sql.native.session import NativeSession
 
-REPEATS = int(os.environ.get("HIVEACID_TEST_TABLES", "1"))
+REPEATS = COUNT or 1
 STEPS = 8
 QUERIES = 24
-CHANGES = int(os.environ.get("HIVEACID_TEST_CHANGES", "8"))
+CHANGES = 8  # conditions of UPDATE and DELETE for a set of tables
 ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Pacific/Apia")
 SHRINKING = 120.0  # seconds at most to look for a shorter history that fails
 

@@ -1,4 +1,4 @@
-"""What a run leaves out, and the marks at the tests that say so, each with its reason.
+"""What a run leaves out, by marks at the tests with their reasons, and how much it does (HIVEACID_TEST_… variables).
 
     @pytest.mark.repeats("another case of the same test stays")   in `make test-all`, not in CI and `make test`
     @pytest.mark.exhaustive("the SQL scripts have the statements")   in CI and `make test-all`, not in `make test`
@@ -37,6 +37,12 @@ ONCE = LEVELS[LEVEL] == "once"
 STRESS = LEVELS[LEVEL] == "stress"
 """Whether tests try every point at which a client may die, however long it takes; set by ``make stress``."""
 
+COUNT = int(os.environ.get("HIVEACID_TEST_COUNT", "0"))
+"""How many cases or rounds a test of random cases takes, if it is given; the docstring of its module says of what."""
+
+SECONDS = float(os.environ.get("HIVEACID_TEST_SECONDS", "0"))
+"""How long writers race and servers are away, if it is given."""
+
 # The first level that runs the tests of a mark.
 _FROM = {"exhaustive": "once", "repeats": "1", "cluster": "cluster"}
 
@@ -68,8 +74,8 @@ def _not_drawn(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     left: set[pytest.Item] = set()
     for (group, cases_for_one), members in groups.items():
         cases = sorted(members, key=lambda item: item.nodeid)
-        # Every worker has to draw the same ones, so that there is a seed without the variable, too.
-        random = Random(f"{os.environ.get('HIVEACID_TEST_SEED', '1')} {group}")
+        # Every worker has to draw the same ones.
+        random = Random(f"{steady_seed()} {group}")
         kept = ceil(len(cases) / (cases_for_one // 2 if ONCE else cases_for_one))
         left.update(set(cases) - set(random.sample(cases, kept)))
     return left
@@ -116,7 +122,17 @@ def sample(cases: Sequence[T], count: int) -> list[T]:
     """
     if ALL or len(cases) <= count:
         return list(cases)
+    start = seed()
+    print(f"HIVEACID_TEST_SEED={start}")  # noqa: T201 - shown where a test fails
+    return [cases[index] for index in sorted(Random(start).sample(range(len(cases)), count))]
+
+
+def seed() -> int:
+    """Return HIVEACID_TEST_SEED: on CI 1, elsewhere another one each time."""
     given = os.environ.get("HIVEACID_TEST_SEED", "1" if os.environ.get("CI") else "")
-    seed = int(given) if given else SystemRandom().randrange(10**6)
-    print(f"HIVEACID_TEST_SEED={seed}")  # noqa: T201 - shown where a test fails
-    return [cases[index] for index in sorted(Random(seed).sample(range(len(cases)), count))]
+    return int(given) if given else SystemRandom().randrange(10**6)
+
+
+def steady_seed() -> int:
+    """Return HIVEACID_TEST_SEED: 1 unless it is given, where all processes or versions have to draw the same."""
+    return int(os.environ.get("HIVEACID_TEST_SEED", "1"))

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
-from random import Random, SystemRandom
+from random import Random
 
 History = list[tuple[str, int]]
-
-
-def seed() -> int:
-    """Return HIVEACID_TEST_SEED: on CI 1, elsewhere another one each time."""
-    given = os.environ.get("HIVEACID_TEST_SEED", "1" if os.environ.get("CI") else "")
-    return int(given) if given else SystemRandom().randrange(10**6)
 
 
 def drawn(name: str, weights: Mapping[str, float], count: int) -> History:

@@ -266,7 +266,11 @@ class MysqlServer(MariadbServer):
     @classmethod
     def why_not(cls) -> str | None:
         """Return why none can be started here, or None."""
-        return super().why_not() if cls._program() else "no MySQL server was fetched (make test-mysql)"
+        return (
+            super().why_not()
+            if cls._program()
+            else "no MySQL server was fetched (tests/support/servers/mysql_debs.py)"
+        )
 
     @classmethod
     def _program(cls) -> Path | None:

@@ -1,18 +1,19 @@
-"""A server that goes away while the tasks of a statement run, for HIVEACID_TEST_OUTAGE seconds (3)."""
+"""A server that goes away while the tasks of a statement run, for HIVEACID_TEST_SECONDS (3)."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from support.exhaustive import SECONDS
+
 if TYPE_CHECKING:
     from hiveacid import AcidSession
 
-SECONDS = float(os.environ.get("HIVEACID_TEST_OUTAGE", "3"))
-_PATIENCE = 400.0 + 4 * SECONDS
+AWAY = SECONDS or 3.0
+_PATIENCE = 400.0 + 4 * AWAY
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Scene:
         assert thread.is_alive(), failed
         self.away()
         try:
-            thread.join(SECONDS)
+            thread.join(AWAY)
         finally:
             self.back()
         thread.join(_PATIENCE)
