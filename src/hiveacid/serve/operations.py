@@ -28,7 +28,7 @@ from hiveacid.sql.cancellation import Running, StatementThread
 from hiveacid.sql.execute.context import WRITTEN
 
 if TYPE_CHECKING:
-    from hiveacid.stores.hms.thrift.structs import ThriftStruct
+    from hiveacid.stores.hms.thrift_structs import ThriftStruct
 
 logger = logging.getLogger(__name__)
 

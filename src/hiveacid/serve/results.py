@@ -25,7 +25,7 @@ from hiveacid.serve import hs2_messages
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from hiveacid.stores.hms.thrift.structs import ThriftStruct
+    from hiveacid.stores.hms.thrift_structs import ThriftStruct
 
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")

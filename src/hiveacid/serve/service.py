@@ -44,7 +44,7 @@ from hiveacid.sql.execute.context import WRITTEN
 
 if TYPE_CHECKING:
     from hiveacid.sql.cancellation import Running
-    from hiveacid.stores.hms.thrift.structs import ThriftStruct
+    from hiveacid.stores.hms.thrift_structs import ThriftStruct
 
 T = TypeVar("T")
 _LONG_POLL = 0.5  # seconds that GetOperationStatus waits for the end of a statement

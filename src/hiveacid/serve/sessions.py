@@ -30,7 +30,7 @@ from hiveacid.sql.cancellation import Running, StatementThread
 
 if TYPE_CHECKING:
     from hiveacid.sql.native.session import ClientSparkSession, NativeSession
-    from hiveacid.stores.hms.thrift.structs import ThriftStruct
+    from hiveacid.stores.hms.thrift_structs import ThriftStruct
 
 logger = logging.getLogger(__name__)
 audit_log = logging.getLogger("hiveacid.audit")
