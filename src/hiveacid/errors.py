@@ -46,7 +46,10 @@ the message says what happened and what to do. ``line`` and ``column`` (from 1) 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from difflib import get_close_matches
+from itertools import islice
 
 
 class HiveAcidError(Exception):
@@ -423,3 +426,68 @@ class MisplacedStoreError(StoreError):
     """The store is a file that was copied or moved here; ``hiveacid relocate`` makes it independent of the original."""
 
     code = "STORE_MISPLACED"
+
+
+# The ends of messages, and the errors that several places raise.
+
+
+def first_few(texts: Collection[str], shown: int = 5) -> str:
+    """Return the first texts of a list, and how many more there are: ``a, b and 3 more``."""
+    more = f" and {len(texts) - shown} more" if len(texts) > shown else ""
+    return ", ".join(islice(texts, shown)) + more
+
+
+_MAX_NAMES, _LONGEST_NAME = 2000, 128  # of a suggestion
+
+
+def did_you_mean(name: str, names: Iterable[str], *, similarity: float = 0.6) -> str:
+    """Return the end of an error message that suggests one of ``names``; empty if none is similar.
+
+    ``similarity``: from 0 to 1, as `difflib` measures it. Long names are not compared, and only the first 2,000 names are.
+    """
+    if len(name) > _LONGEST_NAME:
+        return ""
+    spellings = {other.lower(): other for other in islice(names, _MAX_NAMES) if len(other) <= _LONGEST_NAME}
+    matches = get_close_matches(name.lower(), spellings, n=1, cutoff=similarity)
+    return f"; did you mean {spellings[matches[0]]}?" if matches else ""
+
+
+def did_you_mean_any(unknown: Iterable[str], missing: Sequence[str]) -> str:
+    """Return the suggestion of `did_you_mean` for the first unknown name that has one."""
+    return next(filter(None, (did_you_mean(name, missing) for name in unknown)), "")
+
+
+def no_such_column(
+    owner: object,
+    name: str,
+    columns: Collection[str],
+    *,
+    kind: str = "column",
+    purpose: str = "",
+    line: int | None = None,
+    column: int | None = None,
+) -> NoSuchColumnError:
+    """Return the error that a table or query has no such column; it lists those it has, and suggests a similar one.
+
+    ``kind``: what the column would be. ``purpose``: what it was needed for, `` to insert into``.
+    """
+    return NoSuchColumnError(
+        f"{owner} has no {kind} {name}{purpose}; it has {', '.join(columns) or 'none'}{did_you_mean(name, columns)}",
+        line=line,
+        column=column,
+    )
+
+
+def no_such_database(name: str, databases: Iterable[str] = ()) -> NoSuchDatabaseError:
+    """Return the error that a database does not exist; it suggests a similar one."""
+    return NoSuchDatabaseError(
+        f"database {name} does not exist: see SHOW DATABASES{did_you_mean(name, databases)}"
+    )
+
+
+def acid_v1(subject: object) -> UnsupportedFeatureError:
+    """Return the error for a table or file with update events of ACID v1 where they cannot be read or added to."""
+    return UnsupportedFeatureError(
+        f"{subject} holds update events of Hive 2 or older (ACID v1): run ALTER TABLE ... COMPACT 'major' first, "
+        "which rewrites the rows"
+    )

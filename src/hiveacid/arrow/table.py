@@ -14,11 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.arrow.dataset import Read, TableDataset
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
-from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError
+from hiveacid.errors import (
+    ConfigError,
+    UnsupportedFeatureError,
+    no_such_column,
+)
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.connection import Connection, retry_conflicts
 from hiveacid.table.arrow_read.condition_grammar import parse_predicate
@@ -372,10 +375,7 @@ def _columns(table: TableDefinition, columns: Sequence[str] | None) -> tuple[str
     lowered = []
     for name in names:
         if str(name).lower() not in table.column_names:
-            near = did_you_mean(str(name), table.column_names)
-            raise NoSuchColumnError(
-                f"{table.name} has no column {name}; it has {', '.join(table.column_names)}{near}"
-            )
+            raise no_such_column(table.name, str(name), table.column_names)
         lowered.append(str(name).lower())
     if len(set(lowered)) < len(lowered):
         raise ConfigError(f"columns={list(names)}: a column is named twice")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableName
-from hiveacid.errors import ConfigError, NoSuchDatabaseError
+from hiveacid.errors import ConfigError, NoSuchDatabaseError, did_you_mean
 from hiveacid.ports.clock import SystemClock
 from hiveacid.storage.file_system_routing import AnyFileSystem
 from hiveacid.stores.hms.metastores import is_metastore

@@ -11,7 +11,6 @@ from hiveacid import errors
 from hiveacid.catalog.ddl import create_database
 from hiveacid.catalog.definition_rules import check_name, check_place
 from hiveacid.config.property_definitions import ADOPTED_INVALID, ADOPTED_TXN, HISTORY_FROM
-from hiveacid.core.display import first_few
 from hiveacid.core.format.names import METADATA_FILE, BaseName, is_hidden, is_layout
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import (
@@ -27,6 +26,7 @@ from hiveacid.core.model import (
 from hiveacid.core.schema.location_overlap import place_of_table
 from hiveacid.core.snapshot.change_feed import lost_history
 from hiveacid.core.snapshot.directory_listing import MOST_METADATA, is_compacted
+from hiveacid.errors import first_few
 from hiveacid.ports.catalog import SeededWriteIds
 from hiveacid.storage.snapshot_locations import list_layout
 from hiveacid.table.context import Context

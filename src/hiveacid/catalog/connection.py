@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Self
 from hiveacid.catalog.adopt import adopt
 from hiveacid.catalog.opening import begin_session, log_new_warehouse, open_store
 from hiveacid.config import Settings
-from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
-from hiveacid.core.model import TableDefinition, TableName
-from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
+from hiveacid.core.model import Displayed, TableDefinition, TableName
+from hiveacid.errors import UnsupportedFeatureError, no_such_database
 from hiveacid.ports.clock import SystemClock
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.file_systems import SessionFileSystems
@@ -84,8 +83,7 @@ class WarehouseConnection(Displayed):
     def use(self, database: str) -> None:
         """Make a database the current one. Raises NoSuchDatabaseError."""
         if self.context.catalog.get_database(database.lower()) is None:
-            near = did_you_mean(database, self.context.catalog.list_databases())
-            raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES{near}")
+            raise no_such_database(database, self.context.catalog.list_databases())
         self.context.session.database = database.lower()
 
     def table(self, name: str | TableName) -> AcidTable:

@@ -32,7 +32,6 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.acid_columns import MAX_BUCKET
 from hiveacid.core.format.names import parse_directory
 from hiveacid.core.model import (
@@ -48,7 +47,13 @@ from hiveacid.core.schema.location_overlap import lies_in, overlap, place_of_par
 from hiveacid.core.schema.partitions import KnownPartitions, parse_partition_values, require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind, supported_file_kind
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockType
-from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    NoSuchDatabaseError,
+    NoSuchTableError,
+    did_you_mean,
+)
 from hiveacid.ports.transactions import Start, current_write_ids_of
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.paths import absolute, is_local, real_path
@@ -279,7 +284,7 @@ def rename_table(context: Context, name: TableName, new: TableName) -> None:
     and raise StorageError.
     """
     if context.catalog.get_database(new.database) is None:
-        raise errors.NoSuchDatabaseError(f"database {new.database} does not exist")
+        raise errors.no_such_database(new.database, context.catalog.list_databases())
     check_name("table", new.name)
     alter(context, name, lambda table: replace(table, name=new), new)
 
@@ -482,7 +487,7 @@ def drop_database(context: Context, name: str, *, if_exists: bool = False, casca
     if database is None:
         if if_exists:
             return
-        raise errors.NoSuchDatabaseError(f"database {name} does not exist")
+        raise errors.no_such_database(name, context.catalog.list_databases())
     if name == "default":
         raise errors.CatalogError("the database default cannot be dropped")
     tables, views = context.catalog.list_tables(name), context.catalog.list_views(name)

@@ -16,7 +16,6 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL_PROPERTIES,
     compactor_settings,
 )
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.location_overlap import (
     STORE_DIRECTORY,
@@ -25,7 +24,7 @@ from hiveacid.core.schema.location_overlap import (
     place_of_database,
     place_of_table,
 )
-from hiveacid.errors import CatalogError, ConfigError
+from hiveacid.errors import CatalogError, ConfigError, did_you_mean
 from hiveacid.storage.paths import absolute, real_paths
 from hiveacid.stores.refusals import location_taken
 from hiveacid.table.context import Context

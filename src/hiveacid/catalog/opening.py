@@ -10,10 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from hiveacid.config import Settings, setting_definitions
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE
-from hiveacid.errors import AlreadyExistsError, ConfigError, StorageError
+from hiveacid.errors import AlreadyExistsError, ConfigError, StorageError, did_you_mean
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import StoreConnection, WarehouseStore

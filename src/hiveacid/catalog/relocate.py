@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
-from hiveacid.core.display import first_few
 from hiveacid.core.format.names import (
     FLUSH_LENGTH_SUFFIX,
     METADATA_FILE,
@@ -31,6 +30,7 @@ from hiveacid.errors import (
     MissingDirectoryError,
     StorageError,
     UnsupportedFeatureError,
+    first_few,
 )
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import WarehouseStore

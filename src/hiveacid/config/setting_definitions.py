@@ -24,8 +24,7 @@ from hiveacid.config.setting_types import (
     size,
     text,
 )
-from hiveacid.core.display import did_you_mean
-from hiveacid.errors import ConfigError
+from hiveacid.errors import ConfigError, did_you_mean
 
 
 def _parse_row_index_stride(value: str) -> int:

@@ -1,4 +1,4 @@
-"""Values that every package shares: identifiers, columns, tables, partitions, enabled constraints.
+"""Values that every package shares: identifiers, columns, tables, partitions, enabled constraints; their texts in shells.
 
 Hive enforces NOT NULL and CHECK on new rows, and uses the DEFAULT of a column that an INSERT leaves out
 (``SemanticAnalyzer.genConstraintsPlan``). Hive never enforces keys, and its SQL cannot enable them.
@@ -6,9 +6,10 @@ Hive enforces NOT NULL and CHECK on new rows, and uses the DEFAULT of a column t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
+from html import escape
 from typing import NewType
 
 from hiveacid.errors import UnsupportedFeatureError
@@ -295,3 +296,48 @@ def null_violation(table: TableName, constraint: Constraint) -> str:
         f"column {constraint.column} of {table} is NULL in a new row, which the enabled {constraint} forbids"
     )
     return " ".join(f"{text}; nothing was written".split())
+
+
+class ShownAsText:
+    """A value that `Displayed` shows by its ``str``."""
+
+
+_PLAIN = (str, int, float, TableName, ShownAsText)
+_MAX_TEXT = 200
+
+
+class Displayed:
+    """A dataclass that shows its plain public fields, if they differ from their defaults.
+
+    Its connection, with the store's address and all settings, is not shown.
+    """
+
+    def shown(self) -> Mapping[str, object]:
+        """Return the facts for ``repr``, without access to the store."""
+        facts: dict[str, object] = {}
+        for member in fields(self):  # type: ignore[arg-type] # each class with this base is a dataclass
+            value = getattr(self, member.name)
+            default = None if member.default is MISSING else member.default
+            if not member.name.startswith("_") and isinstance(value, _PLAIN) and value != default:
+                facts[member.name] = value
+        return facts
+
+    def described(self) -> Mapping[str, object]:
+        """Return the facts for notebooks."""
+        return self.shown()
+
+    def __repr__(self) -> str:
+        """Return the facts in one line."""
+        return f"{type(self).__name__}({', '.join(f'{name}={_cut(value)}' for name, value in self.shown().items())})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(_cut(value))}</td></tr>"
+            for name, value in self.described().items()
+        )
+        return f"<table><caption>{escape(type(self).__name__)}</caption>{rows}</table>"
+
+
+def _cut(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."

@@ -21,7 +21,7 @@ from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.types import Primitive, has_primitive, parse_type
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.core.snapshot.scan_plan import ScanFile
-from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.errors import UnsupportedFeatureError, acid_v1
 from hiveacid.orc.arrow_arrays import are_valid, row_numbers
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.local_file_system import LocalFileSystem
@@ -75,9 +75,7 @@ def read_file_changes(changes: FileChanges) -> Iterator[Any]:
     """
     reader = OrcReader(LocalFileSystem(), changes.file, changes.table, changes.level)
     if reader.has_events:
-        raise UnsupportedFeatureError(
-            f"{changes.file.path} may hold update events of Hive 2 or older (ACID v1): compact the table by a major compaction first"
-        )
+        raise acid_v1(changes.file.path)
     deletions = _Deletions.of(changes)
     for stripe in range(reader.stripes):
         keys, write_ids = _row_keys(changes, reader, stripe)

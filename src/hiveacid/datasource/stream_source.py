@@ -15,7 +15,6 @@ from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from hiveacid.arrow.warehouse import open_warehouse
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
@@ -23,7 +22,7 @@ from hiveacid.datasource import options as source_options
 from hiveacid.datasource.change_feed_task import FileChanges, read_file_changes, read_paired
 from hiveacid.datasource.stream_offsets import ChangeSource, Offset
 from hiveacid.datasource.worker_pickling import SentToWorkers
-from hiveacid.errors import ConfigError
+from hiveacid.errors import ConfigError, did_you_mean
 from hiveacid.spark.formats.types import spark_type
 from hiveacid.spark.predicates.column_conditions import char_metadata
 

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, partition_value
 from hiveacid.core.schema.bucket_hash import (
     MURMUR_C1,
@@ -27,7 +26,13 @@ from hiveacid.core.schema.bucket_hash import (
 )
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.core.schema.types import HiveType, Primitive, parse_type
-from hiveacid.errors import ConfigError, NoSuchColumnError, SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.errors import (
+    ConfigError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+    acid_v1,
+    no_such_column,
+)
 from hiveacid.orc.footer_summary import read_summary
 from hiveacid.orc.key_order import group_rows
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
@@ -88,8 +93,7 @@ def _static(table: TableDefinition, partition: Mapping[str, object]) -> Partitio
     names = [column.name for column in columns]
     unknown = [name for name in spec if name not in names]
     if unknown:
-        near = did_you_mean(unknown[0], names)
-        raise NoSuchColumnError(f"{table.name} has no partition column {unknown[0]}{near}")
+        raise no_such_column(table.name, unknown[0], names, kind="partition column")
     columns_in_spec = [column for column in columns if column.name in spec]
     if columns_in_spec != list(columns[: len(columns_in_spec)]):
         raise ConfigError("static partition columns come before the dynamic ones (Hive's rule)")
@@ -129,10 +133,7 @@ def require_no_update_events(context: WriterContext, table: TableDefinition) -> 
             for file in directory.acid_files:
                 path = f"{location.root}/{file.path}"
                 if read_summary(fs, path, readable_length(fs, path, file)).has_events:
-                    raise UnsupportedFeatureError(
-                        f"{table.name} holds update events of Hive 2 or older (ACID v1): ALTER TABLE ... COMPACT "
-                        "'major' rewrites its rows; then it can be changed"
-                    )
+                    raise acid_v1(table.name)
 
 
 def split_by_bucket(

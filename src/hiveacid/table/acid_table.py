@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NoReturn
 
-from hiveacid.core.display import Displayed
 from hiveacid.core.format.names import ROW_ID
-from hiveacid.core.model import TableDefinition, TableName, WriteId
+from hiveacid.core.model import Displayed, TableDefinition, TableName, WriteId
 from hiveacid.core.schema.types import quote_name, unquoted_name
 from hiveacid.core.snapshot.check_findings import Finding
 from hiveacid.core.snapshot.classify_entries import ItemState

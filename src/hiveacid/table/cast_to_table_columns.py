@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.core.display import did_you_mean, did_you_mean_any
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import (
     INTEGER_TYPES,
@@ -29,7 +28,7 @@ from hiveacid.core.schema.types import (
     Struct,
     parse_type,
 )
-from hiveacid.errors import ConfigError, SchemaMismatchError
+from hiveacid.errors import ConfigError, SchemaMismatchError, did_you_mean, did_you_mean_any
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, without_offset
 
 _TEXTS = frozenset({"string", "varchar", "char"})

@@ -7,9 +7,9 @@ from typing import Protocol, Self
 
 from hiveacid import errors
 from hiveacid.config import Settings, property_definitions, setting_definitions
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.errors import did_you_mean
 from hiveacid.orc.footer_summary import SummaryCache
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.clock import Clock
@@ -175,8 +175,7 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
             )
         return table
     if catalog.get_database(name.database) is None:
-        near = did_you_mean(name.database, catalog.list_databases())
-        raise errors.NoSuchDatabaseError(f"database {name.database} does not exist: see SHOW DATABASES{near}")
+        raise errors.no_such_database(name.database, catalog.list_databases())
     if catalog.get_view(name) is not None:
         raise errors.CatalogError(
             f"{name} is a view: it can be queried, altered by ALTER VIEW and dropped by DROP VIEW"

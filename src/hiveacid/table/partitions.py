@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.partitions import (
     format_partition,
@@ -13,7 +12,11 @@ from hiveacid.core.schema.partitions import (
     require_valid_values,
 )
 from hiveacid.core.schema.types import require_set_once
-from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError
+from hiveacid.errors import (
+    ConfigError,
+    UnsupportedFeatureError,
+    no_such_column,
+)
 from hiveacid.table.context import Context, WriterContext
 from hiveacid.transactions.transaction import Transaction
 
@@ -90,10 +93,7 @@ def static_values(
     require_set_once([key.lower() for key in spec or ()])
     unknown = [key for key in values if key not in columns]
     if unknown:
-        raise NoSuchColumnError(
-            f"{table.name} has no partition column {unknown[0]}; it has {', '.join(columns) or 'none'}"
-            f"{did_you_mean(unknown[0], columns)}"
-        )
+        raise no_such_column(table.name, unknown[0], columns, kind="partition column")
     static = {key: value for key, value in values.items() if value is not ...}
     dynamic_seen = False
     for name in columns:

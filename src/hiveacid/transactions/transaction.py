@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 
 from hiveacid import errors
 from hiveacid.config import Settings, setting_definitions
-from hiveacid.core.display import Displayed
 from hiveacid.core.format.acid_columns import MAX_STATEMENT_ID
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
-from hiveacid.core.model import LockId, TableName, TxnId, WriteId
+from hiveacid.core.model import Displayed, LockId, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, covers
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.ports.clock import Clock

@@ -11,11 +11,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.states import CompactionState
-from hiveacid.errors import NoSuchColumnError, StatementError
+from hiveacid.errors import StatementError, no_such_column
 
 DEFAULT_POOL = "default"
 """The pool of compaction jobs that name none."""
@@ -211,6 +210,5 @@ def sort_columns(text: str | None, names: Collection[str]) -> tuple[SortColumn, 
     columns = () if text is None else parse_sort_order(text)
     for column in columns:
         if column.name not in names:
-            near = did_you_mean(column.name, names)
-            raise NoSuchColumnError(f"ORDER BY of a compaction: the table has no column {column.name}{near}")
+            raise no_such_column("ORDER BY of a compaction: the table", column.name, names)
     return columns

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from hiveacid.core.display import did_you_mean, did_you_mean_any
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import (
     DEFAULT_PARTITION,
@@ -24,7 +23,11 @@ from hiveacid.core.model import (
     partition_value,
 )
 from hiveacid.core.schema.types import parse_type, quote_name
-from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
+from hiveacid.errors import (
+    SchemaMismatchError,
+    did_you_mean_any,
+    no_such_column,
+)
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, renamed, selected
 from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
 from hiveacid.spark.session.capabilities import SparkEnvironment
@@ -105,10 +108,7 @@ def _given_names(
         names = [name.lower() for name in columns]
         unknown = [name for name in names if name not in wanted]
         if unknown:
-            near = did_you_mean(unknown[0], wanted)
-            raise NoSuchColumnError(
-                f"{table.name} has no column {unknown[0]} to insert into; it has {', '.join(wanted)}{near}"
-            )
+            raise no_such_column(table.name, unknown[0], wanted, purpose=" to insert into")
         if len(set(names)) != len(names):
             raise SchemaMismatchError(f"a column is named twice: {', '.join(names)}")
     elif by_name:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from pyspark.sql import Column, DataFrame
 
 from hiveacid.config.property_definitions import SPARK_PROVIDER
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import FILE_NAME, ROW_ID
 from hiveacid.core.model import TableDefinition, TableKind, TableName, ViewDefinition
-from hiveacid.errors import CatalogError, NoSuchTableError, ParseError, UnsupportedFeatureError
+from hiveacid.errors import CatalogError, NoSuchTableError, ParseError, UnsupportedFeatureError, did_you_mean
 from hiveacid.spark.parser.relations import (
     FunctionCall,
     QueryReads,

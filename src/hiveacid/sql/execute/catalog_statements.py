@@ -20,7 +20,6 @@ from hiveacid.config.property_definitions import (
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import (
     Column,
     DatabaseDefinition,
@@ -39,10 +38,10 @@ from hiveacid.errors import (
     DataError,
     HiveAcidError,
     MissingDirectoryError,
-    NoSuchColumnError,
     SchemaMismatchError,
     StatementError,
     UnsupportedFeatureError,
+    no_such_column,
 )
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.write.column_casts import fit_columns
@@ -183,11 +182,8 @@ def _condition(
 ) -> Callable[[Partition], bool]:
     names = table.partition_column_names
     if item.column not in names:
-        raise NoSuchColumnError(
-            f"{table.name} has no partition column {item.column}; it has {', '.join(names) or 'none'}"
-            f"{did_you_mean(item.column, names)}",
-            line=item.line,
-            column=item.at_column,
+        raise no_such_column(
+            table.name, item.column, names, kind="partition column", line=item.line, column=item.at_column
         )
     index = names.index(item.column)
     column = table.partition_columns[index]
@@ -353,12 +349,11 @@ def replace_with(
 
 
 def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTable:
-    names = {column.name for column in columns}
+    names = dict.fromkeys(column.name for column in columns)
     missing_columns = [column.name for column in statement.partition_columns if column.name not in names]
     if missing_columns:
-        near = did_you_mean(missing_columns[0], names)
-        raise NoSuchColumnError(
-            f"the query has no column {missing_columns[0]} to partition {statement.table} by{near}"
+        raise no_such_column(
+            "the query", missing_columns[0], names, purpose=f" to partition {statement.table} by"
         )
     if len(names) < len(columns):
         double = next(c.name for c in columns if sum(o.name == c.name for o in columns) > 1)

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 from hiveacid.catalog.ddl import partition_values as full_values
 from hiveacid.config.property_definitions import RESERVED_PROPERTIES
 from hiveacid.config.setting_definitions import REGISTRY
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import (
     Bucketing,
     Column,
@@ -26,7 +25,12 @@ from hiveacid.core.schema.partitions import matching_partitions
 from hiveacid.core.schema.show_create import show_create_table, show_create_view
 from hiveacid.core.schema.storage_formats import file_kind
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import ConfigError, NoSuchColumnError, NoSuchDatabaseError, NoSuchPartitionError
+from hiveacid.errors import (
+    ConfigError,
+    NoSuchPartitionError,
+    no_such_column,
+    no_such_database,
+)
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute import show_rows
@@ -297,8 +301,8 @@ def _rows(described: Described, partition: Partition | None, statement: Describe
     if statement.column is not None:
         matches = [row for row in (*columns, *partition_columns) if row[0] == statement.column]
         if not matches:
-            near = did_you_mean(statement.column, [str(row[0]) for row in (*columns, *partition_columns)])
-            raise NoSuchColumnError(f"{described.name} has no column {statement.column}{near}")
+            names = [str(row[0]) for row in (*columns, *partition_columns)]
+            raise no_such_column(described.name, statement.column, names)
         return matches
     formatted = statement.style == "formatted"
     rows = [_COLUMNS, *columns] if formatted else [*columns, *partition_columns]
@@ -408,7 +412,7 @@ def describe_database(execution: ExecutionContext, statement: DescribeDatabase) 
     """DESCRIBE DATABASE; ``parameters`` only with EXTENDED."""
     database = execution.context.catalog.get_database(statement.name)
     if database is None:
-        raise NoSuchDatabaseError(f"database {statement.name} does not exist: see SHOW DATABASES")
+        raise no_such_database(statement.name, execution.context.catalog.list_databases())
     shown = ", ".join(f"{key}={value}" for key, value in database.properties)
     parameters = f"{{{shown}}}" if statement.extended and shown else ""
     user = execution.context.transactions.client.user

@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TransactionState
 from hiveacid.core.wildcards import LONGEST_PATTERN, compile_wildcards
-from hiveacid.errors import NoSuchDatabaseError, NoSuchTransactionError, StatementError, TransactionStateError
+from hiveacid.errors import (
+    NoSuchTransactionError,
+    StatementError,
+    TransactionStateError,
+    no_such_database,
+)
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.transactions import LockRow, TransactionPort
 
@@ -53,7 +58,7 @@ def table_rows(catalog: Catalog, database: str, pattern: str | None = None) -> l
 def view_rows(catalog: Catalog, database: str, pattern: str | None = None) -> list[TextRow]:
     """Return the names of a database's views. Raises NoSuchDatabaseError."""
     if catalog.get_database(database) is None:
-        raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES")
+        raise no_such_database(database, catalog.list_databases())
     return [(name,) for name in matching(catalog.list_views(database), pattern)]
 
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import NoReturn, TypeVar
 
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import parse_type_at
-from hiveacid.errors import ParseError
+from hiveacid.errors import ParseError, did_you_mean
 from hiveacid.spark.parser.lexer import Token, TokenKind, is_script, string_value, tokenize
 from hiveacid.sql.statements import (
     SPARK_CATALOG,

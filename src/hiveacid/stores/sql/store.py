@@ -19,11 +19,10 @@ from sqlalchemy import URL, Connection, Table, delete, insert, inspect, select, 
 from sqlalchemy.exc import DBAPIError
 
 from hiveacid.config import Settings
-from hiveacid.core.display import first_few
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Constraint, TableDefinition, TableName, TxnId
 from hiveacid.core.schema.location_overlap import STORE_DIRECTORY, STORE_FILE, Place, lies_in
-from hiveacid.errors import CatalogError, ConfigError, MisplacedStoreError, StoreVersionError
+from hiveacid.errors import CatalogError, ConfigError, MisplacedStoreError, StoreVersionError, first_few
 from hiveacid.ports.clock import Clock, SystemClock
 from hiveacid.stores.refusals import Limits
 from hiveacid.stores.sql.begin_and_commit import BeginTxn, CommitTxn

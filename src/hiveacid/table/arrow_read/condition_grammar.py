@@ -14,7 +14,6 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.predicates import (
     FALSE,
@@ -30,7 +29,7 @@ from hiveacid.core.predicates import (
     may_match,
 )
 from hiveacid.core.schema.types import INTEGER_TYPES, LOCAL_TIMESTAMP, Primitive, parse_type
-from hiveacid.errors import NoSuchColumnError, ParseError
+from hiveacid.errors import ParseError, no_such_column
 from hiveacid.spark.parser.lexer import Token, TokenKind, string_value, tokenize
 
 _OPERATORS = {
@@ -274,10 +273,7 @@ class _Parser:
         is_qualified = parts[:-1] in ([own.name], [own.database, own.name])
         name = parts[-1] if is_qualified else parts[0]
         if name not in self._types:
-            columns, near = ", ".join(self._types), did_you_mean(name, self._types)
-            raise NoSuchColumnError(
-                f"{own} has no column {name} (line {token.line}, column {token.column}); it has {columns}{near}"
-            )
+            raise no_such_column(own, name, self._types, line=token.line, column=token.column)
         if len(parts) > 1 and not is_qualified:
             self.fail("fields of structs are not supported", token)
         hive = self._types[name]

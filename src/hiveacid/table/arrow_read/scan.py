@@ -19,7 +19,7 @@ from hiveacid.core.format.acid_columns import ROW_ID_PARTS, AcidColumn
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.errors import StatementError, UnsupportedFeatureError
+from hiveacid.errors import StatementError, UnsupportedFeatureError, acid_v1
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.file_system_routing import AnyFileSystem
@@ -155,7 +155,7 @@ class PartitionReader:
         if not self.has_versions(readers):
             return LiveRows(write_ids, DeleteKeys.of(events))
         if self.selection.for_change:
-            raise UnsupportedFeatureError(f"{self.snapshot.table.name} holds update events of ACID v1")
+            raise acid_v1(self.snapshot.table.name)
         return LiveRows(
             write_ids, newest=newest_versions(readers, zip(files, events, strict=True), write_ids)
         )

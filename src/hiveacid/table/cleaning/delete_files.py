@@ -14,7 +14,6 @@ from hiveacid.config.property_definitions import HISTORY_FROM, HISTORY_RETENTION
 from hiveacid.config.setting_types import parse_duration
 from hiveacid.core.compaction.cleaning_plan import CleaningPlan, plan_cleaning
 from hiveacid.core.compaction.queue_records import Compaction
-from hiveacid.core.display import first_few
 from hiveacid.core.format.names import PAIR_FILE, parse_number
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.schema.location_overlap import lies_in, overlap
@@ -34,6 +33,7 @@ from hiveacid.errors import (
     NotEnoughHistoryError,
     StorageError,
     TransactionAbortedError,
+    first_few,
 )
 from hiveacid.storage.paths import is_local, real_path, real_paths
 from hiveacid.storage.snapshot_locations import adopted_txn_id, id_property, list_adopted, read_metadata

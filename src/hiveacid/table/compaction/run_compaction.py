@@ -37,7 +37,6 @@ from hiveacid.table.compaction.write_compacted_files import (
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import find_partition
 from hiveacid.table.read.footers import read_footers
-from hiveacid.table.read.scan import ACID_V1_EVENTS
 from hiveacid.transactions.transaction import Transaction
 
 _TURNS, _PAUSE = 240, 0.5  # attempts to get the lock of a cleaner, and seconds between two of them
@@ -302,7 +301,7 @@ def _plan(
     if kind is CompactionKind.MINOR and counted:
         footers = read_footers(context, table, [location], txn)
         if footers.has_acid_v1_events:  # only a major compaction can read them
-            raise _RefusedError(f"{table.name} {ACID_V1_EVENTS}")
+            raise _RefusedError(str(errors.acid_v1(table.name)))
     if isinstance(plan, CompactionRefusal):
         raise _RefusedError(plan.reason, cleaning_needed=plan.cleaning_needed)
     if level is LayoutLevel.HIVE3 and not context.fs.renames_directories(location.root):

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config.property_definitions import HISTORY_FROM
-from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
+from hiveacid.core.model import Displayed, Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot import change_feed as feed
 from hiveacid.core.snapshot.scan_plan import LocationPlan
+from hiveacid.errors import did_you_mean
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.driver_frames import epoch_millis
 from hiveacid.spark.predicates.column_conditions import with_char_metadata
@@ -28,7 +28,7 @@ from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.history_and_time_travel import Instant, write_ids_at_instant
-from hiveacid.table.read.scan import ACID_V1_EVENTS, extend_lease, reading_transaction
+from hiveacid.table.read.scan import extend_lease, reading_transaction
 from hiveacid.table.read.visible_locations import require_same_table
 from hiveacid.transactions.transaction import Transaction
 
@@ -112,7 +112,7 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
     require_change_history(context.require(table.name), span)
     footers = read_footers(context, table, [change.location for change in changed], txn)
     if footers.has_acid_v1_events:
-        raise errors.UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
+        raise errors.acid_v1(table.name)
     if footers.bounds is not None and footers.bounds.box is not None:
         reach = footers.bounds.box.write_id
         changed = [_without_unaffected(change, span, reach.low, reach.high) for change in changed]

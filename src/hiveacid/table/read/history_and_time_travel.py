@@ -14,10 +14,9 @@ from typing import TypeAlias
 
 from hiveacid.config.property_definitions import HISTORY_FROM
 from hiveacid.core.compaction.queue_records import Compaction
-from hiveacid.core.display import ShownAsText
 from hiveacid.core.format.names import DeltaName
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.model import Partition, TableDefinition, WriteId
+from hiveacid.core.model import Partition, ShownAsText, TableDefinition, WriteId
 from hiveacid.core.transactions.commit_records import CommitRecord, last_committed, write_ids_before
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError

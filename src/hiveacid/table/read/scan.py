@@ -24,7 +24,7 @@ from hiveacid.config.property_definitions import ADOPTED_TXN
 from hiveacid.core.format.write_id_lists import RangeShare, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.snapshot.scan_plan import ScanFile
-from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
+from hiveacid.errors import CatalogError, StatementError, acid_v1
 from hiveacid.orc.build_delete_bitmap import NO_DELETE_KEYS, build_delete_bitmap, read_delete_keys
 from hiveacid.spark.predicates.column_conditions import table_conjuncts, with_char_metadata
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
@@ -220,7 +220,7 @@ def scan_locations(
     with index_made_ahead(context, table, locations, wanted=not counted) as index_ahead:
         footers = read_footers(context, table, locations, txn)
         if changing and footers.has_acid_v1_events:
-            raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
+            raise acid_v1(table.name)
         delete_bitmap = partial(load_delete_bitmap, context, table, write_ids, footers)
         source = ScanSource(
             context.env,
@@ -247,12 +247,6 @@ def scan_locations(
         return scan(source, locations, footers.bounds, current=current, counted=counted)
 
 
-ACID_V1_EVENTS = (
-    "holds update events of Hive 2 or older (ACID v1): ALTER TABLE ... COMPACT 'major' writes its rows anew; "
-    "then it can be changed"
-)
-
-
 def require_no_acid_v1_events(context: Context, table: TableDefinition, txn: Transaction) -> None:
     """Refuse to add rows to a table with events of ACID v1, which only an adopted table can have."""
     if table.kind is not TableKind.FULL_ACID or ADOPTED_TXN.of(table) is None:
@@ -260,7 +254,7 @@ def require_no_acid_v1_events(context: Context, table: TableDefinition, txn: Tra
     write_ids = txn.valid_write_ids(table.name)
     locations = list_visible(context, table, partitions_of(context, table, txn), write_ids, txn)
     if read_footers(context, table, locations, txn).has_acid_v1_events:
-        raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
+        raise acid_v1(table.name)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config import setting_definitions
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.commit_records import (
@@ -85,10 +84,7 @@ class StreamWriter:
             )
         unknown = [key for key in options.merge_on if key not in table.column_names]
         if unknown:
-            near = did_you_mean(unknown[0], table.column_names)
-            raise errors.NoSuchColumnError(
-                f"{self.table} has no column {unknown[0]} to merge on; it has {', '.join(table.column_names)}{near}"
-            )
+            raise errors.no_such_column(self.table, unknown[0], table.column_names, purpose=" to merge on")
         stream_store(self.context.store, self.stream)
 
     @property

@@ -19,11 +19,16 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 
 from hiveacid.config import setting_definitions
-from hiveacid.core.display import Displayed, did_you_mean, did_you_mean_any
 from hiveacid.core.format.names import staged_column
-from hiveacid.core.model import Column, TableDefinition, TableName
+from hiveacid.core.model import Column, Displayed, TableDefinition, TableName
 from hiveacid.core.schema.types import is_primitive, parse_type, quote_name, require_set_once, unquoted_name
-from hiveacid.errors import ConfigError, NoSuchColumnError, StatementError
+from hiveacid.errors import (
+    ConfigError,
+    NoSuchColumnError,
+    StatementError,
+    did_you_mean_any,
+    no_such_column,
+)
 from hiveacid.orc.stored_values import arrow_type
 from hiveacid.spark.formats.driver_frames import (
     broadcast_rows,
@@ -217,9 +222,7 @@ class Merge(Displayed):
         values = dict(zip(given, clause.values.values(), strict=True))
         unknown = [column for column in values if column not in names]
         if unknown:
-            raise NoSuchColumnError(
-                f"{table.name} has no column {unknown[0]}; it has {', '.join(names)}{did_you_mean(unknown[0], names)}"
-            )
+            raise no_such_column(table.name, unknown[0], names)
         return replace(clause, values=values)
 
     def _by_name(self, table: TableDefinition, names: list[str], action: Action) -> Values:

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config import setting_definitions
-from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.format.task_and_file_counts import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
@@ -146,17 +145,14 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
     names = [unquoted_name(column).lower() for column in assignments]
     require_set_once(names)
     values_by_column = dict(zip(names, assignments.values(), strict=True))
-    columns = {c.name for c in table.columns}
+    columns = [c.name for c in table.columns]
     for column in values_by_column:
         if column in {c.name for c in table.partition_columns}:
             raise errors.PartitionColumnUpdateError(
                 f"{column} is a partition column of {table.name}: delete the row and insert it again"
             )
         if column not in columns:
-            near = did_you_mean(column, columns)
-            raise errors.NoSuchColumnError(
-                f"{table.name} has no column {column}; it has {', '.join(sorted(columns))}{near}"
-            )
+            raise errors.no_such_column(table.name, column, columns)
         if table.bucketing and column in table.bucketing.columns:
             raise errors.BucketColumnUpdateError(
                 f"{column} is a bucketing column of {table.name}: delete the row and insert it again"

@@ -1,0 +1,35 @@
+"""Ends of messages, and errors that several places raise."""
+
+from __future__ import annotations
+
+from hiveacid.errors import acid_v1, did_you_mean, first_few, no_such_column, no_such_database
+
+
+def test_a_list_in_a_message_is_short_and_says_how_much_it_leaves_out() -> None:
+    assert first_few(["a", "b"]) == "a, b"
+    assert first_few(dict.fromkeys("abcde")) == "a, b, c, d, e"
+    assert first_few(tuple("abcdefg")) == "a, b, c, d, e and 2 more"
+
+
+def test_suggestions_are_similar_and_bounded() -> None:
+    assert did_you_mean("stok", ["sales", "Stock"]) == "; did you mean Stock?"
+    assert did_you_mean("zebra", ["sales", "stock"]) == ""
+    assert did_you_mean("x" * 10_000, ["x" * 9_999]) == ""
+    assert did_you_mean("stock1", (f"n{i}" for i in range(10**6))) == ""
+
+
+def test_a_missing_column_is_told_with_those_there_are_and_its_position() -> None:
+    error = no_such_column("d.t", "nme", ["id", "name"], purpose=" to insert into", line=2, column=7)
+    assert error.message == "d.t has no column nme to insert into; it has id, name; did you mean name?"
+    assert (error.line, error.column, error.code) == (2, 7, "10002")
+    assert str(no_such_column("d.t", "p", (), kind="partition column")) == (
+        "d.t has no partition column p; it has none"
+    )
+
+
+def test_a_missing_database_and_old_events_say_what_to_do() -> None:
+    assert str(no_such_database("sale", ["sales"])) == (
+        "database sale does not exist: see SHOW DATABASES; did you mean sales?"
+    )
+    assert "d.t holds update events" in str(acid_v1("d.t"))
+    assert "COMPACT 'major'" in str(acid_v1("d.t"))
