@@ -6,8 +6,9 @@ import operator
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -148,38 +149,61 @@ def drop_partitions(execution: ExecutionContext, statement: definitions.DropPart
     name = execution.find(statement.table)
     table = context.require(name)
     selections = [_selection(execution, table, spec) for spec in statement.specs]
-
-    def choose(partitions: Sequence[Partition]) -> Sequence[Partition]:
-        chosen = [select(partitions) for select in selections]
-        if not statement.if_exists and not all(chosen):
-            return []  # which raises NoSuchPartitionError
-        wanted = {partition.values for of_spec in chosen for partition in of_spec}
-        return [partition for partition in partitions if partition.values in wanted]
-
-    ddl.drop_partitions(context, name, choose, if_exists=statement.if_exists)
+    chosen = partial(_chosen_partitions, selections, if_exists=statement.if_exists)
+    ddl.drop_partitions(context, name, chosen, if_exists=statement.if_exists)
 
 
-def _selection(
-    execution: ExecutionContext, table: TableDefinition, spec: PartitionSpec
-) -> Callable[[Sequence[Partition]], Sequence[Partition]]:
-    """Return the selection of one PARTITION (...): the partitions of exactly its texts, or else those of its values."""
-    conditions = [_condition(execution, table, item) for item in spec]
-    texts = {item.column: item.literal.value for item in spec if item.literal and item.operator == "="}
+@dataclass(frozen=True)
+class _Condition:
+    """Member of PARTITION (...): compares a column with a value. ``written``: the value's own text, if it stands behind ``=``."""
 
-    def select(partitions: Sequence[Partition]) -> Sequence[Partition]:
-        matches = [each for each in partitions if all(condition(each) for condition in conditions)]
-        names = table.partition_column_names
-        exact = [
-            each for each in matches if texts.items() <= dict(zip(names, each.values, strict=True)).items()
-        ]
+    index: int
+    column: Column
+    operator: str
+    bound: str | None
+    written: object
+
+    def holds(self, partition: Partition) -> bool:
+        text = partition.values[self.index]
+        if text is None or self.bound is None:
+            return text is None and self.bound is None and self.operator == "="
+        value, bound = _comparable(self.column, text), _comparable(self.column, self.bound)
+        if value is None or bound is None:
+            return self.operator == "=" and text == self.written
+        return _COMPARISONS[self.operator](value, bound)
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """PARTITION (...): the partitions of exactly its ``texts`` (column, value), or else those of its values."""
+
+    columns: Sequence[str]
+    conditions: Sequence[_Condition]
+    texts: frozenset[tuple[str, str | None]]
+
+    def of(self, partitions: Sequence[Partition]) -> Sequence[Partition]:
+        matches = [each for each in partitions if all(one.holds(each) for one in self.conditions)]
+        exact = [each for each in matches if self.texts <= {*zip(self.columns, each.values, strict=True)}]
         return exact or matches
 
-    return select
+
+def _chosen_partitions(
+    selections: Sequence[_Selection], partitions: Sequence[Partition], *, if_exists: bool
+) -> Sequence[Partition]:
+    chosen = [selection.of(partitions) for selection in selections]
+    if not if_exists and not all(chosen):
+        return []  # which raises NoSuchPartitionError
+    wanted = {partition.values for of_spec in chosen for partition in of_spec}
+    return [partition for partition in partitions if partition.values in wanted]
 
 
-def _condition(
-    execution: ExecutionContext, table: TableDefinition, item: PartitionItem
-) -> Callable[[Partition], bool]:
+def _selection(execution: ExecutionContext, table: TableDefinition, spec: PartitionSpec) -> _Selection:
+    texts = ((item.column, item.literal.value) for item in spec if item.literal and item.operator == "=")
+    conditions = [_condition(execution, table, item) for item in spec]
+    return _Selection(table.partition_column_names, conditions, frozenset(texts))
+
+
+def _condition(execution: ExecutionContext, table: TableDefinition, item: PartitionItem) -> _Condition:
     names = table.partition_column_names
     if item.column not in names:
         raise no_such_column(
@@ -196,18 +220,7 @@ def _condition(
         if not isinstance(written, str):
             raise
         bound = written  # the name of another engine's partition, which may be no value of the column
-    holds, bound_value = _COMPARISONS[item.operator], _comparable(column, bound)
-
-    def condition(partition: Partition) -> bool:
-        text = partition.values[index]
-        if text is None or bound is None:
-            return text is None and bound is None and item.operator == "="
-        value = _comparable(column, text)
-        if value is None or bound_value is None:
-            return item.operator == "=" and text == written
-        return holds(value, bound_value)
-
-    return condition
+    return _Condition(index, column, item.operator, bound, written)
 
 
 def _comparable(column: Column, text: str | None) -> Decimal | tuple[int, str] | str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -72,24 +72,31 @@ def _replace_where(
     execution: ExecutionContext, statement: Insert, name: TableName, condition: Slice
 ) -> DataFrame:
     """INSERT INTO t REPLACE WHERE: delete the rows that the condition selects, and insert those of the query."""
-    text = statement.full_query
-
-    def run(table: TableDefinition, txn: Transaction) -> WriteReport:
-        with execution.binder(txn) as binder:
-            expressions = BoundExpressions(binder)
-            where = expressions.required(condition)
-            rows = _bound_rows(binder, text)
-            wanted = table.column_names
-            if len(rows.columns) != len(wanted):
-                raise SchemaMismatchError(
-                    f"{len(wanted)} columns are to be filled ({', '.join(wanted)}), but the rows have {len(rows.columns)}"
-                )
-            with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
-                return replace_rows(execution.context, name, rows.toDF(*wanted), where, txn)
-
+    run = partial(_replace_in_txn, execution, statement, name, condition)
     with errors_at(statement.table.line, statement.table.column):
         report = run_with_retry(execution.context, name, "OVERWRITE", execution.joined, run, exclusive=True)
     return write_result(execution.context.env, report)
+
+
+def _replace_in_txn(
+    execution: ExecutionContext,
+    statement: Insert,
+    name: TableName,
+    condition: Slice,
+    table: TableDefinition,
+    txn: Transaction,
+) -> WriteReport:
+    with execution.binder(txn) as binder:
+        expressions = BoundExpressions(binder)
+        where = expressions.required(condition)
+        rows = _bound_rows(binder, statement.full_query)
+        wanted = table.column_names
+        if len(rows.columns) != len(wanted):
+            raise SchemaMismatchError(
+                f"{len(wanted)} columns are to be filled ({', '.join(wanted)}), but the rows have {len(rows.columns)}"
+            )
+        with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
+            return replace_rows(execution.context, name, rows.toDF(*wanted), where, txn)
 
 
 def _options(statement: Insert, text: Slice, partition: Mapping[str, object] | None) -> InsertOptions:
@@ -250,36 +257,16 @@ def _without_defaults(text: Slice) -> Slice:
     return replace(text, text="".join(letters))
 
 
-Run = Callable[[Binder, "Transaction | None"], "WriteReport"]
-
-
 def update(execution: ExecutionContext, statement: Update) -> DataFrame:
     """UPDATE t SET ... WHERE ..."""
     name = execution.find(statement.table)
     _check_columns(execution.context.require(name), statement.assignments)
-
-    def run(binder: Binder, txn: Transaction | None) -> WriteReport:
-        expressions = BoundExpressions(binder)
-        values = expressions.assignments(statement.assignments)
-        where = expressions.expression(statement.where)
-        with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
-            return change.update(execution.context, name, values, where, txn, statement.alias)
-
-    pieces = [statement.where, *(a.expression for a in statement.assignments)]
-    return _run(execution, name, "UPDATE", pieces, run)
+    return _run_change(execution, name, statement)
 
 
 def delete(execution: ExecutionContext, statement: Delete) -> DataFrame:
     """DELETE FROM t WHERE ..."""
-    name = execution.find(statement.table)
-
-    def run(binder: Binder, txn: Transaction | None) -> WriteReport:
-        expressions = BoundExpressions(binder)
-        where = expressions.expression(statement.where)
-        with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
-            return change.delete(execution.context, name, where, txn, statement.alias)
-
-    return _run(execution, name, "DELETE", [statement.where], run)
+    return _run_change(execution, execution.find(statement.table), statement)
 
 
 def _check_columns(table: TableDefinition, assignments: Sequence[Assignment]) -> None:
@@ -289,22 +276,41 @@ def _check_columns(table: TableDefinition, assignments: Sequence[Assignment]) ->
             change.check_assignments(table, {assignment.column: assignment.expression.text})
 
 
-def _run(
-    execution: ExecutionContext, name: TableName, verb: str, pieces: Sequence[Slice | None], run: Run
-) -> DataFrame:
+def _run_change(execution: ExecutionContext, name: TableName, statement: Update | Delete) -> DataFrame:
     """Run a change; one with subqueries runs in the transaction that reads them, so that both see one snapshot."""
     context, joined = execution.context, execution.joined
-    has_subquery = any(
-        piece is not None and mentions(piece.tokens, ("SELECT", "TABLE", "FROM")) for piece in pieces
-    )
-    if not has_subquery:
-        return write_result(context.env, run(Binder(context, joined, None), joined))
+    assignments = statement.assignments if isinstance(statement, Update) else ()
+    pieces = [statement.where, *(assignment.expression for assignment in assignments)]
+    if any(piece is not None and mentions(piece.tokens, ("SELECT", "TABLE", "FROM")) for piece in pieces):
+        verb = "UPDATE" if isinstance(statement, Update) else "DELETE"
+        run = partial(_change_in_txn, execution, name, statement)
+        report = run_with_retry(context, name, verb, joined, run)
+    else:
+        report = _change(Binder(context, joined, None), name, statement, joined)
+    return write_result(context.env, report)
 
-    def run_in_txn(_: TableDefinition, txn: Transaction) -> WriteReport:
-        with execution.binder(txn) as binder:
-            return run(binder, txn)
 
-    return write_result(context.env, run_with_retry(context, name, verb, joined, run_in_txn))
+def _change_in_txn(
+    execution: ExecutionContext,
+    name: TableName,
+    statement: Update | Delete,
+    _: TableDefinition,
+    txn: Transaction,
+) -> WriteReport:
+    with execution.binder(txn) as binder:
+        return _change(binder, name, statement, txn)
+
+
+def _change(
+    binder: Binder, name: TableName, statement: Update | Delete, txn: Transaction | None
+) -> WriteReport:
+    expressions = BoundExpressions(binder)
+    values = expressions.assignments(statement.assignments) if isinstance(statement, Update) else None
+    where = expressions.expression(statement.where)
+    with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
+        if values is None:
+            return change.delete(binder.context, name, where, txn, statement.alias)
+        return change.update(binder.context, name, values, where, txn, statement.alias)
 
 
 class BoundExpressions:
@@ -341,30 +347,33 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
     context = execution.context
     for clause in statement.clauses:
         _check_columns(context.require(name), clause.assignments)
-
-    def run_in_txn(table: TableDefinition, txn: Transaction) -> WriteReport:
-        with execution.binder(txn) as binder:
-            source = _source(binder, statement)
-            expressions = BoundExpressions(binder)
-            table_merge = TableMerge(
-                context,
-                name,
-                source,
-                expressions.required(statement.condition),
-                txn,
-                statement.alias or name,
-                _source_name(binder, statement),
-            )
-            for clause in statement.clauses:
-                with errors_at(clause.line, clause.column):
-                    own = _with_names_of_one_side(table_merge, clause, table)
-                    table_merge = _with_clause(table_merge, own, expressions, table)
-            with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
-                return table_merge.execute()
-
+    run = partial(_merge_in_txn, execution, statement, name)
     exclusive = is_exclusive(context, inserts=statement.inserts)
-    report = run_with_retry(context, name, "MERGE", execution.joined, run_in_txn, exclusive=exclusive)
+    report = run_with_retry(context, name, "MERGE", execution.joined, run, exclusive=exclusive)
     return write_result(context.env, report)
+
+
+def _merge_in_txn(
+    execution: ExecutionContext, statement: Merge, name: TableName, table: TableDefinition, txn: Transaction
+) -> WriteReport:
+    with execution.binder(txn) as binder:
+        source = _source(binder, statement)
+        expressions = BoundExpressions(binder)
+        table_merge = TableMerge(
+            execution.context,
+            name,
+            source,
+            expressions.required(statement.condition),
+            txn,
+            statement.alias or name,
+            _source_name(binder, statement),
+        )
+        for clause in statement.clauses:
+            with errors_at(clause.line, clause.column):
+                own = _with_names_of_one_side(table_merge, clause, table)
+                table_merge = _with_clause(table_merge, own, expressions, table)
+        with spark_errors_at_source(*expressions.pieces, before=BEFORE_EXPRESSION):
+            return table_merge.execute()
 
 
 def _source_name(binder: Binder, statement: Merge) -> str | TableName:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -156,17 +157,13 @@ def alter_view(execution: ExecutionContext, statement: definitions.AlterView) ->
     context = execution.context
     name = _find(execution, statement.view)
     definition = _view(execution, name, statement.view, statement.query)
+    ddl.alter_view(context, name, partial(_with_query_of, definition))
 
-    def edit(old: ViewDefinition) -> ViewDefinition:
-        return replace(
-            definition,
-            comment=old.comment,
-            properties=old.properties,
-            owner=old.owner,
-            created_at=old.created_at,
-        )
 
-    ddl.alter_view(context, name, edit)
+def _with_query_of(new: ViewDefinition, old: ViewDefinition) -> ViewDefinition:
+    return replace(
+        new, comment=old.comment, properties=old.properties, owner=old.owner, created_at=old.created_at
+    )
 
 
 def rename_view(execution: ExecutionContext, statement: definitions.RenameView) -> None:

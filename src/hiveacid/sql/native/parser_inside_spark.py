@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -97,39 +98,32 @@ class NativeParser:
 
     def parseExpression(self, text: str) -> JavaObject:  # noqa: N802
         """Return an expression; its subqueries may read hiveacid tables."""
-
-        def parse() -> JavaObject:
+        with self._java_errors():
             _refuse_too_large(text)
             # parsed first, so that errors in the text are Spark's; the text may include an alias
             parsed = self.own_parser.parseExpression(text)
-            if self._sql_gateway.is_resolved_by_spark(self.session_number, text) or not _has_subquery(text):
-                return parsed
-            refuse_own_catalogs(text)
-            bound = self._bound(Slice(text), EXPRESSION)
-            return parsed if bound is None else bound.condition()
-
-        return self._with_java_errors(parse)
+            if not self._sql_gateway.is_resolved_by_spark(self.session_number, text) and _has_subquery(text):
+                refuse_own_catalogs(text)
+                bound = self._bound(Slice(text), EXPRESSION)
+                parsed = parsed if bound is None else bound.condition()
+            return self._returned.keep(parsed)
 
     def parseMultipartIdentifier(self, text: str) -> JavaObject:  # noqa: N802
         """Return a name's parts; refuse the name of a hiveacid table, because most callers would look for Spark's own."""
-
-        def parse() -> JavaObject:
+        with self._java_errors():
             _refuse_too_large(text)
             parts = self.own_parser.parseMultipartIdentifier(text)
-            return self._parts_for_caller(text, parts) or parts
-
-        return self._with_java_errors(parse)
+            return self._returned.keep(self._parts_for_caller(text, parts) or parts)
 
     def parseTemporalTableIdentifier(self, text: str) -> JavaObject:  # noqa: N802
         """Return a name's parts, and the version that may stand behind them, as `parseMultipartIdentifier` (Spark 4.3)."""
-
-        def parse() -> JavaObject:
+        with self._java_errors():
             _refuse_too_large(text)
             name = self.own_parser.parseTemporalTableIdentifier(text)
             parts = self._parts_for_caller(text, name.nameParts())
-            return name if parts is None else name.copy(parts, name.timestamp(), name.version())
-
-        return self._with_java_errors(parse)
+            if parts is not None:
+                name = name.copy(parts, name.timestamp(), name.version())
+            return self._returned.keep(name)
 
     def _parts_for_caller(self, text: str, written: JavaObject) -> JavaObject:
         """Return the parts under which Spark finds a table of hiveacid's; None for the parts that are written."""
@@ -169,43 +163,43 @@ class NativeParser:
         return stack.split("PythonProxyHandler.invoke(", 2)[1]
 
     def _plan_by_owner(self, text: str, parse: Callable[[str], JavaObject]) -> JavaObject:
-        def plan() -> JavaObject:
-            if self._sql_gateway.is_resolved_by_spark(self.session_number, text):
-                return parse(text)
-            session = self._connection()
-            source = _with_written_names(session.context.env, Slice(text))
-            refuse_own_catalogs(source.text)
-            ownership = both_catalogs.decide_ownership(session, source)
-            self._sql_gateway.require_allowed(self.session_number, ownership.statement)  # EXECUTE IMMEDIATE
-            both_catalogs.update_both_catalogs(session, source, ownership)
-            if isinstance(
-                ownership.statement,
-                administration.StartTransaction | administration.Commit | administration.Rollback,
-            ):
-                raise UnsupportedFeatureError(
-                    "transactions of several statements need the Python session that getOrCreate() returned, in the driver: "
-                    "here (Spark Connect, foreachBatch, JVM code) each statement is a transaction of its own"
-                )
-            if ownership.owner is Owner.SPARK_READING_HIVEACID:
-                return self._bound(source, QUERY, parse)
-            if ownership.owner is Owner.HIVEACID and has_parameters(source):
-                return self._bound_query(ownership, source, parse)
-            if ownership.owner is Owner.HIVEACID:
-                frame = session.sql(source.text)
-                self._settings = self._local.settings = session.context.settings
-                is_query = isinstance(ownership.statement, dml.Query)
-                return (
-                    classic_session.plan_of(frame) if is_query else classic_session.command_result_of(frame)
-                )
-            if isinstance(ownership.statement, administration.ShowTables):
-                theirs = classic_session.frame_of_plan(session.context.env, parse(text))
-                return classic_session.plan_of(
-                    both_catalogs.add_hiveacid_tables(session, ownership.statement, theirs)
-                )
-            changed = both_catalogs.change_mirror(session, source, ownership)
-            return parse(text) if changed is None else classic_session.command_result_of(changed)
+        with self._java_errors():
+            return self._returned.keep(self._plan(text, parse))
 
-        return self._with_java_errors(plan)
+    def _plan(self, text: str, parse: Callable[[str], JavaObject]) -> JavaObject:
+        """Return the plan of a statement by its owner; ``parse``: the method of Spark's own parser."""
+        if self._sql_gateway.is_resolved_by_spark(self.session_number, text):
+            return parse(text)
+        session = self._connection()
+        source = _with_written_names(session.context.env, Slice(text))
+        refuse_own_catalogs(source.text)
+        ownership = both_catalogs.decide_ownership(session, source)
+        self._sql_gateway.require_allowed(self.session_number, ownership.statement)  # EXECUTE IMMEDIATE
+        both_catalogs.update_both_catalogs(session, source, ownership)
+        if isinstance(
+            ownership.statement,
+            administration.StartTransaction | administration.Commit | administration.Rollback,
+        ):
+            raise UnsupportedFeatureError(
+                "transactions of several statements need the Python session that getOrCreate() returned, in the driver: "
+                "here (Spark Connect, foreachBatch, JVM code) each statement is a transaction of its own"
+            )
+        if ownership.owner is Owner.SPARK_READING_HIVEACID:
+            return self._bound(source, QUERY, parse)
+        if ownership.owner is Owner.HIVEACID and has_parameters(source):
+            return self._bound_query(ownership, source, parse)
+        if ownership.owner is Owner.HIVEACID:
+            frame = session.sql(source.text)
+            self._settings = self._local.settings = session.context.settings
+            is_query = isinstance(ownership.statement, dml.Query)
+            return classic_session.plan_of(frame) if is_query else classic_session.command_result_of(frame)
+        if isinstance(ownership.statement, administration.ShowTables):
+            theirs = classic_session.frame_of_plan(session.context.env, parse(text))
+            return classic_session.plan_of(
+                both_catalogs.add_hiveacid_tables(session, ownership.statement, theirs)
+            )
+        changed = both_catalogs.change_mirror(session, source, ownership)
+        return parse(text) if changed is None else classic_session.command_result_of(changed)
 
     def _bound_query(
         self, ownership: Ownership, source: Slice, parse: Callable[[str], JavaObject]
@@ -243,6 +237,12 @@ class NativeParser:
         return connection
 
     def _with_java_errors(self, parse: Callable[[], JavaObject]) -> JavaObject:
+        """Return what a function returns; its errors become Java's."""
+        with self._java_errors():
+            return self._returned.keep(parse())
+
+    @contextmanager
+    def _java_errors(self) -> Iterator[None]:
         """Convert Python errors to Java exceptions of Spark's own classes."""
         self._sql_gateway.calling_threads.note(self._spark_context)
         if not self._catalog_parser_is_set:
@@ -251,7 +251,7 @@ class NativeParser:
             set_catalog_parser(self._spark._jsparkSession, self.own_parser)  # noqa: SLF001
         try:
             with spark_errors_logged(unless=Exception):  # the caller's thread logs the Java exception
-                return self._returned.keep(parse())
+                yield
         except HiveAcidError as error:
             raise self._returned.keep_thrown(to_java_exception(self._spark, error)) from error
         except Exception as error:
@@ -263,13 +263,11 @@ class NativeParser:
             raise AttributeError(name)
 
         def delegate(*args: object) -> JavaObject:
-            def call() -> JavaObject:
+            with self._java_errors():
                 for text in args:
                     if isinstance(text, str):
                         _refuse_too_large(text)
-                return getattr(self.own_parser, name)(*args)
-
-            return self._with_java_errors(call)
+                return self._returned.keep(getattr(self.own_parser, name)(*args))
 
         return delegate
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -138,11 +138,8 @@ class Target:
     def insert(self, method: str, frame: DataFrame, options: InsertOptions) -> WriteReport:
         """Insert rows into the existing table."""
         table = self.require_table()
-
-        def run(execution: ExecutionContext) -> WriteReport:
+        with self.statement(method) as execution:
             return insert(execution.context, table.name, frame, options, execution.joined)
-
-        return self.run(method, run)
 
     def create(self, method: str, frame: DataFrame, spec: TableSpec) -> WriteReport:
         """Create the table with the rows of a frame. Raises AlreadyExistsError."""
@@ -150,12 +147,9 @@ class Target:
             raise errors.AlreadyExistsError(f"table {self.table} exists already")
         spec.require_supported(method)
         ensure_database(self.connection, self.ref)
-
-        def run(execution: ExecutionContext) -> WriteReport:
+        with self.statement(method) as execution:
             _require_no_transaction(execution, method)
             return create_from(execution, spec.statement(self.ref), frame)
-
-        return self.run(method, run)
 
     def replace(self, method: str, frame: DataFrame, spec: TableSpec) -> WriteReport:
         """Replace all rows of the existing table, and its columns if those of the frame are others."""
@@ -180,24 +174,17 @@ class Target:
                 f"df.writeTo('n')...create(), DROP TABLE {table.name}, ALTER TABLE n RENAME TO {table.name}; to keep its columns and "
                 "replace its rows use df.write.mode('overwrite').saveAsTable"
             )
-
-        def run(execution: ExecutionContext) -> WriteReport:
+        with self.statement(method) as execution:
             _require_no_transaction(execution, method)
             return replace_with(execution, table, statement, frame)
 
-        return self.run(method, run)
-
-    def run(self, method: str, write: Callable[[ExecutionContext], WriteReport]) -> WriteReport:
-        """Run a write as one statement of the session. ``method``: its text in the table's history."""
-        with self._statement(method) as execution:
-            execution.require_no_snapshot(method)
-            return write(execution)
-
     @contextmanager
-    def _statement(self, method: str) -> Iterator[ExecutionContext]:
-        connection = self.connection
-        with connection.statement(method):
-            yield connection.execution(method)
+    def statement(self, method: str) -> Iterator[ExecutionContext]:
+        """Run a write as one statement of the session. ``method``: its text in the table's history."""
+        with self.connection.statement(method):
+            execution = self.connection.execution(method)
+            execution.require_no_snapshot(method)
+            yield execution
 
 
 class WriterSession(Protocol):

@@ -208,29 +208,26 @@ class NativeWriterV2(DataFrameWriterV2):
 
     def append(self) -> None:
         """Insert rows by name."""
-        self._write(lambda target: self._insert(target, "append", InsertOptions(by_name=True)), "append")
+        self._insert(self._find_target(), "append", InsertOptions(by_name=True))
 
     def overwritePartitions(self) -> None:  # noqa: N802 - Spark's name
         """Replace the partitions that get rows."""
         options = InsertOptions(by_name=True, overwrite=True)
-        self._write(
-            lambda target: self._insert(target, "overwritePartitions", options), "overwritePartitions"
-        )
+        self._insert(self._find_target(), "overwritePartitions", options)
 
     def overwrite(self, condition: ColumnOrName) -> None:
         """Replace the rows that a condition selects, in one transaction."""
         column = F.col(condition) if isinstance(condition, str) else condition
-        whole = InsertOptions(by_name=True, overwrite=True, whole=True)
-
-        def run(target: Target) -> None:
-            if str(column) == str(F.lit(True)) and self._is_boolean(column):  # noqa: FBT003
-                self._insert(target, "overwrite", whole)
-                return
+        target = self._find_target()
+        if target is None:
+            self._write_by_spark("overwrite", condition)
+        elif str(column) == str(F.lit(True)) and self._is_boolean(column):  # noqa: FBT003
+            self._insert(target, "overwrite", InsertOptions(by_name=True, overwrite=True, whole=True))
+        else:
             table = target.require_table()
             self._table_spec().require_matches("overwrite", table)
-            target.run("overwrite", lambda e: replace_rows(e.context, table.name, self._df, column, e.joined))
-
-        self._write(run, "overwrite", condition)
+            with target.statement("overwrite") as execution:
+                replace_rows(execution.context, table.name, self._df, column, execution.joined)
 
     def _is_boolean(self, column: Column) -> bool:
         frame = self._spark.range(0).select(column)
@@ -238,39 +235,47 @@ class NativeWriterV2(DataFrameWriterV2):
 
     def create(self) -> None:
         """Create a table with the rows."""
-        self._write(
-            lambda target: target.create("create", self._df, self._table_spec()), "create", creates=True
-        )
+        target = self._find_target(creates=True)
+        if target is None:
+            self._write_by_spark("create")
+        else:
+            target.create("create", self._df, self._table_spec())
 
     def replace(self) -> None:
         """Replace all rows of an existing table."""
-        self._write(
-            lambda target: target.replace("replace", self._df, self._table_spec()), "replace", creates=True
-        )
+        target = self._find_target(creates=True)
+        if target is None:
+            self._write_by_spark("replace")
+        else:
+            target.replace("replace", self._df, self._table_spec())
 
     def createOrReplace(self) -> None:  # noqa: N802 - Spark's name
         """Create a table with the rows, or replace all rows of an existing one, in one transaction."""
+        target = self._find_target(creates=True)
+        if target is None:
+            self._write_by_spark("createOrReplace")
+        elif target.table is None:
+            target.create("createOrReplace", self._df, self._table_spec())
+        else:
+            target.replace("createOrReplace", self._df, self._table_spec())
 
-        def run(target: Target) -> None:
-            act = target.create if target.table is None else target.replace
-            act("createOrReplace", self._df, self._table_spec())
+    def _insert(self, target: Target | None, method: str, options: InsertOptions) -> None:
+        if target is None:
+            self._write_by_spark(method)
+        else:
+            self._table_spec().require_matches(method, target.require_table())
+            target.insert(method, self._df, options)
 
-        self._write(run, "createOrReplace", creates=True)
-
-    def _insert(self, target: Target, method: str, options: InsertOptions) -> None:
-        self._table_spec().require_matches(method, target.require_table())
-        target.insert(method, self._df, options)
-
-    def _write(
-        self, run: Callable[[Target], object], action: str, *args: object, creates: bool = False
-    ) -> None:
-        """Run an action on a hiveacid table, or repeat all calls on Spark's own writer."""
+    def _find_target(self, *, creates: bool = False) -> Target | None:
+        """Return the hiveacid table, existing or to be created; None if the table is or will be Spark's."""
         target = self._native.find_target(self._name)
-        if target is not None and (
+        is_ours = target is not None and (
             target.table is not None or (creates and target.can_create(self._table_spec()))
-        ):
-            run(target)
-            return
+        )
+        return target if is_ours else None
+
+    def _write_by_spark(self, action: str, *args: object) -> None:
+        """Repeat all calls on Spark's own writer."""
         self._native.require_readable(self._name)
         writer = DataFrameWriterV2(self._df, self._name)
         for method, positional, named in self._calls:
@@ -355,9 +360,8 @@ class NativeMergeWriter:
 
     def merge(self) -> None:
         """Run the MERGE."""
-        self._target.run(
-            "mergeInto", lambda execution: replace(self._prepared, joined=execution.joined).execute()
-        )
+        with self._target.statement("mergeInto") as execution:
+            replace(self._prepared, joined=execution.joined).execute()
 
     def with_clause(self, add: Callable[[Merge], Merge]) -> NativeMergeWriter:
         """Add a clause."""
