@@ -30,8 +30,8 @@ class Endless(Running[Any]):
 def test_a_statement_that_does_not_end_is_cancelled_more_and_more_rarely(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    leases = SimpleNamespace(of_client=lambda _: leases)
-    session = SimpleNamespace(context=SimpleNamespace(transactions=Transactions(), read_leases=leases))
+    context = SimpleNamespace(transactions=Transactions(), with_transactions=lambda _: context)
+    session = SimpleNamespace(context=context)
     thread = StatementThread(cast("Any", session), "test", "cancelled")
     running = Endless("tag")
     running.future.set_running_or_notify_cancel()
