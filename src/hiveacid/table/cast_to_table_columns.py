@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from math import isfinite
 from types import NoneType
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,7 +50,7 @@ _ALWAYS_FIT: dict[str, set[type]] = {
 """Python types whose values need no check of their own, which saves a call for each value."""
 
 
-def cast_columns(data: Any, columns: tuple[Column, ...]) -> Any:
+def cast_columns(data: pa.Table | pa.RecordBatch, columns: tuple[Column, ...]) -> pa.RecordBatch:
     """Select the columns of a batch or table by name (compared without case) and cast them to their types.
 
     Raises SchemaMismatchError for missing, unknown or duplicate columns and for types that can never be cast, and
@@ -75,7 +75,7 @@ def cast_columns(data: Any, columns: tuple[Column, ...]) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def single_batch(table: Any) -> Any:
+def single_batch(table: pa.Table) -> pa.RecordBatch:
     """Return a table's rows as one batch. Raises ConfigError for more text than one array can hold."""
     arrays = [
         column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in table.columns
@@ -85,7 +85,9 @@ def single_batch(table: Any) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
-def require_castable(name: str, have: Any, want: Any, also: frozenset[tuple[str, str]] = frozenset()) -> None:
+def require_castable(
+    name: str, have: pa.DataType, want: pa.DataType, also: frozenset[tuple[str, str]] = frozenset()
+) -> None:
     """Raise SchemaMismatchError for types, also nested ones, that can never be cast.
 
     Arrow would turn numbers into times, cut the time of day from times, and take a wall clock for one of UTC. ``name``: of
@@ -108,7 +110,7 @@ def require_castable(name: str, have: Any, want: Any, also: frozenset[tuple[str,
         require_castable(name, inner, target, also)
 
 
-def _inner_types(have: Any, want: Any) -> list[tuple[Any, Any]]:
+def _inner_types(have: pa.DataType, want: pa.DataType) -> list[tuple[pa.DataType, pa.DataType]]:
     """Return the pairs of types directly inside two types of one family."""
     if pa.types.is_list(want):
         return [(have.value_type, want.value_type)]
@@ -120,7 +122,7 @@ def _inner_types(have: Any, want: Any) -> list[tuple[Any, Any]]:
     return []
 
 
-def family(target: Any) -> str:
+def family(target: pa.DataType) -> str:
     """Return the family of a type (number, text, bytes, list, …); types of one family are cast into one another."""
     types = pa.types
     if types.is_integer(target) or types.is_floating(target) or types.is_decimal(target):
@@ -134,7 +136,7 @@ def family(target: Any) -> str:
     return str(target).partition("[")[0].partition("<")[0]
 
 
-def parse_texts(texts: Any, columns: tuple[Column, ...]) -> Any:
+def parse_texts(texts: pa.RecordBatch, columns: tuple[Column, ...]) -> pa.RecordBatch:
     """Parse a batch of text columns into values; an empty text is NULL unless the column itself is a text.
 
     Days are ``2024-02-29``, times ``2024-02-29 12:00:00[.ffffff]``, binary is the text in UTF-8. Raises
@@ -155,7 +157,7 @@ def parse_texts(texts: Any, columns: tuple[Column, ...]) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def cast(values: Any, target: Any) -> Any:
+def cast(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast an array and its nested values without loss. Raises ArrowInvalid, SchemaMismatchError.
 
     The types are text, or those that `require_castable` allows. A time as text may have nine digits of a fraction if the last three are zeros, as Hive prints them. Values below a
@@ -194,7 +196,7 @@ def cast(values: Any, target: Any) -> Any:
         return pc.replace_substring_regex(values, r"(\.\d{6})0{1,3}$", r"\1").cast(target)
 
 
-def _cast_to_decimal(values: Any, target: Any) -> Any:
+def _cast_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast numbers or texts to decimals. Raises ArrowInvalid for FLOAT or DOUBLE that is not the nearest to its decimal."""
     if pa.types.is_integer(values.type):  # in one step Arrow asks for room for every number of the type
         return values.cast(pa.decimal256(_WIDEST, target.scale)).cast(target)
@@ -211,7 +213,7 @@ def _cast_to_decimal(values: Any, target: Any) -> Any:
     return done
 
 
-def _cast_to_floating(values: Any, target: Any) -> Any:
+def _cast_to_floating(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast numbers or texts to the nearest FLOAT or DOUBLE. Raises ArrowInvalid for one beyond its range."""
     done = values.cast(target)
     infinite = pc.is_inf(done)
@@ -227,7 +229,7 @@ def _cast_to_floating(values: Any, target: Any) -> Any:
     return done
 
 
-def _cast_struct(values: Any, target: Any) -> Any:
+def _cast_struct(values: pa.StructArray, target: pa.StructType) -> pa.StructArray:
     values = without_offset(values)
     names = [field.name.lower() for field in values.type]
     if sorted(names) != sorted(field.name for field in target):
@@ -237,7 +239,7 @@ def _cast_struct(values: Any, target: Any) -> Any:
     return pa.StructArray.from_arrays(arrays, fields=list(target), mask=values.is_null())
 
 
-def array_of_python_values(values: Sequence[object], hive: HiveType) -> Any:
+def array_of_python_values(values: Sequence[object], hive: HiveType) -> pa.Array:
     """Convert Python values to an array of a Hive type; members of structs are matched without case.
 
     Raises ValueError, TypeError, OverflowError or an ArrowException for a value that does not fit.
@@ -251,7 +253,7 @@ def _all_fit(values: Sequence[object], name: str) -> bool:
     return name not in _EXPECTED or set(map(type, values)) <= _ALWAYS_FIT.get(name, set())
 
 
-def _fitting(value: Any, hive: HiveType) -> Any:
+def _fitting(value: Any, hive: HiveType) -> object:
     """Return Arrow's input for a value. Raises ValueError for one that would lose something."""
     if value is None:
         return None
@@ -269,7 +271,7 @@ def _fitting(value: Any, hive: HiveType) -> Any:
     raise ValueError(f"{value!r} ({hive}) is not {expected}")
 
 
-def _members(value: Any, fields: Sequence[Field]) -> dict[str, Any]:
+def _members(value: Any, fields: Sequence[Field]) -> dict[str, object]:
     """Return a struct's members by name. A tuple holds them in order, a list as pairs; a missing one is NULL."""
     types = {field.name: field.type for field in fields}
     if isinstance(value, tuple):
@@ -287,7 +289,7 @@ def _members(value: Any, fields: Sequence[Field]) -> dict[str, Any]:
     return {name: _fitting(members.get(name), of) for name, of in types.items()}
 
 
-def _is_moment(value: Any) -> bool:
+def _is_moment(value: object) -> TypeGuard[datetime]:
     return isinstance(value, datetime) and not getattr(value, "nanosecond", 0)  # of pandas, which Arrow cuts
 
 

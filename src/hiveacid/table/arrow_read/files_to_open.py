@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial, reduce
 from operator import and_
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
@@ -47,7 +47,7 @@ class PartitionFiles:
     ``values``: an Arrow scalar for each partition column.
     """
 
-    values: tuple[Any, ...]
+    values: tuple[pa.Scalar, ...]
     rows: tuple[ScanFile, ...]
     events: tuple[ScanFile, ...]
     partition: Partition | None = None
@@ -70,7 +70,7 @@ def take_snapshot(
     *,
     partitions: Sequence[Partition] | None = None,
     as_of: PointInTime | None = None,
-    predicate: Any = None,
+    predicate: pc.Expression | None = None,
 ) -> Snapshot:
     """List the files of a table in a transaction's snapshot, or at a point in the past (``as_of``).
 
@@ -88,7 +88,7 @@ def take_snapshot(
 
 
 def possible_partitions(
-    table: TableDefinition, partitions: Sequence[Partition], predicate: Any
+    table: TableDefinition, partitions: Sequence[Partition], predicate: pc.Expression | None
 ) -> Sequence[Partition]:
     """Return the partitions that may hold rows for which a filter is true. Raises UnsupportedFeatureError."""
     if predicate is None or not partitions:
@@ -103,7 +103,7 @@ def possible_partitions(
     return [partitions[index] for index in possible_fragments(guarantees, schema, predicate)]
 
 
-def partition_values(table: TableDefinition, partition: Partition | None) -> tuple[Any, ...]:
+def partition_values(table: TableDefinition, partition: Partition | None) -> tuple[pa.Scalar, ...]:
     """Return a partition's values as Arrow scalars of their columns' types. Raises UnsupportedFeatureError."""
     if partition is None:
         return ()
@@ -113,7 +113,7 @@ def partition_values(table: TableDefinition, partition: Partition | None) -> tup
     )
 
 
-def _partition_column_values(column: Column, texts: Sequence[str | None]) -> Any:
+def _partition_column_values(column: Column, texts: Sequence[str | None]) -> pa.Array:
     """Return the values of one partition column as an Arrow array, from the texts of some partitions.
 
     They are those of Spark's scan, which cuts a CHAR and leaves a VARCHAR as it is. Raises UnsupportedFeatureError.
@@ -150,7 +150,9 @@ def plan_files(fs: FileSystem, kind: TableKind, location: Location) -> LocationP
     return plan_location(location.root, location.state, kind, partial(readable_length, fs), count)
 
 
-def possible_fragments(guarantees: Sequence[Any], schema: Any, predicate: Any) -> list[int]:
+def possible_fragments(
+    guarantees: Sequence[pc.Expression], schema: pa.Schema, predicate: pc.Expression
+) -> list[int]:
     """Return the indexes of the partitions or stripes that may hold a row that the filter ``predicate`` selects.
 
     ``guarantees``: for each partition or stripe, an expression that is true for all of its rows.
@@ -170,7 +172,7 @@ def possible_fragments(guarantees: Sequence[Any], schema: Any, predicate: Any) -
         return list(range(len(guarantees)))
 
 
-def partition_guarantee(names: Sequence[str], values: Sequence[Any]) -> Any:
+def partition_guarantee(names: Sequence[str], values: Sequence[pa.Scalar]) -> pc.Expression:
     """Return the guarantee of a partition; ``values``: an Arrow scalar for each partition column."""
     parts = [
         ds.field(name) == value if value.is_valid else ds.field(name).is_null()
@@ -180,7 +182,7 @@ def partition_guarantee(names: Sequence[str], values: Sequence[Any]) -> Any:
 
 
 def possible_stripes(
-    tail: OrcTail, columns: Mapping[str, tuple[int, str]], schema: Any, predicate: Any
+    tail: OrcTail, columns: Mapping[str, tuple[int, str]], schema: pa.Schema, predicate: pc.Expression
 ) -> list[int]:
     """Return the indexes of a file's stripes that may hold a row that the filter selects.
 
@@ -200,8 +202,8 @@ def possible_stripes(
 
 
 def _guarantee(
-    tail: OrcTail, name: str, hive: str, statistics: ColumnStatistics, data_type: Any, rows: int
-) -> Any:
+    tail: OrcTail, name: str, hive: str, statistics: ColumnStatistics, data_type: pa.DataType, rows: int
+) -> pc.Expression | None:
     """Return the guarantee that a stripe's statistics give for a column; None if they give none that is safe to use.
 
     Those of timestamps are not used, because they are instants.

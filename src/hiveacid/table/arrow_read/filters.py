@@ -64,11 +64,11 @@ _WIDE = Context(prec=100)  # decimals have 38 digits, the default context has 28
 class Condition:
     """A filter (an expression of pyarrow) and the columns that it refers to."""
 
-    predicate: Any
+    predicate: pc.Expression
     columns: tuple[str, ...]
 
 
-def condition_from_arrow(expression: Any, schema: Any) -> Condition:
+def condition_from_arrow(expression: pc.Expression, schema: pa.Schema) -> Condition:
     """Return the condition of a pyarrow expression.
 
     pyarrow does not list the columns of an expression, so they are found by trial: a column is used if the expression does
@@ -95,8 +95,8 @@ def condition_from_arrow(expression: Any, schema: Any) -> Condition:
 class Truth:
     """Two expressions: one selects rows where a predicate is true, the other rows where it is false; none selects NULL."""
 
-    true: Any
-    false: Any
+    true: pc.Expression
+    false: pc.Expression
 
     def __invert__(self) -> Truth:
         """Return the truth of NOT the predicate."""
@@ -157,7 +157,7 @@ def _all_of(parts: Sequence[Truth]) -> Truth:
     return Truth(_joined(true, and_), _joined(false, or_)) if parts else Truth(ALWAYS, NEVER)
 
 
-def _joined(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
+def _joined(parts: Sequence[pc.Expression], join: _Test) -> pc.Expression:
     """Join expressions as a balanced tree: Arrow evaluates them by recursion, which thousands would nest too deeply."""
     while len(parts) > 1:
         pairs = [parts[index : index + 2] for index in range(0, len(parts), 2)]
@@ -184,7 +184,7 @@ def _comparison(comparison: Comparison, hive: HiveType) -> Truth:
     return Truth(equal.true, equal.false | field.is_null())
 
 
-_Test: TypeAlias = Callable[[Any, Any], Any]
+_Test: TypeAlias = Callable[[pc.Expression, Any], pc.Expression]
 _TESTS: dict[Operator, _Test] = {
     Operator.EQUAL: eq,
     Operator.LESS: lt,
@@ -199,17 +199,17 @@ _NEGATED: dict[_Test, _Test] = {eq: ne, lt: ge, le: gt, gt: le, ge: lt}
 class _Column:
     """A column of which ``data_type`` holds each value that it is compared with."""
 
-    field: Any
-    data_type: Any
+    field: pc.Expression
+    data_type: pa.DataType
 
-    def truth(self, test: _Test, value: Any) -> Truth:
+    def truth(self, test: _Test, value: object) -> Truth:
         """Return the truth of a comparison by one of the operators of `_NEGATED`."""
         return Truth(self._select(test, value), self._select(_NEGATED[test], value))
 
-    def _select(self, test: _Test, value: Any) -> Any:
+    def _select(self, test: _Test, value: Any) -> pc.Expression:
         return test(self.field, pc.scalar(pa.scalar(value, self.data_type)))
 
-    def membership(self, values: Sequence[Any]) -> Truth:
+    def membership(self, values: Sequence[object]) -> Truth:
         """Return the truth of IN."""
         found = self.field.isin(pa.array(values, self.data_type)) if values else NEVER
         return Truth(found, ~found & self.field.is_valid())
@@ -219,7 +219,7 @@ class _Column:
 class _Double(_Column):
     """A column as a DOUBLE. In Spark NaN equals NaN and is above all other numbers; in Arrow only <> is true of NaN."""
 
-    def _select(self, test: _Test, value: Any) -> Any:
+    def _select(self, test: _Test, value: Any) -> pc.Expression:
         number, nan = float(value), pc.is_nan(self.field)
         if not math.isnan(number):
             plain = test(self.field, pc.scalar(number))
@@ -228,7 +228,7 @@ class _Double(_Column):
             return nan
         return ~nan if test in (lt, ne) else self.field.is_valid() if test is le else NEVER
 
-    def membership(self, values: Sequence[Any]) -> Truth:
+    def membership(self, values: Sequence[object]) -> Truth:
         # Arrow's isin tells 0.0 and -0.0 apart.
         equal = [self.truth(eq, value) for value in values] or [Truth(NEVER, self.field.is_valid())]
         return ~_all_of([~part for part in equal])
@@ -245,7 +245,7 @@ class _Stepped(_Column):
     lowest: Any
     highest: Any
 
-    def _select(self, test: _Test, value: Any) -> Any:
+    def _select(self, test: _Test, value: Any) -> pc.Expression:
         if value < self.lowest or value > self.highest:
             always = (gt, ge, ne) if value < self.lowest else (lt, le, ne)
             return self.field.is_valid() if test in always else NEVER
@@ -256,12 +256,12 @@ class _Stepped(_Column):
             return NEVER if test is eq else self.field.is_valid()
         return super()._select({lt: le, ge: gt}.get(test, test), floor)
 
-    def membership(self, values: Sequence[Any]) -> Truth:
+    def membership(self, values: Sequence[object]) -> Truth:
         possible = (value for value in values if self.lowest <= value <= self.highest)
         return super().membership([floor for value in possible if (floor := self.floor(value)) == value])
 
 
-def _column(field: Any, hive: HiveType, values: Sequence[Any]) -> _Column | None:
+def _column(field: pc.Expression, hive: HiveType, values: Sequence[object]) -> _Column | None:
     """Return a column for comparisons with values; None if Arrow cannot compare them as Spark does."""
     if not isinstance(hive, Primitive) or any(isinstance(v, datetime) and v.tzinfo for v in values):
         return None  # an instant of Spark: the wall clocks of a column depend on a session's time zone

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,6 +30,9 @@ from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.table.arrow_read.orc_file import OrcReader, int64_values
 
 _LONG_BITS = 62
+Integers: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+"""For each row whether it is chosen."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class LiveRows:
     deletes: DeleteKeys | None = None
     newest: NewestVersions | None = None
 
-    def mask(self, reader: OrcReader, stripe: int) -> Any:
+    def mask(self, reader: OrcReader, stripe: int) -> Mask | None:
         """Return a mask of the live rows of a stripe; None for all."""
         valid = self._valid_write_id_mask(reader, stripe) if reader.file.partly_valid else None
         if self.newest is not None:
@@ -49,17 +53,18 @@ class LiveRows:
             return valid
         return ~deleted if valid is None else valid & ~deleted
 
-    def _valid_write_id_mask(self, reader: OrcReader, stripe: int) -> Any:
+    def _valid_write_id_mask(self, reader: OrcReader, stripe: int) -> Mask:
         own, current = (
             are_valid(self.write_ids, column.cast(pa.int64()).fill_null(-1))
             for column in reader.acid_columns(
                 stripe, [AcidColumn.ORIGINAL_WRITE_ID, AcidColumn.CURRENT_WRITE_ID]
             )
         )
-        return pc.and_(own, current).to_numpy(zero_copy_only=False)
+        mask: Mask = pc.and_(own, current).to_numpy(zero_copy_only=False)
+        return mask
 
 
-def _deleted_row_mask(deletes: DeleteKeys, reader: OrcReader, stripe: int) -> Any:
+def _deleted_row_mask(deletes: DeleteKeys, reader: OrcReader, stripe: int) -> Mask | None:
     """Return a mask of deleted rows; None if no row is deleted.
 
     If all rows have one write id and bucket property, only the row ids are compared.
@@ -85,12 +90,12 @@ def _deleted_row_mask(deletes: DeleteKeys, reader: OrcReader, stripe: int) -> An
 class Keys:
     """Keys of rows: write ids, bucket properties and row ids, each a numpy array of int64."""
 
-    write_ids: Any
-    buckets: Any
-    row_ids: Any
+    write_ids: Integers
+    buckets: Integers
+    row_ids: Integers
 
     @classmethod
-    def of(cls, table: Any) -> Keys:
+    def of(cls, table: pa.Table | pa.RecordBatch) -> Keys:
         """Return the keys of an Arrow table or batch, whose first three columns are the parts of a key."""
         return cls(*(int64_values(table.column(index)) for index in range(3)))
 
@@ -101,7 +106,7 @@ class Keys:
         joined = [np.concatenate(column) for column in columns]
         return cls(*(joined or [np.zeros(0, np.int64)] * 3))
 
-    def take(self, chosen: Any) -> Keys:
+    def take(self, chosen: Integers | Mask) -> Keys:
         """Return the keys that a mask or positions choose."""
         return Keys(self.write_ids[chosen], self.buckets[chosen], self.row_ids[chosen])
 
@@ -123,11 +128,11 @@ class DeleteKeys:
     """Keys of delete events in ascending order, without repetitions."""
 
     keys: Keys
-    _pairs: Any = field(repr=False)  # distinct pairs of write id and bucket property, ascending
-    _starts: Any = field(repr=False)  # position of the first key of each pair; last, the number of keys
+    _pairs: Integers = field(repr=False)  # distinct pairs of write id and bucket property, ascending
+    _starts: Integers = field(repr=False)  # position of the first key of each pair; last, the number of keys
 
     @classmethod
-    def of(cls, tables: Iterable[Any]) -> DeleteKeys | None:
+    def of(cls, tables: Iterable[pa.Table]) -> DeleteKeys | None:
         """Return the keys of Arrow tables (`Keys.of`); None if they hold none."""
         return cls.of_keys(Keys.join([Keys.of(table) for table in tables if table.num_rows]).in_codec_1)
 
@@ -147,7 +152,7 @@ class DeleteKeys:
         pairs = np.stack([keys.write_ids[starts], keys.buckets[starts]], axis=1)
         return cls(keys, pairs, np.append(starts, len(keys.row_ids)))
 
-    def row_ids(self, write_id: int, bucket: int) -> Any:
+    def row_ids(self, write_id: int, bucket: int) -> Integers:
         """Return the deleted row ids of one write id and bucket property, ascending."""
         if write_id == 0 and 0 <= bucket < V1_PROPERTY:
             bucket = bucket << BUCKET_SHIFT | V1_PROPERTY
@@ -156,11 +161,11 @@ class DeleteKeys:
             return self.keys.row_ids[:0]
         return self.keys.row_ids[self._starts[indexes[0]] : self._starts[indexes[0] + 1]]
 
-    def match(self, rows: Keys) -> Any:
+    def match(self, rows: Keys) -> Mask:
         """Return a mask of the rows that a delete event matches."""
         return self.find(rows) >= 0
 
-    def find(self, rows: Keys) -> Any:
+    def find(self, rows: Keys) -> Integers:
         """Return the position of each row's key among the keys, -1 if it is not there.
 
         The search compares one integer for each key, its pair's number × the range of row ids + its row id.
@@ -179,7 +184,7 @@ class DeleteKeys:
         numbers = np.where(possible, row_pair * span + (rows.row_ids - low), -1)
         return _positions(numbers, deleted)
 
-    def _find_by_pair(self, rows: Keys, possible: Any) -> Any:
+    def _find_by_pair(self, rows: Keys, possible: Mask) -> Integers:
         """Search pair by pair, if number of a pair and row id do not fit one integer together."""
         positions = np.full(len(rows.row_ids), -1)
         for number, (write_id, bucket) in enumerate(self._pairs):
@@ -192,8 +197,8 @@ class DeleteKeys:
 
 
 def _pair_numbers(
-    write_ids: Any, buckets: Any, delete_write_ids: Any, delete_buckets: Any
-) -> tuple[Any, Any]:
+    write_ids: Integers, buckets: Integers, delete_write_ids: Integers, delete_buckets: Integers
+) -> tuple[Integers, Mask]:
     """Return a number for each row's pair of write id and bucket property, and whether both occur in delete events."""
     first = np.minimum(np.searchsorted(delete_write_ids, write_ids), len(delete_write_ids) - 1)
     second = np.minimum(np.searchsorted(delete_buckets, buckets), len(delete_buckets) - 1)
@@ -201,13 +206,13 @@ def _pair_numbers(
     return first.astype(np.int64) * len(delete_buckets) + second, is_known
 
 
-def _positions(numbers: Any, ascending: Any) -> Any:
+def _positions(numbers: Integers, ascending: Integers) -> Integers:
     """Return the position of each number in an ascending array, -1 if it is not there."""
     positions = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
     return np.where(ascending[positions] == numbers, positions, -1)
 
 
-def deleted_among(row_ids: Any, deleted: Any) -> Any:
+def deleted_among(row_ids: Integers, deleted: Integers) -> Mask:
     """Return a mask of the rows whose ids are deleted; ``deleted`` is ascending and not empty.
 
     By the format, row ids ascend in a file. The few deleted ids are then looked up among them; in a file that breaks the
@@ -232,9 +237,9 @@ class NewestVersions:
     """
 
     keys: DeleteKeys | None
-    versions: Any
+    versions: Integers
 
-    def live_rows(self, reader: OrcReader, stripe: int, valid: Any) -> Any:
+    def live_rows(self, reader: OrcReader, stripe: int, valid: Mask | None) -> Mask:
         """Return a mask of the valid rows that are not delete events and whose keys have no newer event.
 
         ``valid``: a mask of the rows of valid write ids; None for all.
@@ -254,13 +259,13 @@ class NewestVersions:
         return mask & ~((positions >= 0) & _is_older(own, newest))
 
 
-def _operations(reader: OrcReader, stripe: int) -> tuple[Any, Any]:
+def _operations(reader: OrcReader, stripe: int) -> tuple[Integers, Integers]:
     """Return operations and current transactions of a stripe."""
     operation, current = reader.acid_columns(stripe, [AcidColumn.OPERATION, AcidColumn.CURRENT_WRITE_ID])
     return int64_values(operation), int64_values(current)
 
 
-def _is_older(own: Any, other: Any) -> Any:
+def _is_older(own: Integers, other: Integers) -> Mask:
     """Tell for each row whether its own version is older than the other one."""
     less, equal = np.zeros(len(own), bool), np.ones(len(own), bool)
     for part in range(own.shape[1]):
@@ -270,10 +275,10 @@ def _is_older(own: Any, other: Any) -> Any:
 
 
 def newest_versions(
-    readers: Sequence[OrcReader], events: Iterable[tuple[ScanFile, Any]], valid: ValidWriteIdList
+    readers: Sequence[OrcReader], events: Iterable[tuple[ScanFile, pa.Table]], valid: ValidWriteIdList
 ) -> NewestVersions:
     """Read the update events of a location. ``events``: its files of delete events, each with the valid events."""
-    parts: list[tuple[Any, Any]] = []  # keys and versions
+    parts: list[tuple[Keys, Integers]] = []  # keys and versions
     for event, found in events:
         table = found.combine_chunks()
         current = int64_values(table.column(AcidColumn.CURRENT_WRITE_ID))
@@ -295,7 +300,7 @@ def newest_versions(
     keys = Keys.join([part for part, _ in parts]).in_codec_1
     delete_keys = DeleteKeys.of_keys(keys)
     if delete_keys is None:
-        return NewestVersions(None, None)
+        return NewestVersions(None, np.zeros((0, 3), np.int64))
     versions = np.concatenate([part for _, part in parts])
     order = np.lexsort(  # the last array is the first to be compared
         (*(versions[:, part] for part in (2, 1, 0)), keys.row_ids, keys.buckets, keys.write_ids)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import orc
 
@@ -143,12 +144,12 @@ class OrcReader:
         return self.tail.calendar == _HYBRID or unmarked
 
     @property
-    def _orc_file(self) -> Any:
+    def _orc_file(self) -> orc.ORCFile:
         if not hasattr(self._local, "orc_file"):
             self._local.orc_file = self._open()
         return self._local.orc_file
 
-    def _open(self) -> Any:
+    def _open(self) -> orc.ORCFile:
         path = self.file.path
         try:
             if is_local(path) and not self.file.growing:
@@ -157,7 +158,7 @@ class OrcReader:
         except (pa.ArrowException, OSError) as error:
             raise BadFileError(f"can't be read ({error})", path=path) from error
 
-    def _read(self, stripe: int, columns: Sequence[str] | None) -> Any:
+    def _read(self, stripe: int, columns: Sequence[str] | None) -> pa.RecordBatch:
         try:
             return self._orc_file.read_stripe(stripe, columns=None if columns is None else [*columns])
         except pa.ArrowInvalid as error:
@@ -167,7 +168,9 @@ class OrcReader:
         except (pa.ArrowException, OSError) as error:
             raise BadFileError(f"can't be read ({error})", path=self.file.path) from error
 
-    def values(self, stripe: int, names: Sequence[str], keep: Any = None) -> dict[str, Any]:
+    def values(
+        self, stripe: int, names: Sequence[str], keep: pa.BooleanArray | None = None
+    ) -> dict[str, pa.Array]:
         """Return columns of a stripe by name; ``keep``: an Arrow mask of the rows to return, None for all."""
         sources = {name: self._source(name) for name in names}
         indexes = {name: source.index for name, source in sources.items() if source.index is not None}
@@ -186,8 +189,8 @@ class OrcReader:
         return decoded
 
     def _stored(
-        self, stripe: int, indexes: dict[str, int], sources: dict[str, _Source], keep: Any
-    ) -> dict[str, Any]:
+        self, stripe: int, indexes: dict[str, int], sources: dict[str, _Source], keep: pa.BooleanArray | None
+    ) -> dict[str, pa.Array]:
         """Return the columns of these indexes by name, as they are stored."""
         try:
             read = self._columns(stripe, [*indexes.values()])
@@ -203,7 +206,7 @@ class OrcReader:
             name: read[index] if keep is None else read[index].filter(keep) for name, index in indexes.items()
         }
 
-    def _columns(self, stripe: int, indexes: Sequence[int]) -> dict[int, Any]:
+    def _columns(self, stripe: int, indexes: Sequence[int]) -> dict[int, pa.Array]:
         """Return the user's columns of these indexes by index, as they are stored."""
         if not indexes:
             return {}
@@ -221,7 +224,7 @@ class OrcReader:
         batch = self._read(stripe, [names[index] for index in indexes])
         return {index: batch.column(batch.schema.get_field_index(names[index])) for index in indexes}
 
-    def _times_by_pyorc(self, stripe: int, name: str, source: _Source) -> Any:
+    def _times_by_pyorc(self, stripe: int, name: str, source: _Source) -> pa.Int64Array:
         """Return a column with times before 1677 or after 2262, in microseconds, read by pyorc."""
         path = self.file.path
         if not isinstance(source.stored_type, Primitive) or source.index is None:
@@ -274,12 +277,12 @@ class OrcReader:
         """Return the number of rows in the stripes before a stripe."""
         return sum(info.rows for info in self.tail.stripes[:stripe])
 
-    def acid_columns(self, stripe: int, names: Sequence[str]) -> list[Any]:
+    def acid_columns(self, stripe: int, names: Sequence[str]) -> list[pa.Array]:
         """Return columns of an ACID file beside ``row``."""
         batch = self._read(stripe, names)
         return [batch.column(batch.schema.get_field_index(name)) for name in names]
 
-    def keys(self, stripe: int) -> Any:
+    def keys(self, stripe: int) -> pa.RecordBatch:
         """Return the keys of a stripe's rows: an Arrow batch of write id, bucket property and row id."""
         original, rows = self.file.original, self.tail.stripes[stripe].rows
         if original is None:
@@ -293,13 +296,13 @@ class OrcReader:
             ]
         return pa.RecordBatch.from_arrays(parts, names=[*KEY_COLUMNS])
 
-    def row_ids(self, stripe: int) -> Any:
+    def row_ids(self, stripe: int) -> npt.NDArray[np.int64]:
         """Return only the third part of a stripe's keys, as a numpy array."""
         (column,) = self.acid_columns(stripe, [AcidColumn.ROW_ID])
         return int64_values(column)
 
 
-def read_events(fs: FileSystem, file: ScanFile, valid: ValidWriteIdList) -> Any:
+def read_events(fs: FileSystem, file: ScanFile, valid: ValidWriteIdList) -> pa.Table:
     """Return the valid delete events of a file as a table of the columns `KEY_COLUMNS` and `AcidColumn.CURRENT_WRITE_ID`.
 
     Raises BadFileError, StorageError.
@@ -311,12 +314,14 @@ def read_events(fs: FileSystem, file: ScanFile, valid: ValidWriteIdList) -> Any:
         raise BadFileError(f"can't be read ({error})", path=file.path) from error
 
 
-def int64_values(column: Any) -> Any:
+def int64_values(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
     """Return a column as int64, -1 for nulls."""
     column = column.cast(pa.int64())
     if column.null_count:
         column = column.fill_null(-1)
-    return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+    chunked = isinstance(column, pa.ChunkedArray)
+    values: npt.NDArray[np.int64] = column.to_numpy() if chunked else column.to_numpy(zero_copy_only=False)
+    return values
 
 
 class _TimeOutOfRangeError(HiveAcidError):

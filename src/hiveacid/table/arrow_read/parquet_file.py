@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -30,7 +29,7 @@ _UNMARKED_TEXTS = frozenset({("bytes", "text")})  # of old writers of Parquet
 
 def read_parquet_file(
     fs: FileSystem, file: ScanFile, table: TableDefinition, names: Sequence[str]
-) -> Iterator[Any]:
+) -> Iterator[pa.RecordBatch]:
     """Yield batches of the columns ``names``, in their order, of a Parquet file.
 
     Raises BadFileError, UnsupportedFeatureError with the column's name, StorageError.
@@ -43,13 +42,13 @@ def read_parquet_file(
         raise BadFileError(f"can't be read ({error})", path=file.path) from error
 
 
-def _batch(columns: Sequence[Column], arrays: Sequence[Any], count: int) -> Any:
+def _batch(columns: Sequence[Column], arrays: Sequence[pa.Array], count: int) -> pa.RecordBatch:
     if not arrays:
         return batch_without_columns(count)
     return pa.RecordBatch.from_arrays([*arrays], schema=arrow_schema(tuple(columns)))
 
 
-def batch_without_columns(count: int) -> Any:
+def batch_without_columns(count: int) -> pa.RecordBatch:
     """Return a batch that has only a number of rows."""
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
 
@@ -61,7 +60,7 @@ def _require_no_nested_times(file: ScanFile, column: Column, hive: HiveType) -> 
         )
 
 
-def _read_parquet(fs: FileSystem, file: ScanFile, columns: Sequence[Column]) -> Iterator[Any]:
+def _read_parquet(fs: FileSystem, file: ScanFile, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
     local = is_local(file.path)
     source = (
         local_path(file.path) if local else pa.PythonFile(FileRange(fs, file.path, file.length), mode="r")
@@ -90,7 +89,7 @@ def _read_parquet(fs: FileSystem, file: ScanFile, columns: Sequence[Column]) -> 
             yield _batch(columns, arrays, batch.num_rows)
 
 
-def _parquet_values(file: ScanFile, column: Column, values: Any, zone: str | None) -> Any:
+def _parquet_values(file: ScanFile, column: Column, values: pa.Array, zone: str | None) -> pa.Array:
     """Convert a column's values. ``zone``: for instants, the writer's time zone ('' if unknown); None for other values."""
     hive = parse_type(column.type)
     _require_no_nested_times(file, column, hive)
@@ -105,7 +104,7 @@ def _parquet_values(file: ScanFile, column: Column, values: Any, zone: str | Non
         ) from error
 
 
-def _wall_clock(values: Any, zone: str) -> Any:
+def _wall_clock(values: pa.TimestampArray, zone: str) -> pa.TimestampArray:
     """Convert instants to wall-clock times of a time zone; '' is the zone of this process."""
     instants = values.cast(pa.timestamp("us", "UTC"))
     name = zone or _local_zone()

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hiveacid.core.format.acid_columns import ROW_ID_PARTS, AcidColumn
 from hiveacid.core.format.names import ROW_ID
-from hiveacid.core.model import TableKind
+from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.errors import StatementError, UnsupportedFeatureError, acid_v1
 from hiveacid.orc.stored_values import arrow_schema
@@ -30,6 +31,7 @@ from hiveacid.table.arrow_read.orc_file import OrcReader, read_events
 from hiveacid.table.arrow_read.parquet_file import batch_without_columns, read_parquet_file
 from hiveacid.table.context import StoreContext
 
+T = TypeVar("T")
 ROW_ID_TYPE = pa.struct([*zip(ROW_ID_PARTS, (pa.int64(), pa.int32(), pa.int64()), strict=True)])
 BATCH_ROWS = 131_072
 _REQUEST_THREADS = 16
@@ -53,13 +55,13 @@ class Selection:
     """
 
     columns: tuple[str, ...]
-    predicate: Any = None
+    predicate: pc.Expression | None = None
     filter_columns: tuple[str, ...] = ()
     row_ids: bool = False
     with_current_write_id: bool = False
     for_change: bool = False
 
-    def schema(self, snapshot: Snapshot) -> Any:
+    def schema(self, snapshot: Snapshot) -> pa.Schema:
         """Return the schema of the batches."""
         schema = output_schema(snapshot.table, self.columns, row_ids=self.row_ids)
         return (
@@ -69,7 +71,7 @@ class Selection:
         )
 
 
-def output_schema(table: Any, columns: Sequence[str], *, row_ids: bool) -> Any:
+def output_schema(table: TableDefinition, columns: Sequence[str], *, row_ids: bool) -> pa.Schema:
     """Return the schema of some columns of a table, with ``ROW__ID`` first on request."""
     full = arrow_schema(table.all_columns)
     fields = [full.field(name) for name in columns]
@@ -78,7 +80,7 @@ def output_schema(table: Any, columns: Sequence[str], *, row_ids: bool) -> Any:
 
 def read_batches(
     context: StoreContext, snapshot: Snapshot, selection: Selection, threads: int = 1
-) -> Iterator[Any]:
+) -> Iterator[pa.RecordBatch]:
     """Yield the selected rows in batches, each from one stripe.
 
     ``threads``: number of stripes to read at the same time; only for a caller that takes all rows. Raises BadFileError,
@@ -108,7 +110,7 @@ class PartitionReader:
     only: Sequence[int] | None = None
     _column_threads: int = 1  # of one stripe, if there are fewer stripes than threads
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows. Raises as `read_batches`."""
         table = self.snapshot.table
         if file_kind(table.storage) is not FileKind.ORC:
@@ -161,7 +163,7 @@ class PartitionReader:
         )
 
     @cached_property
-    def _partition(self) -> dict[str, Any]:
+    def _partition(self) -> dict[str, pa.Scalar]:
         names = self.snapshot.table.partition_column_names
         return dict(zip(names, self.files.values, strict=True))
 
@@ -181,7 +183,7 @@ class PartitionReader:
         columns = reader.columns_with_statistics(selection.filter_columns)
         return possible_stripes(reader.tail, columns, schema, selection.predicate)
 
-    def _read_stripe(self, live_rows: LiveRows, reader: OrcReader, stripe: int) -> Any:
+    def _read_stripe(self, live_rows: LiveRows, reader: OrcReader, stripe: int) -> pa.RecordBatch:
         """Return a batch of the live rows of a stripe that the filter selects."""
         columns, keep = self._select_rows(live_rows, reader, stripe)
         count = reader.tail.stripes[stripe].rows if keep is None else keep.true_count
@@ -201,7 +203,9 @@ class PartitionReader:
             ids = keys if keep is None else keys.filter(keep)
         return self._output_batch(columns, count, ids)
 
-    def _select_rows(self, live_rows: LiveRows, reader: OrcReader, stripe: int) -> tuple[dict[str, Any], Any]:
+    def _select_rows(
+        self, live_rows: LiveRows, reader: OrcReader, stripe: int
+    ) -> tuple[dict[str, pa.Array], pa.BooleanArray | None]:
         """Return the filter's columns for the selected live rows, and a mask of these rows; None for all."""
         selection, rows = self.selection, reader.tail.stripes[stripe].rows
         mask = live_rows.mask(reader, stripe)
@@ -220,7 +224,7 @@ class PartitionReader:
             keep = pa.array(chosen)
         return columns, keep
 
-    def _filter_batch(self, stored: Any) -> Any:
+    def _filter_batch(self, stored: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch of the rows that the filter selects from a batch of stored columns."""
         columns = {name: stored.column(index) for index, name in enumerate(stored.schema.names)}
         count = stored.num_rows
@@ -230,7 +234,7 @@ class PartitionReader:
             count = len(passing)
         return self._output_batch(columns, count, None)
 
-    def _passing_positions(self, columns: dict[str, Any], count: int) -> Any:
+    def _passing_positions(self, columns: dict[str, pa.Array], count: int) -> pa.Int64Array:
         """Return the positions of the rows that the filter selects, among ``count`` rows."""
         arrays = [
             columns[name] if name in columns else pa.repeat(self._partition[name], count)
@@ -245,7 +249,9 @@ class PartitionReader:
         except pa.ArrowInvalid as error:
             raise StatementError(f"the condition cannot be evaluated for all rows ({error})") from error
 
-    def _output_batch(self, columns: dict[str, Any], count: int, ids: Any) -> Any:
+    def _output_batch(
+        self, columns: dict[str, pa.Array], count: int, ids: pa.RecordBatch | None
+    ) -> pa.RecordBatch:
         schema = self.selection.schema(self.snapshot)
         arrays = []
         for field in schema:
@@ -260,8 +266,8 @@ class PartitionReader:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _row_id_column(ids: Any, count: int) -> Any:
-    if not count:
+def _row_id_column(ids: pa.RecordBatch | None, count: int) -> pa.StructArray:
+    if ids is None or not count:
         return pa.nulls(0, ROW_ID_TYPE)
     columns = [ids.column(index).cast(field.type).fill_null(-1) for index, field in enumerate(ROW_ID_TYPE)]
     return pa.StructArray.from_arrays(columns, fields=list(ROW_ID_TYPE))
@@ -286,11 +292,11 @@ class ReadTask:
         return f"<hiveacid task {files}{'' if self.rows is None else f', {self.rows} rows'}>"
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> pa.Schema:
         """Return the schema of the batches."""
         return self.selection.schema(self.snapshot)
 
-    def to_batches(self) -> Any:
+    def to_batches(self) -> pa.RecordBatchReader:
         """Return the rows as a ``pyarrow.RecordBatchReader``.
 
         Raises BadFileError, UnsupportedFeatureError, and StorageError if a file was deleted because the plan is closed.
@@ -304,7 +310,7 @@ class ReadTask:
         )
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> pa.Table:
         """Return the rows as a ``pyarrow.Table``."""
         return self.to_batches().read_all()
 
@@ -336,7 +342,7 @@ def _with_files(task: ReadTask, files: PartitionFiles) -> ReadTask:
     return replace(task, snapshot=replace(task.snapshot, partitions=(files,)))
 
 
-def _groups(reader: OrcReader, stripes: Any) -> Iterator[tuple[int, ...]]:
+def _groups(reader: OrcReader, stripes: Iterable[int]) -> Iterator[tuple[int, ...]]:
     group: list[int] = []
     size = 0
     for stripe in stripes:
@@ -349,12 +355,12 @@ def _groups(reader: OrcReader, stripes: Any) -> Iterator[tuple[int, ...]]:
         yield tuple(group)
 
 
-def map_in_order(work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], threads: int) -> Iterator[Any]:
+def map_in_order(work: Callable[..., T], tasks: Iterable[tuple[object, ...]], threads: int) -> Iterator[T]:
     """Yield the results of ``work`` in the order of the tasks; at most ``threads`` tasks are ahead of the caller."""
     if threads < 2:  # noqa: PLR2004 - the calling thread
         yield from (work(*task) for task in tasks)
         return
-    running: deque[Future[Any]] = deque()
+    running: deque[Future[T]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="hiveacid-read")
     try:
         for task in tasks:

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -109,7 +109,7 @@ def _is_convertible(stored_type: Primitive, table_type: Primitive) -> bool:
     return (stored_type.name, table_type.name) == ("float", "double")
 
 
-def decode(values: Any, stored_type: HiveType, table_type: HiveType, rules: ValueRules) -> Any:
+def decode(values: pa.Array, stored_type: HiveType, table_type: HiveType, rules: ValueRules) -> pa.Array:
     """Convert an array of stored values of type ``stored_type`` to values of ``table_type``."""
     target = arrow_type(table_type)
     if stored_type == table_type and not has_primitive(table_type, _CONVERTED):
@@ -133,7 +133,9 @@ def decode(values: Any, stored_type: HiveType, table_type: HiveType, rules: Valu
     raise UnsupportedFeatureError(f"{rules.path}: {stored_type} can't be read as {table_type} without Spark")
 
 
-def _decode_struct(values: Any, stored_type: Struct, table_type: Struct, rules: ValueRules) -> Any:
+def _decode_struct(
+    values: pa.StructArray, stored_type: Struct, table_type: Struct, rules: ValueRules
+) -> pa.StructArray:
     indexes = {field.name.lower(): index for index, field in enumerate(stored_type.fields)}
     members = []
     for field in table_type.fields:
@@ -145,7 +147,9 @@ def _decode_struct(values: Any, stored_type: Struct, table_type: Struct, rules: 
     return pa.StructArray.from_arrays(members, fields=list(arrow_type(table_type)), mask=values.is_null())
 
 
-def _decode_primitive(values: Any, stored_type: Primitive, table_type: Primitive, rules: ValueRules) -> Any:
+def _decode_primitive(
+    values: pa.Array, stored_type: Primitive, table_type: Primitive, rules: ValueRules
+) -> pa.Array:
     target = arrow_type(table_type)
     if stored_type.name == "char" != table_type.name:
         # ORC pads it; its Java reader converts it without the blanks
@@ -171,7 +175,7 @@ def _decode_primitive(values: Any, stored_type: Primitive, table_type: Primitive
     return values if values.type == target else values.cast(target)
 
 
-def _micros(values: Any) -> Any:
+def _micros(values: pa.Array) -> pa.Int64Array:
     """Convert timestamps in nanoseconds to microseconds as int64, rounded down."""
     if pa.types.is_int64(values.type):  # microseconds, read by pyorc
         return values
@@ -186,7 +190,7 @@ def _micros(values: Any) -> Any:
     )
 
 
-def _with_javas_seconds(values: Any, offset: int) -> Any:
+def _with_javas_seconds(values: pa.Array, offset: int) -> pa.Array:
     """Correct times near 1970 by the second that C++ subtracts too late (see the module's docstring)."""
     if not offset or pa.types.is_int64(values.type):
         return values
@@ -200,7 +204,7 @@ def _with_javas_seconds(values: Any, offset: int) -> Any:
     return pc.if_else(near, pa.array(moved, pa.int64()), numbers).cast(values.type)
 
 
-def _from_hybrid_days(values: Any) -> Any:
+def _from_hybrid_days(values: pa.Date32Array) -> pa.Date32Array:
     """Convert dates of the hybrid calendar to the proleptic Gregorian calendar: same year, month and day."""
     days = values.cast(pa.int32())
     low = pc.min(days).as_py()
@@ -213,7 +217,7 @@ def _from_hybrid_days(values: Any) -> Any:
     return pc.if_else(days.is_valid(), moved, pa.scalar(None, pa.int32())).cast(values.type)
 
 
-def hybrid_micros(values: Any) -> Any:
+def hybrid_micros(values: pa.Int64Array) -> pa.Int64Array:
     """Convert times in microseconds from the hybrid calendar to the proleptic Gregorian one."""
     array = values.fill_null(0).to_numpy(zero_copy_only=False)
     days = array // _DAY_MICROS
@@ -223,7 +227,7 @@ def hybrid_micros(values: Any) -> Any:
     return pc.if_else(values.is_valid(), pa.array(moved), pa.scalar(None, pa.int64()))
 
 
-def _julian_to_gregorian_days(days: Any) -> Any:
+def _julian_to_gregorian_days(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Convert Julian days since the epoch to Gregorian ones that have the same year, month and day."""
     # Years begin in March, as in Richards' algorithm. 719470: days from 0000-03-01 (Julian) to 1970-01-01.
     shifted = days + 719_470

@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -91,14 +90,14 @@ def stage_rows_in_driver(
     names = [staged_column(index) for index in range(len(values))]  # a column may have the name of an id
     keyed = pa.table([*ids, *values], names=[*_IDS, *names])
 
-    def write(part: Any) -> StripeBlock:
+    def write(part: pa.Table) -> StripeBlock:
         batch = single_batch(part.select(names))
         return write_rows_with_ids(batch, table.columns, part.select(_IDS), target.options["compression"])
 
     return _stage_by_bucket(context, keyed, StagedKind.INSERTED, directory, write)
 
 
-def _read_rows(context: Context, snapshot: Snapshot) -> Any:
+def _read_rows(context: Context, snapshot: Snapshot) -> pa.Table | None:
     """Return a table of all live rows with their ids; None if they take too much memory."""
     names = tuple(column.name for column in snapshot.table.columns)
     selection = Selection(names, row_ids=True, with_current_write_id=True, for_change=True)
@@ -128,7 +127,7 @@ def stage_events_in_driver(
         [_ID_SCHEMA.empty_table(), *(part.rename_columns(_IDS).cast(_ID_SCHEMA) for part in read)]
     )
 
-    def write(part: Any) -> StripeBlock:
+    def write(part: pa.Table) -> StripeBlock:
         return write_delete_events(part, target.table.columns, target.options["compression"])
 
     return _stage_by_bucket(context, events, StagedKind.DELETE, directory, write)
@@ -152,7 +151,11 @@ def _fit_memory(context: Context, target: StagingTarget, files: Sequence[ScanFil
 
 
 def _stage_by_bucket(
-    context: Context, rows: Any, kind: StagedKind, directory: str, write: Callable[[Any], StripeBlock]
+    context: Context,
+    rows: pa.Table,
+    kind: StagedKind,
+    directory: str,
+    write: Callable[[pa.Table], StripeBlock],
 ) -> StagedOutput:
     """Write a file for each bucket, its rows in key order."""
     files = [

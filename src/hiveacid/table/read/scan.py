@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -49,6 +49,9 @@ from hiveacid.table.read.visible_locations import (
     write_ids_of,
 )
 from hiveacid.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
 
 _OBJECTS = 100_000
 """Objects between two runs of the garbage collector meanwhile, of the youngest generation only. Cycles of other threads wait no longer than that."""
@@ -260,7 +263,7 @@ def require_no_acid_v1_events(context: Context, table: TableDefinition, txn: Tra
 @contextmanager
 def index_made_ahead(
     context: Context, table: TableDefinition, locations: Sequence[Location], *, wanted: bool
-) -> Iterator[Callable[[FileGroup], Any]]:
+) -> Iterator[Callable[[FileGroup], JavaObject | None]]:
     """Begin to make Spark's index of a first plan; yield a function that returns it if a group has its files, else None.
 
     Only the footers tell which files a scan reads together. So the index is a guess, which a scan takes only if it holds
@@ -335,11 +338,13 @@ def _key(file: ScanFile, write_ids: ValidWriteIdList) -> Hashable:
     return file.path, file.length, file.listed.modified, checked
 
 
-def _read(context: Context, write_ids: ValidWriteIdList, places: Sequence[Sequence[ScanFile]]) -> list[Any]:
+def _read(
+    context: Context, write_ids: ValidWriteIdList, places: Sequence[Sequence[ScanFile]]
+) -> list[pa.Table]:
     """Return the delete keys of each location as one table; several files are read at a time."""
     cache = context.delete_cache.files
 
-    def read(file: ScanFile) -> Any:
+    def read(file: ScanFile) -> pa.Table:
         key, cacheable = _key(file, write_ids), file.listed.is_identified(context.clock.now())
         if cacheable and (cached := cache.get(key)):
             return cached[0]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hiveacid.config import setting_definitions
 from hiveacid.config.property_definitions import ADOPTED_TXN, CONVERSION, PARTITIONS_DROPPED
@@ -15,9 +14,9 @@ from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.partitions import format_partition
-from hiveacid.core.snapshot.selection import IdView, Reach, SnapshotIds, is_final, measure_reach
+from hiveacid.core.snapshot.selection import SnapshotIds, is_final, measure_reach
 from hiveacid.errors import FormatError, NotEnoughHistoryError, StorageError, WriteConflictError
-from hiveacid.storage.directory_stamps import DirectoryStamp, StampedListings
+from hiveacid.storage.directory_stamps import StampedListings
 from hiveacid.storage.paths import is_local
 from hiveacid.storage.snapshot_locations import (
     ListedLocations,
@@ -31,6 +30,7 @@ from hiveacid.storage.snapshot_locations import (
     select_location,
     uncommitted_txn_ids,
 )
+from hiveacid.table.connection_caches import KeptListing
 from hiveacid.table.context import StoreContext
 from hiveacid.table.read.history_and_time_travel import PointInTime, require_history, write_ids_at
 from hiveacid.transactions.transaction import Transaction
@@ -219,32 +219,6 @@ def _foreign(table: TableDefinition, location: Location) -> Iterator[str]:
         yield from (f"{location.root}/{file.path}" for file in directory.files if file not in read)
 
 
-@dataclass(frozen=True)
-class _KeptListing:
-    """A listed location with the conditions of its reuse.
-
-    ``reach``: the highest ids in the directory names. ``view``: state of the ids up to ``reach`` in
-    the snapshot of the listing.
-    """
-
-    location: Location
-    stamp: DirectoryStamp
-    reach: Reach
-    view: IdView
-
-    def is_reusable(self, partition: Partition | None, ids: SnapshotIds) -> bool:
-        return (
-            self.location.partition == partition
-            and _min_write_id(self.location.partition) == _min_write_id(partition)
-            and ids.view(self.reach) == self.view
-            and self.stamp.is_current()
-        )
-
-
-def _min_write_id(partition: Partition | None) -> int:
-    return 0 if partition is None else partition.min_write_id
-
-
 def list_kept(
     context: StoreContext, table: TableDefinition, partitions: Sequence[Partition] | None, ids: SnapshotIds
 ) -> tuple[Location, ...]:
@@ -272,14 +246,13 @@ def list_kept(
         cached = cache.get((table_key, root))
         # LruCache.get returns a value in a tuple of one, because a value may be None
         if cached is not None and cached[0].is_reusable(partition, ids):
-            listing: _KeptListing = cached[0]
-            return listing.location
+            return cached[0].location
         entries, stamp = listings.list(root)
         location = select_location(context.fs, table, root, partition, entries, ids.write_ids, ids.txns)
         if stamp is not None and is_final(location.state):
             reach = measure_reach(entries)
             cache.put(
-                (table_key, root), _KeptListing(location, stamp, reach, ids.view(reach)), _size(location)
+                (table_key, root), KeptListing(location, stamp, reach, ids.view(reach)), _size(location)
             )
         else:
             roots_not_kept.append(root)

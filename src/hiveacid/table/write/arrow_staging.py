@@ -53,7 +53,7 @@ class EventRows:
     kind: StagedKind
     partition: PartitionValues
     bucket: int
-    rows: Any
+    rows: pa.Table
 
 
 def stage_events(
@@ -98,7 +98,7 @@ def stage_empty(fs: FileSystem, target: StagingTarget, directory: str) -> Staged
 
 
 def stage_computed_rows(
-    context: Context, rows: Any, target: StagingTarget, directory: str
+    context: Context, rows: pa.Table, target: StagingTarget, directory: str
 ) -> StagedOutput | None:
     """Write rows that Spark computed; None if a value cannot be written by Arrow, or too many files are needed.
 
@@ -131,7 +131,7 @@ def selected_events(verb: str, parts: Sequence[SelectedRows], target: StagingTar
             yield EventRows(StagedKind.UPDATED, part.partition, 0, new)
 
 
-def changed_row_events(changes: Any, target: StagingTarget) -> Iterator[EventRows]:
+def changed_row_events(changes: pa.Table, target: StagingTarget) -> Iterator[EventRows]:
     """Yield the events of a MERGE or INSERT. ``changes``: the rows of `stage_computed_rows`."""
     schema = arrow_schema(target.table.columns)
     partition_keys = [partition_key(index) for index in range(len(target.table.partition_columns))]
@@ -166,11 +166,11 @@ def _actions_of_kinds(target: StagingTarget) -> dict[StagedKind, list[Action]]:
     }
 
 
-def _delete_events(kind: StagedKind, partition: PartitionValues, keys: Any) -> Iterator[EventRows]:
+def _delete_events(kind: StagedKind, partition: PartitionValues, keys: pa.Table) -> Iterator[EventRows]:
     """Yield the delete events of each bucket. ``keys`` are in order. Raises BadFileError as `split_by_bucket`."""
     for bucket, rows in split_by_bucket(keys, ROW_ID_PARTS[1]):
         yield EventRows(kind, partition, bucket, rows)
 
 
-def _group_by(rows: Any, names: Sequence[str]) -> Iterator[tuple[list[Any], Any]]:
+def _group_by(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[list[Any], pa.Table]]:
     return group_rows(rows, [rows.column(name).combine_chunks() for name in names])

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -86,7 +86,7 @@ _MAX_ROWS = 2_000_000  # of the source, and of matching target rows
 _MAX_SOURCE_BYTES = 256 << 20  # Spark's estimate for the source
 _KEY_TYPES = frozenset({"int", "bigint", "decimal", "date", "string", "varchar"})
 
-_Keys: TypeAlias = Sequence[tuple[str, Any]]
+_Keys: TypeAlias = Sequence[tuple[str, pa.ChunkedArray]]
 """Columns of the target, each with the values that the source's rows compare it with, as an Arrow array."""
 
 
@@ -359,7 +359,7 @@ def _with_keys(selection: Selection, keys: _Keys) -> Selection:
     return replace(selection, predicate=reduce(and_, members) if members else None, filter_columns=names)
 
 
-def keys_in_partition(keys: _Keys, partition: Mapping[str, Any]) -> _Keys:
+def keys_in_partition(keys: _Keys, partition: Mapping[str, pa.Scalar]) -> _Keys:
     """Keep the keys of the source rows that can match rows of a partition, and drop the partition columns from them.
 
     Arrow hashes all keys anew for each stripe. With the keys of one partition that takes a fraction of the time.
@@ -376,7 +376,7 @@ def keys_in_partition(keys: _Keys, partition: Mapping[str, Any]) -> _Keys:
     return [(name, values.filter(in_partition)) for name, values in stored_keys]
 
 
-def _are_unique(keys: Any) -> bool:
+def _are_unique(keys: pa.Table) -> bool:
     """Tell whether no two rows of an Arrow table are equal. Rows with a NULL do not count: they match nothing."""
     names = [str(index) for index in range(keys.num_columns)]
     rows = keys.rename_columns(names).drop_null()
