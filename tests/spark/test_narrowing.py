@@ -298,18 +298,13 @@ def test_names_of_columns_may_be_texts_and_variables(acid: AcidSession, spark: S
 def job_writes(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Return a list that gets an entry for each MERGE whose changed rows a job writes."""
     calls: list[object] = []
-    by_spark = merge.stage_by_spark
+    by_job = merge.ChangesByJob.stage
 
-    def stage_by_spark(*arguments: Any, **options: Any) -> Any:
-        inner = by_spark(*arguments, **options)
+    def stage(*staged: Any) -> Any:
+        calls.append(staged)
+        return by_job(*staged)
 
-        def stage(*staged: Any) -> Any:
-            calls.append(staged)
-            return inner(*staged)
-
-        return stage
-
-    monkeypatch.setattr(merge, "stage_by_spark", stage_by_spark)
+    monkeypatch.setattr(merge.ChangesByJob, "stage", stage)
     return calls
 
 

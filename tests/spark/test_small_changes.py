@@ -156,7 +156,7 @@ def no_jobs(acid: AcidSession, monkeypatch: pytest.MonkeyPatch) -> AcidSession:
     def refuse(*_: object, **__: object) -> Any:
         raise AssertionError("a job would run")
 
-    monkeypatch.setattr(update_delete, "stage_by_spark", refuse)
+    monkeypatch.setattr(update_delete, "ChangesByJob", refuse)
     acid.sql(
         "CREATE TABLE t (k INT, v STRING, at TIMESTAMP) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
     )

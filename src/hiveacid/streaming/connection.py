@@ -33,6 +33,7 @@ from hiveacid.streaming.records import to_batches
 from hiveacid.streaming.stream_target import StreamTarget, require_no_update_events
 from hiveacid.streaming.transaction_batch import StreamContext, TransactionBatch
 from hiveacid.table.context import require_table
+from hiveacid.table.write.write_conflicts import repeat_after_conflicts
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -337,17 +338,14 @@ def retry_conflicts(work: str, attempt: Callable[[], T]) -> T:
 
     ``work``: what an attempt writes, for the error. Raises WriteConflictError after the last attempt.
     """
-    for count in range(1, ATTEMPTS + 1):
-        try:
-            return attempt()
-        except WriteConflictError as error:
-            if count == ATTEMPTS:
-                raise WriteConflictError(
-                    f"{work} was tried {count} times, each time in a new transaction, and other writers overwrote the "
-                    f"same table or partitions first. Nothing was written. Run it again. Last conflict: {error}"
-                ) from error
-            logger.info("%s lost a race; trying again", work)
-    raise AssertionError  # the loop returns or raises
+    return repeat_after_conflicts(work, ATTEMPTS - 1, lambda _: attempt(), _attempts_exhausted)
+
+
+def _attempts_exhausted(work: str, times: int, error: WriteConflictError) -> WriteConflictError:
+    return WriteConflictError(
+        f"{work} was tried {times} times, each time in a new transaction, and other writers overwrote the "
+        f"same table or partitions first. Nothing was written. Run it again. Last conflict: {error}"
+    )
 
 
 @dataclass(frozen=True)

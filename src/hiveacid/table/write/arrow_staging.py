@@ -5,10 +5,10 @@ Spark's write of a few rows takes half a second: a shuffle, a task's set-up, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,9 +38,26 @@ from hiveacid.table.write.publish import stage_file
 
 StagedOutput = tuple[list[StagedFile], TaskReport]
 """Staged files, and the counts that their writers report."""
-StageFiles = Callable[[StagingTarget, str], StagedOutput]
-"""Function that writes the delete events and new rows of a statement into a staging directory."""
 _MAX_FILES = 20_000  # of one statement
+
+
+class Changes(Protocol):
+    """Rows that a statement changes, as they are known before it has a staging directory."""
+
+    def stage(self, context: Context, target: StagingTarget, directory: str) -> StagedOutput:
+        """Write their delete events and new rows into a staging directory."""
+
+
+@dataclass(frozen=True)
+class SelectedChanges:
+    """Rows that Arrow has selected for a DELETE or UPDATE (``verb``); those of an UPDATE hold the new values."""
+
+    verb: str
+    parts: Sequence[SelectedRows]
+
+    def stage(self, context: Context, target: StagingTarget, directory: str) -> StagedOutput:
+        """Write them by Arrow."""
+        return stage_events(context, selected_events(self.verb, self.parts, target), target, directory)
 
 
 @dataclass(frozen=True)

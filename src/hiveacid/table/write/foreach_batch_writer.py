@@ -6,6 +6,7 @@ import logging
 import threading
 import uuid
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -39,7 +40,7 @@ from hiveacid.table.definition import alter
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
-from hiveacid.table.write.write_conflicts import retries_exhausted
+from hiveacid.table.write.write_conflicts import repeat_after_conflicts, retries_exhausted
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
@@ -119,19 +120,14 @@ class StreamWriter:
         if refused is not None:
             raise refused
         self._add_columns(frame)
-        attempts = self.context.settings.get(setting_definitions.RETRY_SNAPSHOT)
-        for attempt in range(attempts + 1):
-            try:
-                with self.context.transactions.scope(self.context.settings) as txn:
-                    txn.pending.batch = batch
-                    self._write_rows(frame, txn)
-            except errors.WriteConflictError as error:
-                if attempt == attempts:
-                    statement = f"batch {batch_id} of stream {self.stream}"
-                    raise retries_exhausted(statement, attempt + 1, error) from error
-                logger.info("batch %s of stream %s lost a race; trying again", batch_id, self.stream)
-            else:
-                return
+        most = self.context.settings.get(setting_definitions.RETRY_SNAPSHOT)
+        work = f"batch {batch_id} of stream {self.stream}"
+        repeat_after_conflicts(work, most, partial(self._write_once, frame, batch), retries_exhausted)
+
+    def _write_once(self, frame: DataFrame, batch: StreamBatch, _: int) -> None:
+        with self.context.transactions.scope(self.context.settings) as txn:
+            txn.pending.batch = batch
+            self._write_rows(frame, txn)
 
     def _register(self, frame: DataFrame) -> StreamProgress:
         checkpoint = self.options.checkpoint or query_id(frame)

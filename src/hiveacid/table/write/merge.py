@@ -63,7 +63,7 @@ from hiveacid.spark.write.update_delete_merge_rows import (
 from hiveacid.table.arrow_read.scan import Selection, output_schema
 from hiveacid.table.context import Context
 from hiveacid.table.read.scan import list_snapshot
-from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles, can_write, stage_computed_rows
+from hiveacid.table.write.arrow_staging import StagedOutput, can_write, stage_computed_rows
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.driver_reads import (
     FALLBACK_ERRORS,
@@ -73,7 +73,7 @@ from hiveacid.table.write.driver_reads import (
     snapshot_for_driver,
 )
 from hiveacid.table.write.publish import WriteReport
-from hiveacid.table.write.update_delete import check_assignments, stage_by_spark, write_changes
+from hiveacid.table.write.update_delete import ChangesByJob, check_assignments, write_changes
 from hiveacid.table.write.write_conflicts import run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
@@ -165,11 +165,11 @@ class Merge(Displayed):
         check = self.context.settings.get(setting_definitions.MERGE_CARDINALITY_CHECK) and matches
         updates_and_inserts = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in clauses}
         small = sides.rows is not None and sides.rows <= _SMALL
-        stage = stage_by_spark(self.context, changes, check_cardinality=check, small=small)
-        if sides.rows is not None and sides.in_driver:
-            stage = stage_in_driver(self.context, plan, changes, sides.rows, stage)
+        by_job = ChangesByJob(changes, check_cardinality=check, small=small)
+        in_driver = sides.rows is not None and sides.in_driver
+        staged = _ChangesInDriver(plan, sides.rows or 0, by_job) if in_driver else by_job
         return write_changes(
-            self.context, table, txn, stage, "MERGE", updates_and_inserts=updates_and_inserts
+            self.context, table, txn, staged, "MERGE", updates_and_inserts=updates_and_inserts
         )
 
     def _sides(self, table: TableDefinition, txn: Transaction, plan: MergePlan) -> Sides:
@@ -383,22 +383,25 @@ def _are_unique(keys: pa.Table) -> bool:
     return bool(rows.group_by(names).aggregate([]).num_rows == rows.num_rows)
 
 
-def stage_in_driver(
-    context: Context, plan: MergePlan, changes: DataFrame, rows: int, by_spark: StageFiles
-) -> StageFiles:
-    """Return the stage that takes changed rows from Spark and writes them by Arrow.
+@dataclass(frozen=True)
+class _ChangesInDriver:
+    """Changed rows that Spark computes and Arrow writes: at most ``rows``, one at most for each target row.
 
-    ``changes``: one row at most for each target row, together at most ``rows``. ``by_spark``: the stage if they take too much
-    memory or `stage_computed_rows` returns None.
+    ``by_job``: the job that writes them if they take too much memory or `stage_computed_rows` cannot.
     """
-    columns = plan.table.columns
-    grown = columns_that_grow(plan.table, [clause.values or {} for clause in plan.clauses], rows)
-    texts = [staged_column(columns.index(column)) for column in grown]
 
-    def stage(target: StagingTarget, directory: str) -> StagedOutput:
+    plan: MergePlan
+    rows: int
+    by_job: ChangesByJob
+
+    def stage(self, context: Context, target: StagingTarget, directory: str) -> StagedOutput:
+        """Take the rows from Spark and write them."""
+        columns = self.plan.table.columns
+        clauses = [clause.values or {} for clause in self.plan.clauses]
+        grown = columns_that_grow(self.plan.table, clauses, self.rows)
+        texts = [staged_column(columns.index(column)) for column in grown]
         with translate_errors():
-            computed = collect_within_limit(context.env, changed_rows_for_arrow(target, changes), texts)
+            changed = changed_rows_for_arrow(target, self.by_job.rows)
+            computed = collect_within_limit(context.env, changed, texts)
         staged = None if computed is None else stage_computed_rows(context, computed, target, directory)
-        return staged or by_spark(target, directory)
-
-    return stage
+        return staged or self.by_job.stage(context, target, directory)

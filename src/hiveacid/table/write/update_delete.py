@@ -5,8 +5,8 @@ These steps stage delete events and new rows, publish and record them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
@@ -36,10 +36,10 @@ from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.context import Context
 from hiveacid.table.read.scan import TableSnapshot, list_snapshot
 from hiveacid.table.write import output_directories
-from hiveacid.table.write.arrow_staging import StagedOutput, StageFiles
+from hiveacid.table.write.arrow_staging import Changes, StagedOutput
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.publish import WriteReport
-from hiveacid.table.write.update_delete_in_driver import stage_in_driver
+from hiveacid.table.write.update_delete_in_driver import changes_in_driver
 from hiveacid.table.write.write_conflicts import require_no_silent_conflict, run_with_retry
 from hiveacid.transactions.transaction import Transaction
 
@@ -60,11 +60,8 @@ def update(
     ``joined``: the open transaction that the statement becomes a part of, if any. Raises NoSuchColumnError,
     PartitionColumnUpdateError, BucketColumnUpdateError, SchemaMismatchError.
     """
-
-    def change(table: TableDefinition) -> Change:
-        return _change(table, check_assignments(table, assignments), condition, alias)
-
-    return _run(context, name, "UPDATE", change, joined)
+    statement = _UpdateOrDelete(context, condition, alias, assignments)
+    return run_with_retry(context, name, "UPDATE", joined, statement.run)
 
 
 def delete(
@@ -75,39 +72,38 @@ def delete(
     alias: str | None = None,
 ) -> WriteReport:
     """Delete the rows that ``condition`` selects; None selects all rows. ``joined`` as in `update`."""
-    return _run(context, name, "DELETE", lambda table: _change(table, {}, condition, alias), joined)
+    return run_with_retry(context, name, "DELETE", joined, _UpdateOrDelete(context, condition, alias).run)
 
 
-def _change(
-    table: TableDefinition,
-    assignments: Mapping[str, Expression],
-    condition: Expression | None,
-    alias: str | None,
-) -> Change:
-    columns = {alias or table.name.name: table.column_names}
-    values = {column: expand_stars(value, columns) for column, value in assignments.items()}
-    return Change(None if condition is None else expand_stars(condition, columns), values, alias)
+@dataclass(frozen=True)
+class _UpdateOrDelete:
+    """The rows that a statement selects, and what an UPDATE sets; ``assignments`` None: a DELETE."""
+
+    context: Context
+    condition: Expression | None
+    alias: str | None
+    assignments: Mapping[str, Expression] | None = None
+
+    def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
+        """Change the rows in a transaction: in the driver if they are few, else by a job."""
+        assignments = {} if self.assignments is None else check_assignments(table, self.assignments)
+        columns = {self.alias or table.name.name: table.column_names}
+        change = Change(
+            None if self.condition is None else expand_stars(self.condition, columns),
+            {column: expand_stars(value, columns) for column, value in assignments.items()},
+            self.alias,
+        )
+        changes = changes_in_driver(self.context, table, txn, change)
+        verb = "DELETE" if self.assignments is None else "UPDATE"
+        return write_changes(
+            self.context, table, txn, changes or _changes_by_job(self.context, table, txn, change), verb
+        )
 
 
-def _run(
-    context: Context,
-    name: TableName,
-    verb: str,
-    change_of: Callable[[TableDefinition], Change],
-    joined: Transaction | None,
-) -> WriteReport:
-    """Carry out a change: the driver or a job takes the rows from a source, changes them, and stages their events."""
-
-    def run(table: TableDefinition, txn: Transaction) -> WriteReport:
-        change = change_of(table)
-        stage = stage_in_driver(context, table, txn, change) or _stage_by_job(context, table, txn, change)
-        return write_changes(context, table, txn, stage, verb)
-
-    return run_with_retry(context, name, verb, joined, run)
-
-
-def _stage_by_job(context: Context, table: TableDefinition, txn: Transaction, change: Change) -> StageFiles:
-    """Return the stage of a job that scans the table and writes the events of a change."""
+def _changes_by_job(
+    context: Context, table: TableDefinition, txn: Transaction, change: Change
+) -> ChangesByJob:
+    """Return the plan of a job that scans the table and writes the events of a change."""
     with translate_errors():
         rows, snapshot = select_by_spark(context, table, txn, change.where, change.alias)
         changes = changed_rows(table, rows, change.assignments)
@@ -115,9 +111,7 @@ def _stage_by_job(context: Context, table: TableDefinition, txn: Transaction, ch
             changes = constrain_changes(context, table, changes, columns_set_to_default(change.assignments))
     # One task is enough for little to read, without a subquery, which may read other tables of any size.
     small = snapshot.size <= _MAX_BYTES_OF_ONE_TASK and not has_subquery(context.env, plan_of(changes))
-    return stage_by_spark(
-        context, changes, size=snapshot.largest_location if change.assignments else None, small=small
-    )
+    return ChangesByJob(changes, size=snapshot.largest_location if change.assignments else None, small=small)
 
 
 def select_by_spark(
@@ -160,23 +154,23 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
     return values_by_column
 
 
-def stage_by_spark(
-    context: Context,
-    changes: DataFrame,
-    *,
-    check_cardinality: bool = False,
-    size: int | None = None,
-    small: bool = False,
-) -> StageFiles:
-    """Return a `StageFiles` that writes changed rows in one Spark job.
+@dataclass(frozen=True)
+class ChangesByJob:
+    """Changed rows that one Spark job computes and writes.
 
     ``check_cardinality``: fail if a target row of a MERGE has several matches. ``size``: for an UPDATE, the bytes of the
     largest partition with changed rows. ``small``: one task is enough.
     """
 
-    def stage(target: StagingTarget, directory: str) -> StagedOutput:
+    rows: DataFrame
+    check_cardinality: bool = False
+    size: int | None = None
+    small: bool = False
+
+    def stage(self, context: Context, target: StagingTarget, directory: str) -> StagedOutput:
+        """Run the job."""
         groups = decide_row_groups(
-            size,
+            self.size,
             context.settings.get(setting_definitions.WRITE_FILE_SIZE),
             shuffle_tasks(context.env),
             partitioned=bool(target.table.partition_columns),
@@ -184,21 +178,19 @@ def stage_by_spark(
         with translate_errors():
             reported = stage_changed_rows(
                 replace(target, row_groups=groups),
-                changes,
+                self.rows,
                 directory,
-                check_cardinality=check_cardinality,
-                small=small,
+                check_cardinality=self.check_cardinality,
+                small=self.small,
             )
         return list_staged_files(context.fs, directory, StagedKind.DELETE, reported), reported
-
-    return stage
 
 
 def write_changes(
     context: Context,
     table: TableDefinition,
     txn: Transaction,
-    stage: StageFiles,
+    changes: Changes,
     verb: str,
     *,
     updates_and_inserts: bool = False,
@@ -217,7 +209,7 @@ def write_changes(
     options = writer_options(table, context.settings)
     target = StagingTarget(context.env, table, write_id, statements, options, context.single_bucket(table))
     with output_directories.staging(context, table, txn) as directory:
-        files, reported = stage(target, directory)
+        files, reported = changes.stage(context, target, directory)
         published = outputs.publish(outputs.place(files), reported, directory)
     outputs.require_not_overtaken()
     changed_partitions = {values for kind, values in published.rows if kind.is_delete}
@@ -264,16 +256,26 @@ def replace_rows(
 
     Raises SchemaMismatchError, NoSuchTableError, InsertOnlyError, WriteConflictError.
     """
+    statement = _Replacement(context, rows, where)
+    return run_with_retry(context, name, "OVERWRITE", joined, statement.run, exclusive=True)
 
-    def run(table: TableDefinition, txn: Transaction) -> WriteReport:
+
+@dataclass(frozen=True)
+class _Replacement:
+    """The rows that replace those which ``where`` selects."""
+
+    context: Context
+    rows: DataFrame
+    where: Expression
+
+    def run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
+        """Replace the rows in a transaction."""
         with translate_errors():
-            old_rows, _ = select_by_spark(context, table, txn, where, None)
+            old_rows, _ = select_by_spark(self.context, table, txn, self.where, None)
             deletes = changed_rows(table, old_rows, {})
-            fitted = fit_columns(table, rows, {}, None, by_name=True)
+            fitted = fit_columns(table, self.rows, {}, None, by_name=True)
             row_id_type = deletes.schema[ROW_ID].dataType.simpleString()
             leading = [f"{int(Action.INSERT)} AS {ACTION}", f"CAST(NULL AS {row_id_type}) AS {ROW_ID}"]
             inserts = selected(fitted, [*leading, *map(quote_name, table.column_names)])
-            changes = constrain_changes(context, table, deletes.union(inserts))
-        return write_changes(context, table, txn, stage_by_spark(context, changes), "OVERWRITE")
-
-    return run_with_retry(context, name, "OVERWRITE", joined, run, exclusive=True)
+            changes = constrain_changes(self.context, table, deletes.union(inserts))
+        return write_changes(self.context, table, txn, ChangesByJob(changes), "OVERWRITE")

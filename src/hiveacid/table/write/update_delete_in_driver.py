@@ -25,7 +25,7 @@ from hiveacid.spark.write.changes_of_arrow_rows import (
     require_writable,
 )
 from hiveacid.table.context import Context
-from hiveacid.table.write.arrow_staging import StageFiles, selected_events, stage_events
+from hiveacid.table.write.arrow_staging import SelectedChanges
 from hiveacid.table.write.constraints import columns_set_to_default, limits_rows
 from hiveacid.table.write.driver_reads import (
     FALLBACK_ERRORS,
@@ -37,10 +37,10 @@ from hiveacid.table.write.driver_reads import (
 from hiveacid.transactions.transaction import Transaction
 
 
-def stage_in_driver(
+def changes_in_driver(
     context: Context, table: TableDefinition, txn: Transaction, change: Change
-) -> StageFiles | None:
-    """Return the stage that writes the events of a change by Arrow; None if the statement has to be a job.
+) -> SelectedChanges | None:
+    """Return the rows of a change, which Arrow can write; None if the statement has to be a job.
 
     Raises DataError for a value that does not fit its column.
     """
@@ -48,11 +48,7 @@ def stage_in_driver(
         parts = _changed_rows(context, table, txn, change)
     except FALLBACK_ERRORS:
         return None
-    if parts is None:
-        return None
-    return lambda target, directory: stage_events(
-        context, selected_events(change.verb, parts, target), target, directory
-    )
+    return None if parts is None else SelectedChanges(change.verb, parts)
 
 
 def _changed_rows(

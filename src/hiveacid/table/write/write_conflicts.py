@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.acid_columns import AcidColumn
@@ -26,6 +28,8 @@ from hiveacid.table.write.publish import WriteReport
 from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 def require_not_overtaken(
@@ -219,25 +223,51 @@ def run_with_retry(
     writers even if ``hive.txn.xlock.write`` is false. Such a statement depends on rows that others insert. Inside
     ``acid.transaction()`` it raises WriteConflictError if the snapshot lacks commits of the table.
     """
-    attempts = 0 if joined is not None else context.settings.get(setting_definitions.RETRY_SNAPSHOT)
-    for attempt in range(attempts + 1):
+    if joined is not None:
+        return _run_once(context, name, verb, joined, run, exclusive, 0)
+    attempt = partial(_run_once, context, name, verb, None, run, exclusive)
+    most = context.settings.get(setting_definitions.RETRY_SNAPSHOT)
+    return repeat_after_conflicts(f"{verb} on {name}", most, attempt, retries_exhausted)
+
+
+def _run_once(
+    context: Context,
+    name: TableName,
+    verb: str,
+    joined: Transaction | None,
+    run: Callable[[TableDefinition, Transaction], WriteReport],
+    exclusive: bool,  # noqa: FBT001 - as in `run_with_retry`
+    retries: int,
+) -> WriteReport:
+    operation = Operation.DELETE if verb == "DELETE" else Operation.UPDATE
+    lock = replace(change_lock(context, name, exclusive=exclusive), operation=operation)
+    start = Start((lock,), (name,), (name,))
+    with context.transactions.scope(
+        context.settings, joined, start, lambda: context.require_full_acid(name, verb)
+    ) as txn:
+        if exclusive:
+            require_no_missed_commits(context, name, txn, verb)
+        report = run(context.require_full_acid(name, verb), txn)
+    return replace(report, retries=retries)
+
+
+def repeat_after_conflicts(
+    work: str,
+    most: int,
+    attempt: Callable[[int], T],
+    exhausted: Callable[[str, int, WriteConflictError], WriteConflictError],
+) -> T:
+    """Return the result of ``attempt``, which is called with the number of retries so far, until it has no write conflict.
+
+    ``work``: what it writes. ``most``: number of retries. ``exhausted``: returns the error to raise after the last of them.
+    """
+    for retries in range(most + 1):
         try:
-            operation = Operation.DELETE if verb == "DELETE" else Operation.UPDATE
-            lock = replace(change_lock(context, name, exclusive=exclusive), operation=operation)
-            start = Start((lock,), (name,), (name,))
-            with context.transactions.scope(
-                context.settings, joined, start, lambda: context.require_full_acid(name, verb)
-            ) as txn:
-                if exclusive:
-                    require_no_missed_commits(context, name, txn, verb)
-                report = run(context.require_full_acid(name, verb), txn)
-            return replace(report, retries=attempt)
+            return attempt(retries)
         except WriteConflictError as error:
-            if joined is not None:
-                raise
-            if attempt == attempts:
-                raise retries_exhausted(f"{verb} on {name}", attempt + 1, error) from error
-            logger.info("%s on %s had a write conflict; retrying with a new snapshot", verb, name)
+            if retries == most:
+                raise exhausted(work, retries + 1, error) from error
+            logger.info("%s had a write conflict; trying again in a new transaction", work)
     raise AssertionError  # the loop returns or raises
 
 
