@@ -244,13 +244,11 @@ def array_of_python_values(values: Sequence[object], hive: HiveType) -> pa.Array
 
     Raises ValueError, TypeError, OverflowError or an ArrowException for a value that does not fit.
     """
-    if not (isinstance(hive, Primitive) and _all_fit(values, hive.name)):
+    name = hive.name if isinstance(hive, Primitive) else None
+    # a check by the types of all values is much faster than one of each value
+    if name is None or (name in _EXPECTED and not set(map(type, values)) <= _ALWAYS_FIT.get(name, set())):
         values = [_fitting(value, hive) for value in values]
     return pa.array(values, arrow_type(hive))
-
-
-def _all_fit(values: Sequence[object], name: str) -> bool:
-    return name not in _EXPECTED or set(map(type, values)) <= _ALWAYS_FIT.get(name, set())
 
 
 def _fitting(value: Any, hive: HiveType) -> object:

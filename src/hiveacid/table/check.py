@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 from urllib.parse import unquote
 
@@ -69,13 +70,13 @@ class _Data:
     def check_events(self) -> None:
         """Check the ACID columns of every file with row ids."""
         files = {used.path: used for used in self.checks.used if used.event and not used.limited}
-
-        def look() -> dict[str, EventFacts]:
-            readable = [spark_path(path) for path in files if path not in self.checks.bad]
-            return rows.event_facts(self.context.env, readable)
-
-        for path, facts in (self._attempt(look) or {}).items():
+        facts_by_path = self._attempt(partial(self._event_facts, files)) or {}
+        for path, facts in facts_by_path.items():
             self.checks.findings += self._judge(files[plain_path(path)], facts)
+
+    def _event_facts(self, files: Iterable[str]) -> dict[str, EventFacts]:
+        readable = [spark_path(path) for path in files if path not in self.checks.bad]
+        return rows.event_facts(self.context.env, readable)
 
     def _judge(self, file: UsedFile, facts: EventFacts) -> Iterator[Finding]:
         if file.event is None:
@@ -180,7 +181,7 @@ class _Data:
                 with translate_errors():
                     return run()
             except FormatError as error:
-                path = None if error.path is None else _path(error.path)
+                path = None if error.path is None else plain_path(unquote(error.path))  # of a URI
                 if path is None or path in self.checks.bad or self._place(path) is None:
                     self._give_up(error)
                     return None
@@ -202,11 +203,6 @@ class _Data:
 
     def _place(self, path: str) -> LocationInventory | None:
         return next((p for p in self.found.locations if path.startswith(p.root.rstrip("/") + "/")), None)
-
-
-def _path(uri: str) -> str:
-    """Return the path as in `UsedFile` from the URI in an error of Spark."""
-    return plain_path(unquote(uri))
 
 
 def _without(state: AcidState, root: str, skipped: set[str]) -> AcidState:

@@ -41,19 +41,15 @@ def check_definition(table: TableDefinition) -> None:
                 f"{table.name}: a transactional table with UPDATE and DELETE must be STORED AS ORC; other formats "
                 "need TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
             )
-        _refuse_back_quotes(table)
+        # Spark's ORC reader passes on the wanted schema as text without escaping, so the field would read as NULL. Columns
+        # with such names are read by position; fields of structs cannot be.
+        for column in table.columns:
+            if "``" in column.type:
+                raise UnsupportedFeatureError(
+                    f"{table.name}: column {column.name}: a field's name in a full ACID table cannot hold a back-quote"
+                )
         if table.bucketing and table.bucketing.sort_columns:
             raise CatalogError(f"{table.name}: a transactional table cannot be SORTED BY (Hive 10298)")
-
-
-def _refuse_back_quotes(table: TableDefinition) -> None:
-    # Spark's ORC reader passes on the wanted schema as text without escaping, so the field would read as NULL. Columns
-    # with such names are read by position; fields of structs cannot be.
-    for column in table.columns:
-        if "``" in column.type:
-            raise UnsupportedFeatureError(
-                f"{table.name}: column {column.name}: a field's name in a full ACID table cannot hold a back-quote"
-            )
 
 
 def _check_columns(table: TableDefinition) -> None:

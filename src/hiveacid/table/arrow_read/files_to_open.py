@@ -83,7 +83,14 @@ def take_snapshot(
         partitions = possible_partitions(table, existing, predicate)
     locations = list_as_of(context, table, partitions, write_ids, txn, as_of)
     warn_of_foreign_files(table, locations, txn)
-    files = tuple(_files(context.fs, table, location) for location in locations)
+    files = tuple(
+        PartitionFiles(
+            partition_values(table, location.partition),
+            *plan_files(context.fs, table.kind, location),
+            location.partition,
+        )
+        for location in locations
+    )
     return Snapshot(table, context.layout_level(table), write_ids, files)
 
 
@@ -134,11 +141,6 @@ def _partition_column_values(column: Column, texts: Sequence[str | None]) -> pa.
         raise UnsupportedFeatureError(
             f"partition column {column.name} has a value that cannot be read without Spark as {column.type} ({error})"
         ) from error
-
-
-def _files(fs: FileSystem, table: TableDefinition, location: Location) -> PartitionFiles:
-    values = partition_values(table, location.partition)
-    return PartitionFiles(values, *plan_files(fs, table.kind, location), location.partition)
 
 
 def plan_files(fs: FileSystem, kind: TableKind, location: Location) -> LocationPlan:

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -176,7 +176,8 @@ class OrcReader:
         indexes = {name: source.index for name, source in sources.items() if source.index is not None}
         stored = self._stored(stripe, indexes, sources, keep) if indexes else {}
         rows = self.tail.stripes[stripe].rows if keep is None else keep.true_count
-        rules = ValueRules(self.file.path, self._is_hybrid, lambda: self._zone(stripe))
+        zone = partial(writer_time_zone, self._fs, self.tail, self.tail.stripes[stripe])
+        rules = ValueRules(self.file.path, self._is_hybrid, zone)
         decoded = {}
         for name, source in sources.items():
             if name not in stored:
@@ -250,9 +251,6 @@ class OrcReader:
             rows = [(None,) if row[0] is None else row[0] for row in rows]
         values = pa.array([row[0] for row in rows], pa.int64())
         return hybrid_micros(values) if self._is_hybrid else values
-
-    def _zone(self, stripe: int) -> str:
-        return writer_time_zone(self._fs, self.tail, self.tail.stripes[stripe])
 
     # keys of rows
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from hiveacid.core.model import Column, TableDefinition
-from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
+from hiveacid.core.schema.types import Primitive, has_primitive, parse_type
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import BadFileError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.file_range import FileRange
@@ -42,22 +42,9 @@ def read_parquet_file(
         raise BadFileError(f"can't be read ({error})", path=file.path) from error
 
 
-def _batch(columns: Sequence[Column], arrays: Sequence[pa.Array], count: int) -> pa.RecordBatch:
-    if not arrays:
-        return batch_without_columns(count)
-    return pa.RecordBatch.from_arrays([*arrays], schema=arrow_schema(tuple(columns)))
-
-
 def batch_without_columns(count: int) -> pa.RecordBatch:
     """Return a batch that has only a number of rows."""
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
-
-
-def _require_no_nested_times(file: ScanFile, column: Column, hive: HiveType) -> None:
-    if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
-        raise UnsupportedFeatureError(
-            f"{file.path}: column {column.name} is {column.type}: times inside the column can't be read without Spark"
-        )
 
 
 def _read_parquet(fs: FileSystem, file: ScanFile, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
@@ -86,13 +73,19 @@ def _read_parquet(fs: FileSystem, file: ScanFile, columns: Sequence[Column]) -> 
                     physical.get(column.name) == "INT96" or getattr(values.type, "tz", None) is not None
                 )
                 arrays.append(_parquet_values(file, column, values, zone if instants else None))
-            yield _batch(columns, arrays, batch.num_rows)
+            if arrays:
+                yield pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(tuple(columns)))
+            else:
+                yield batch_without_columns(batch.num_rows)
 
 
 def _parquet_values(file: ScanFile, column: Column, values: pa.Array, zone: str | None) -> pa.Array:
     """Convert a column's values. ``zone``: for instants, the writer's time zone ('' if unknown); None for other values."""
     hive = parse_type(column.type)
-    _require_no_nested_times(file, column, hive)
+    if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
+        raise UnsupportedFeatureError(
+            f"{file.path}: column {column.name} is {column.type}: times inside the column can't be read without Spark"
+        )
     if isinstance(hive, Primitive) and hive.name == "timestamp" and zone is not None:
         values = _wall_clock(values, zone)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.running_jobs_and_plans import cancel_jobs, release_unused_plans
 from hiveacid.spark.write.rebalance_compaction import MAX_BUCKETS, require_sortable
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean_job
-from hiveacid.table.compaction.run_compaction import CompactionReport, job_group, never_interrupted, run_job
+from hiveacid.table.compaction.run_compaction import CompactionReport, job_group, run_job
 from hiveacid.table.context import HOW_TO_MAKE_TRANSACTIONAL, Context
 from hiveacid.table.parallel import run_in_parallel
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
@@ -79,7 +79,8 @@ def compact(
             f"COMPACT on {name}: the table is not transactional: {HOW_TO_MAKE_TRANSACTIONAL}"
         )
     _check(context, table, options)
-    targets = _targets(context, table, spec)
+    static, partitions = static_values(context, table, spec), partitions_of(context, table)
+    targets = [None] if partitions is None else require_partitions(table, partitions, static)
     requests = [_request(context, table, partition, compaction_kind, options) for partition in targets]
     reports, silent = _run_requests(context, requests, wait=wait)
     reports = _clean_after(context, reports)
@@ -111,16 +112,6 @@ def _check(context: Context, table: TableDefinition, options: CompactionOptions)
         order = sort_columns(options.order_by, [column.name for column in table.columns])
         with translate_errors():
             require_sortable(context.env, table, order)
-
-
-def _targets(
-    context: Context, table: TableDefinition, spec: Mapping[str, object] | None
-) -> Sequence[Partition | None]:
-    static = static_values(context, table, spec)
-    partitions = partitions_of(context, table)
-    if partitions is None:
-        return [None]
-    return require_partitions(table, partitions, static)
 
 
 def _request(
@@ -172,8 +163,11 @@ class _RunningJobs:
         if self.stopping.is_set():
             return None
         self.jobs.add(job.id)
+        client = self.context.transactions.client
+        worker = f"{client.host}-{client.agent}.{secrets.token_hex(4)}"  # unique to this call
         try:
-            return _claim_and_run(self.context, job, interrupted=self.stopping.is_set)
+            claimed = self.context.store.claim_compaction(worker, job.id)
+            return None if claimed is None else run_job(self.context, claimed, worker, self.stopping.is_set)
         finally:
             self.jobs.discard(job.id)
 
@@ -241,19 +235,6 @@ def _run_request(
             return _report_of(job)
     report = at_work.run(job)
     return report or _report_of(_wait_for_end(context, job, at_work.stopping) if wait else job)
-
-
-def _claim_and_run(
-    context: Context, job: Compaction, interrupted: Callable[[], bool] = never_interrupted
-) -> CompactionReport | None:
-    """Claim a job and run it as ``run_job`` does; None if another worker has it.
-
-    The name of the worker gets a random suffix, so that it is unique to this call.
-    """
-    client = context.transactions.client
-    worker = f"{client.host}-{client.agent}.{secrets.token_hex(4)}"
-    claimed = context.store.claim_compaction(worker, job.id)
-    return None if claimed is None else run_job(context, claimed, worker, interrupted)
 
 
 def _is_served(context: Context, pool: str) -> bool:

@@ -13,7 +13,7 @@ caller sorts all rows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile
 from hiveacid.orc.key_order import sort_by_key, split_by_bucket
 from hiveacid.orc.tail import read_tail
-from hiveacid.orc.writing import StripeBlock, write_delete_events, write_rows_with_ids
+from hiveacid.orc.writing import write_delete_events, write_rows_with_ids
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.capabilities import SparkEnvironment
@@ -89,12 +89,7 @@ def stage_rows_in_driver(
     values = rows.select([column.name for column in table.columns]).columns
     names = [staged_column(index) for index in range(len(values))]  # a column may have the name of an id
     keyed = pa.table([*ids, *values], names=[*_IDS, *names])
-
-    def write(part: pa.Table) -> StripeBlock:
-        batch = single_batch(part.select(names))
-        return write_rows_with_ids(batch, table.columns, part.select(_IDS), target.options["compression"])
-
-    return _stage_by_bucket(context, keyed, StagedKind.INSERTED, directory, write)
+    return _stage_by_bucket(context, target, keyed, StagedKind.INSERTED, directory)
 
 
 def _read_rows(context: Context, snapshot: Snapshot) -> pa.Table | None:
@@ -126,11 +121,7 @@ def stage_events_in_driver(
     events = pa.concat_tables(
         [_ID_SCHEMA.empty_table(), *(part.rename_columns(_IDS).cast(_ID_SCHEMA) for part in read)]
     )
-
-    def write(part: pa.Table) -> StripeBlock:
-        return write_delete_events(part, target.table.columns, target.options["compression"])
-
-    return _stage_by_bucket(context, events, StagedKind.DELETE, directory, write)
+    return _stage_by_bucket(context, target, events, StagedKind.DELETE, directory)
 
 
 def _may_stage(context: Context, target: StagingTarget, location: Location) -> bool:
@@ -151,20 +142,20 @@ def _fit_memory(context: Context, target: StagingTarget, files: Sequence[ScanFil
 
 
 def _stage_by_bucket(
-    context: Context,
-    rows: pa.Table,
-    kind: StagedKind,
-    directory: str,
-    write: Callable[[pa.Table], StripeBlock],
+    context: Context, target: StagingTarget, keyed: pa.Table, kind: StagedKind, directory: str
 ) -> StagedOutput:
-    """Write a file for each bucket, its rows in key order."""
-    files = [
-        stage_file(
-            context.fs, write(sort_by_key(part, ROW_ID_PARTS)), f"{directory}/{bucket}", kind, bucket=bucket
-        )
-        for bucket, part in split_by_bucket(rows, ROW_ID_PARTS[1])
-    ]
-    return files, TaskReport((directory,), rows.num_rows, len(files))
+    """Write a file for each bucket, its rows in key order. ``keyed``: ids, and of rows also the values of the columns."""
+    columns, codec, files = target.table.columns, target.options["compression"], []
+    names = [staged_column(index) for index in range(len(columns))]
+    for bucket, part in split_by_bucket(keyed, ROW_ID_PARTS[1]):
+        ordered = sort_by_key(part, ROW_ID_PARTS)
+        if kind.is_delete:
+            block = write_delete_events(ordered, columns, codec)
+        else:
+            values = single_batch(ordered.select(names))
+            block = write_rows_with_ids(values, columns, ordered.select(_IDS), codec)
+        files.append(stage_file(context.fs, block, f"{directory}/{bucket}", kind, bucket=bucket))
+    return files, TaskReport((directory,), keyed.num_rows, len(files))
 
 
 def stage_in_order(

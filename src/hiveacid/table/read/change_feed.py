@@ -115,7 +115,11 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
         raise errors.acid_v1(table.name)
     if footers.bounds is not None and footers.bounds.box is not None:
         reach = footers.bounds.box.write_id
-        changed = [_without_unaffected(change, span, reach.low, reach.high) for change in changed]
+        kept = [feed.prune_unaffected(change.changes, span, reach.low, reach.high) for change in changed]
+        changed = [
+            ChangedLocation(replace(change.location, state=changes.state), changes)
+            for change, changes in zip(changed, kept, strict=True)
+        ]
         footers = replace(footers, plans=_plans_of_read_files(footers.plans, changed))
     source = ScanSource(context.env, context.fs, table, span.until, footers.plans)
     frame = change_feed(source, span, changed, footers.bounds, net=request.net)
@@ -203,13 +207,6 @@ def locate_changes(
         for location in locations
         if location.changes.deletes or location.changes.state.row_directories
     ]
-
-
-def _without_unaffected(
-    changed: ChangedLocation, span: feed.ChangeSpan, low: int, high: int
-) -> ChangedLocation:
-    changes = feed.prune_unaffected(changed.changes, span, low, high)
-    return ChangedLocation(replace(changed.location, state=changes.state), changes)
 
 
 def _plans_of_read_files(plans: Plans, changed: Sequence[ChangedLocation]) -> Plans:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hiveacid import errors
@@ -269,7 +269,11 @@ def _load_files(
             _require_outside(files, directory)
             delete_plain_files(context, [directory], check)
         names = set() if transactional else existing_names(context, directory)
-        placed = list(_targets(table, files, directory, names))
+        placed = []
+        for number, file in enumerate(files):
+            is_acid = table.kind is TableKind.FULL_ACID
+            name = format_original_file(number) if is_acid else take_free_name(file.name, names)
+            placed.append((file, f"{directory}/{name}"))
         for number, (file, target) in enumerate(placed):
             check()
             if staged_first:
@@ -279,7 +283,10 @@ def _load_files(
     if transactional:
         txn.pending.before_commit.append(lambda: _require_present(context, linked, txn))
     txn.pending.on_commit.append(lambda: _remove(context, linked))
-    rows = _count(context, table, summaries, [(target, file.size) for file, target in placed])
+    if supported_file_kind(table) is FileKind.ORC:
+        rows = sum(summary.rows for summary in summaries.values() if summary is not None)
+    else:
+        rows = insert.count_flat_rows(context, table, [target for file, target in placed if file.size])
     published = PublishedFiles(
         {(StagedKind.INSERTED, ()): rows},
         (directory,),
@@ -320,16 +327,6 @@ def _require_outside(files: Sequence[SourceFile], directory: str) -> None:
             )
 
 
-def _targets(
-    table: TableDefinition, files: Sequence[SourceFile], directory: str, names: set[str]
-) -> Iterator[tuple[SourceFile, str]]:
-    for number, file in enumerate(files):
-        if table.kind is TableKind.FULL_ACID:
-            yield file, f"{directory}/{format_original_file(number)}"
-        else:
-            yield file, f"{directory}/{take_free_name(file.name, names)}"
-
-
 def _remove(context: Context, linked: Mapping[str, FileVersion | None]) -> None:
     """Delete the loaded sources, but not a file that a producer has delivered under the same name meanwhile."""
     for path, version in linked.items():
@@ -343,14 +340,3 @@ def _remove(context: Context, linked: Mapping[str, FileVersion | None]) -> None:
                 "kept %s: it was replaced or changed after LOAD DATA had taken it; load a new file by another LOAD DATA",
                 path,
             )
-
-
-def _count(
-    context: Context,
-    table: TableDefinition,
-    summaries: _Summaries,
-    files: Sequence[tuple[str, int]],
-) -> int:
-    if supported_file_kind(table) is FileKind.ORC:
-        return sum(summary.rows for summary in summaries.values() if summary is not None)
-    return insert.count_flat_rows(context, table, [path for path, size in files if size])

@@ -182,14 +182,20 @@ def publish_without_acid_columns(
 
     Raises StorageError, before any ORC file is moved, when the tasks have reported another number of rows.
     """
-    numbered = dict(_number_files(files))
+    numbers: dict[
+        StagedFile, int
+    ] = {}  # of files without a bucket: in each partition, in the order of their paths
+    counters: dict[tuple[str | None, ...], int] = defaultdict(int)
+    for file in sorted(files, key=lambda f: f.path):
+        numbers[file] = counters[file.values] if file.bucket is None else file.bucket
+        counters[file.values] += 1
     final = FinalNames(fs)
     tails = _read_tails(fs, files, reported) if reads_footers(table) else {}
 
     def publish_file(file: StagedFile) -> _PublishedFile | None:
         check()
         directory = directory_of(file.kind, file.values)
-        target = f"{directory}/{name_of(numbered[file], file)}"
+        target = f"{directory}/{name_of(numbers[file], file)}"
         if not reads_footers(table):
             fs.move_file(file.path, target)
             return file, 0, target, file.size
@@ -199,14 +205,6 @@ def publish_without_acid_columns(
 
     check()
     return _publish_all(publish_file, files)
-
-
-def _number_files(files: Sequence[StagedFile]) -> Iterable[tuple[StagedFile, int]]:
-    counters: dict[tuple[str | None, ...], int] = defaultdict(int)
-    for file in sorted(files, key=lambda f: f.path):
-        number = counters[file.values] if file.bucket is None else file.bucket
-        counters[file.values] += 1
-        yield file, number
 
 
 def _publish_all(
