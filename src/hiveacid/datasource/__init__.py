@@ -15,6 +15,7 @@ only, and each process opens the store itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import UnsupportedFeatureError
@@ -54,7 +55,7 @@ def _portable_source() -> type[DataSource]:
     unpickle, pickled = unpickler(), pickle_for_workers(HiveAcidDataSource)
 
     class HiveAcid(DataSource):
-        def __new__(cls, options: Any) -> Any:
+        def __new__(cls, options: Mapping[str, str]) -> Any:
             return unpickle(pickled)(options)
 
         @classmethod

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from hiveacid.core.format.acid_columns import KEY_COLUMNS, AcidColumn
 from hiveacid.core.format.names import LayoutLevel
@@ -68,7 +68,7 @@ def require_readable(table: TableDefinition) -> None:
             )
 
 
-def read_file_changes(changes: FileChanges) -> Iterator[Any]:
+def read_file_changes(changes: FileChanges) -> Iterator[pa.RecordBatch]:
     """Yield record batches: the table's columns and, with ``with_change_columns``, ``_change_type`` and ``_write_id``.
 
     Raises UnsupportedFeatureError for values that cannot be read correctly without Spark, BadFileError, StorageError.
@@ -93,7 +93,7 @@ def read_file_changes(changes: FileChanges) -> Iterator[Any]:
                 yield _batch(changes, arrays, kind, ids_of_kind[part])
 
 
-def _row_keys(changes: FileChanges, reader: OrcReader, stripe: int) -> tuple[Keys | None, Any]:
+def _row_keys(changes: FileChanges, reader: OrcReader, stripe: int) -> tuple[Keys | None, NDArray[np.int64]]:
     """Return the row ids of a stripe, if rows have any, and the write ids that the rows were committed with."""
     if changes.write_id is not None:
         return None, np.full(reader.tail.stripes[stripe].rows, changes.write_id)
@@ -112,8 +112,8 @@ class _Deletions:
     """
 
     keys: DeleteKeys
-    deleted_by: Any
-    deleted_before_span: Any
+    deleted_by: NDArray[np.int64]
+    deleted_before_span: NDArray[np.bool_]
 
     @classmethod
     def of(cls, changes: FileChanges) -> _Deletions | None:
@@ -134,18 +134,19 @@ class _Deletions:
         return cls(keys, deleted_by, deleted_before_span)
 
 
-def _existed(changes: FileChanges, write_ids: Any) -> Any:
+def _existed(changes: FileChanges, write_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return a mask of the write ids that were valid before the span."""
     return np.zeros(len(write_ids), bool) if changes.after is None else _are_valid(changes.after, write_ids)
 
 
-def _are_valid(valid: ValidWriteIdList, write_ids: Any) -> Any:
-    return are_valid(valid, pa.array(write_ids, pa.int64())).to_numpy(zero_copy_only=False)
+def _are_valid(valid: ValidWriteIdList, write_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    mask: NDArray[np.bool_] = are_valid(valid, pa.array(write_ids, pa.int64())).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _classify(
-    changes: FileChanges, deletions: _Deletions | None, keys: Keys | None, write_ids: Any
-) -> tuple[Any, Any, Any]:
+    changes: FileChanges, deletions: _Deletions | None, keys: Keys | None, write_ids: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64]]:
     """Return masks of inserted and of deleted rows, and the deleting write id of each row (`_NEVER`: none)."""
     is_valid, deleted_by = _are_valid(changes.until, write_ids), np.full(len(write_ids), _NEVER)
     if deletions is not None and keys is not None:
@@ -164,7 +165,9 @@ def _classify(
     return visible & new, visible & gone if changes.with_deletes else none, deleted_by
 
 
-def _batch(changes: FileChanges, columns: Sequence[Any], kind: str, write_ids: Any) -> Any:
+def _batch(
+    changes: FileChanges, columns: Sequence[pa.Array], kind: str, write_ids: NDArray[np.int64]
+) -> pa.RecordBatch:
     table, count = changes.table, len(write_ids)
     constants = [pa.repeat(value, count) for value in partition_values(table, changes.partition)]
     arrays, names = [*columns, *constants], arrow_schema(table.all_columns).names
@@ -174,7 +177,7 @@ def _batch(changes: FileChanges, columns: Sequence[Any], kind: str, write_ids: A
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[Any]:
+def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the changes of all files of a batch as `read_file_changes` does, with updates named by `pair_updates`.
 
     The whole batch is held in memory. Raises the errors of `read_file_changes`.
@@ -184,7 +187,7 @@ def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[An
         yield from pair_updates(pa.Table.from_batches(batches), key).to_batches()
 
 
-def pair_updates(changes: Any, key: Sequence[str]) -> Any:
+def pair_updates(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     """Name a delete and an insert of one key ``update_before`` and ``update_after``.
 
     They are a pair if they have the same write id, there is exactly one of each, and no part of the key is NULL. The

@@ -10,8 +10,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
+import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -83,7 +83,7 @@ class BatchWriter(SentToWorkers, DataSourceArrowWriter):
     sink: Sink
     overwrite: bool
 
-    def write(self, iterator: Iterator[Any]) -> StagedRows:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
         """Stage a task's rows."""
         return self.sink.stage(iterator)
 
@@ -161,7 +161,7 @@ class BatchReader(SentToWorkers, DataSourceReader):
         warehouse.close_without_ending_reads()
         return [TaskPartition(task) for task in plan]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part, in a task."""
         return iter(partition.task.to_batches()) if isinstance(partition, TaskPartition) else iter(())
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from hiveacid.catalog.opening import open_store, require_existing_warehouse
 from hiveacid.config import Settings
@@ -27,7 +26,7 @@ from hiveacid.errors import ConfigError, NotEnoughHistoryError, NotTransactional
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.clock import SystemClock
-from hiveacid.ports.store import TransactionStore
+from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.transactions import Start, TxnKind, current_write_ids_of
 from hiveacid.spark.read.change_feed import ChangedLocation
 from hiveacid.storage.local_file_system import LocalFileSystem
@@ -45,7 +44,7 @@ from hiveacid.transactions.transaction import Transaction, Transactions, this_cl
 
 logger = logging.getLogger(__name__)
 
-Offset = dict[str, Any]
+Offset = dict[str, object]
 
 
 @dataclass
@@ -54,13 +53,13 @@ class ChangeSource:
 
     options: ChangeOptions
     fs: LocalFileSystem = field(default_factory=LocalFileSystem)
-    _store: Any = field(default=None, init=False)
+    _store: WarehouseStore | None = field(default=None, init=False)
     _transactions: Transactions | None = field(default=None, init=False)
     _held: Transaction | None = field(default=None, init=False)
     _settings: Settings = field(default_factory=lambda: Settings.of({}), init=False)
 
     @property
-    def store(self) -> Any:
+    def store(self) -> WarehouseStore:
         """Open the store at its first use. Raises UnsupportedFeatureError for a Hive Metastore."""
         if self._store is None:
             if is_metastore(self.options.store):
@@ -96,8 +95,7 @@ class ChangeSource:
 
     def current_write_ids(self, table: TableDefinition) -> ValidWriteIdList:
         """Return the table's current valid write-id list."""
-        store: TransactionStore = self.store
-        return current_write_ids_of(store, table.name)
+        return current_write_ids_of(self.store, table.name)
 
     def start_offset(self) -> Offset:
         """Return the offset at which a new query begins, as its options say."""
@@ -330,7 +328,7 @@ def _offset(table: TableDefinition, write_ids: ValidWriteIdList | None) -> Offse
     return {"write_ids": "" if write_ids is None else write_ids.to_string(), "made": table.created_at}
 
 
-def _write_ids_of_offset(table: TableDefinition, offset: Mapping[str, Any]) -> ValidWriteIdList | None:
+def _write_ids_of_offset(table: TableDefinition, offset: Mapping[str, object]) -> ValidWriteIdList | None:
     if offset.get("made") != table.created_at:
         raise ConfigError(
             f"{table.name} was dropped and created again since the query's offset: begin it with a new checkpoint"

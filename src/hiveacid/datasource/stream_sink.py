@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Row
 from pyspark.sql import datasource as api
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
@@ -35,7 +35,7 @@ from hiveacid.streaming import Connection, StreamingQueryWriter
 _BATCH_ROWS = 10_000  # of one batch
 
 
-def from_rows(rows: Iterable[Any], schema: StructType) -> Iterator[Any]:
+def from_rows(rows: Iterable[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
     """Convert rows to batches: Spark 4.0 passes streams to Python row by row."""
     from pyspark.sql.conversion import LocalDataToArrowConversion  # noqa: PLC0415 - Spark 4.0 and later
 
@@ -44,13 +44,13 @@ def from_rows(rows: Iterable[Any], schema: StructType) -> Iterator[Any]:
         yield from LocalDataToArrowConversion.convert(batch, schema, use_large_var_types=False).to_batches()
 
 
-def wall_clock(batch: Any) -> Any:
+def wall_clock(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch with every instant replaced by the local time in its time zone."""
     arrays = [_to_wall_clock(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
-def _to_wall_clock(values: Any) -> Any:
+def _to_wall_clock(values: pa.Array) -> pa.Array:
     """Replace instants at any depth of nesting; values below a null or outside a slice do not matter."""
     of = values.type
     if pa.types.is_timestamp(of):
@@ -68,7 +68,7 @@ def _to_wall_clock(values: Any) -> Any:
     return pa.ListArray.from_arrays(values.offsets, _to_wall_clock(values.values), mask=values.is_null())
 
 
-def _has_instants(of: Any) -> bool:
+def _has_instants(of: pa.DataType) -> bool:
     if pa.types.is_timestamp(of):
         return of.tz is not None
     return any(_has_instants(of.field(index).type) for index in range(of.num_fields))
@@ -100,7 +100,7 @@ class Sink:
     home: str
     attempt: str
 
-    def stage(self, batches: Iterator[Any]) -> StagedRows:
+    def stage(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
         """Write a task's rows to a file of its own."""
         path, rows, out = f"{self.home}/{self.attempt}/{uuid.uuid4().hex}.arrow", 0, None
         try:
@@ -143,7 +143,7 @@ class Sink:
             LocalFileSystem().delete_tree(attempt)
 
 
-def read_staged(messages: Messages) -> Iterator[Any]:
+def read_staged(messages: Messages) -> Iterator[pa.RecordBatch]:
     """Yield the staged rows as Arrow batches.
 
     Raises StorageError if a file is missing, or if its number of rows is not the one that its task reported.
@@ -234,7 +234,7 @@ class RowWriter(_DriverWriter):
         self.sink = sink
         self.schema = schema
 
-    def write(self, iterator: Iterator[Any]) -> StagedRows:
+    def write(self, iterator: Iterator[Row]) -> StagedRows:
         """Stage a task's rows."""
         return self.sink.stage(from_rows(iterator, self.schema))
 
@@ -243,7 +243,7 @@ def _arrow_writer(sink: Sink) -> DataSourceStreamWriter:
     """Return the writer for Spark 4.1 and later, which passes Arrow batches."""
 
     class ArrowStreamWriter(_DriverWriter, api.DataSourceStreamArrowWriter):
-        def write(self, iterator: Iterator[Any]) -> StagedRows:
+        def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
             return self.sink.stage(iterator)
 
     writer = ArrowStreamWriter()

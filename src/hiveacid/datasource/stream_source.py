@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
@@ -119,7 +119,7 @@ class _ChangeReader(SentToWorkers, DataSourceStreamReader):
             return [MicroBatchPartition(tuple(files), self.change_options.key)]
         return [FilePartition(file) for file in files]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one file, or a whole batch, in a task."""
         if isinstance(partition, MicroBatchPartition):
             return read_paired(partition.files, partition.key)
@@ -159,7 +159,7 @@ def stream_reader(options: Mapping[str, str]) -> DataSourceStreamReader:
         return reader
 
     class LimitedReader(_ChangeReader, SupportsTriggerAvailableNow):
-        def latestOffset(self, start: Offset, limit: Any) -> Offset:  # noqa: ARG002, N802 - Spark's; the options limit
+        def latestOffset(self, start: Offset, limit: object) -> Offset:  # noqa: ARG002, N802 - Spark's; the options limit
             return self._open().next_end_offset(start, self.target)
 
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's

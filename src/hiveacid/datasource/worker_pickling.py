@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 class SentToWorkers:
     """Base class of objects that are pickled to workers."""
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable[[bytes], object], tuple[bytes]]:
         """Return the function that restores the object on a worker, and the object's default pickle."""
         return unpickler(), (pickle_for_workers(_DefaultPickle(self)),)
 
@@ -27,7 +27,7 @@ class _DefaultPickle:
 
     value: object
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[[type], object], tuple[type], dict[str, object]]:
         return _make, (type(self.value),), self.value.__dict__
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from hiveacid.catalog.opening import begin_session, open_store, require_existing_warehouse
 from hiveacid.config import Settings
@@ -29,7 +29,7 @@ from hiveacid.ports.clock import SystemClock
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore, WarehouseStore, stream_store
 from hiveacid.storage.file_system_routing import AnyFileSystem
-from hiveacid.streaming.records import to_batches
+from hiveacid.streaming.records import Records, to_batches
 from hiveacid.streaming.stream_target import StreamTarget, require_no_update_events
 from hiveacid.streaming.transaction_batch import StreamContext, TransactionBatch
 from hiveacid.table.context import require_table
@@ -94,14 +94,13 @@ class Connection:
             raise ConfigError("overwrite=True: each transaction is a batch of its own (batch_size=1)")
         effective = Settings.of(settings or {})
         clock = SystemClock()
-        shared_store: Any = store
-        owns_store = shared_store is None or isinstance(shared_store, str)
-        if owns_store:
-            require_existing_warehouse(warehouse, shared_store)
-        self._own_store = open_store(warehouse, shared_store, effective, clock)[0] if owns_store else None
-        opened_store: Any = self._own_store or shared_store
-        effective, transactions = begin_session(opened_store, settings or {}, clock, agent)
-        self._context = StreamContext(fs or AnyFileSystem(), opened_store, transactions, effective)
+        self._own_store: WarehouseStore | None = None
+        if store is None or isinstance(store, str):
+            require_existing_warehouse(warehouse, store)
+            store, _ = open_store(warehouse, store, effective, clock)
+            self._own_store = store
+        effective, transactions = begin_session(store, settings or {}, clock, agent)
+        self._context = StreamContext(fs or AnyFileSystem(), store, transactions, effective)
         self._partition = dict(partition or {})
         self._batch_size = batch_size
         self._overwrite = overwrite
@@ -150,7 +149,7 @@ class Connection:
                 )
         raise WriteConflictError(f"{self.table} is overwritten repeatedly by other transactions: try later")
 
-    def write(self, records: Any) -> int:
+    def write(self, records: Records) -> int:
         """Add Arrow data or dicts to the open transaction (`streaming.records.to_batches`); return the number of rows.
 
         A bad record raises BadRecordError, and the call adds no row. After BadRecordError, SchemaMismatchError and
@@ -370,7 +369,7 @@ class StreamingQueryWriter:
         progress = store.register_stream(stream, run, checkpoint, restart=restart)
         return cls(connection, progress, first=before is None or before.epoch != progress.epoch)
 
-    def deliver(self, batch_id: int, rows: Callable[[], Iterable[Any]]) -> int | None:
+    def deliver(self, batch_id: int, rows: Callable[[], Iterable[Records]]) -> int | None:
         """Write a batch in one transaction; return its number of rows, None if the table already has the batch.
 
         ``rows`` returns the arguments for `Connection.write`; it is called again if another transaction overwrote a
@@ -390,7 +389,7 @@ class StreamingQueryWriter:
             logger.info("%s", replayed)
             return None
 
-    def _attempt(self, batch: StreamBatch, rows: Iterable[Any]) -> int:
+    def _attempt(self, batch: StreamBatch, rows: Iterable[Records]) -> int:
         connection = self.connection
         connection.begin_transaction()
         try:

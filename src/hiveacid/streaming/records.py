@@ -7,7 +7,7 @@ batches. Only if one fails, bisection finds its first bad record.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -19,10 +19,15 @@ from hiveacid.table.cast_to_table_columns import array_of_python_values, cast_co
 
 _ROWS = 1_000_000  # of a table that are cast together, at most
 _SHOWN = 200  # characters of a bad record in a message
+Item = TypeVar("Item")
+Row = Mapping[str, object]
+"""Values of a record by column name."""
+Records: TypeAlias = pa.RecordBatch | pa.Table | pa.RecordBatchReader | Row | Iterable[Row]
+"""What `Connection.write` takes."""
 _FAILURES = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
-def to_batches(records: Any, columns: tuple[Column, ...], first: int) -> list[Any]:
+def to_batches(records: Records, columns: tuple[Column, ...], first: int) -> list[pa.RecordBatch]:
     """Return records as batches of ``columns``. ``first``: the number of the first record, for errors.
 
     ``records``: a record batch, table or record batch reader, whose columns are matched by name; or one dict or an
@@ -46,8 +51,11 @@ def to_batches(records: Any, columns: tuple[Column, ...], first: int) -> list[An
 
 
 def parse_or_name(
-    records: Sequence[Any], first: int, parse: Callable[[Sequence[Any]], Any], show: Callable[[Any], str]
-) -> Any:
+    records: Sequence[Item],
+    first: int,
+    parse: Callable[[Sequence[Item]], pa.RecordBatch],
+    show: Callable[[Item], str],
+) -> pa.RecordBatch:
     """Return ``parse(records)``. If it fails, raise BadRecordError for the first record that fails."""
     try:
         return parse(records)
@@ -75,7 +83,9 @@ def parse_or_name(
     raise BadRecordError(number, record, f"record {number} does not fit ({reason}): {excerpt}") from error
 
 
-def _arrow_batches(records: Any) -> Iterator[Any]:
+def _arrow_batches(
+    records: pa.RecordBatch | pa.Table | pa.RecordBatchReader,
+) -> Iterator[pa.RecordBatch | pa.Table]:
     if isinstance(records, pa.RecordBatch):
         yield records
     elif isinstance(records, pa.RecordBatchReader):
@@ -85,8 +95,8 @@ def _arrow_batches(records: Any) -> Iterator[Any]:
             yield records.slice(offset, _ROWS)
 
 
-def _cast_rows(batch: Any, columns: tuple[Column, ...], first: int) -> Any:
-    def cast(rows: Any) -> Any:
+def _cast_rows(batch: pa.RecordBatch | pa.Table, columns: tuple[Column, ...], first: int) -> pa.RecordBatch:
+    def cast(rows: Sequence[int]) -> pa.RecordBatch:
         # take, not slice, because nested arrays are validated as a whole
         chosen = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
         chosen.validate(full=True)  # Arrow's own functions do not check, for example, that texts are UTF-8
@@ -101,12 +111,12 @@ def _cast_rows(batch: Any, columns: tuple[Column, ...], first: int) -> Any:
     return parse_or_name(range(batch.num_rows), first, cast, show)
 
 
-def _convert_dicts(rows: Sequence[Mapping[str, object]], columns: tuple[Column, ...], first: int) -> Any:
+def _convert_dicts(rows: Sequence[Row], columns: tuple[Column, ...], first: int) -> pa.RecordBatch:
     """Convert dicts. A TIMESTAMP is a datetime without zone, a TIMESTAMP WITH LOCAL TIME ZONE one with a zone."""
     schema = arrow_schema(columns)
     types = {column.name: parse_type(column.type) for column in columns}
 
-    def convert(some: Sequence[Mapping[str, object]]) -> Any:
+    def convert(some: Sequence[Row]) -> pa.RecordBatch:
         unknown = set().union(*some) - types.keys()
         if unknown:
             raise ValueError(f"unexpected field {min(map(str, unknown))}")

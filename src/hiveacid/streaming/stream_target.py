@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from hiveacid.config import Settings
 from hiveacid.config.property_definitions import ADOPTED_TXN
@@ -137,8 +138,8 @@ def require_no_update_events(context: WriterContext, table: TableDefinition) -> 
 
 
 def split_by_bucket(
-    table: TableDefinition, dynamic: Sequence[Column], batch: Any
-) -> Iterator[tuple[PartitionValues, int, Any]]:
+    table: TableDefinition, dynamic: Sequence[Column], batch: pa.RecordBatch
+) -> Iterator[tuple[PartitionValues, int, pa.RecordBatch]]:
     """Split a batch (the table's columns, then the dynamic partition columns): dynamic partition values, bucket, rows.
 
     Raises UnsupportedFeatureError for a partition value that Hive would format differently.
@@ -152,7 +153,7 @@ def split_by_bucket(
         yield tuple(values), bucket, part
 
 
-def partition_texts(values: Any, column: Column) -> Any:
+def partition_texts(values: pa.Array, column: Column) -> pa.Array:
     """Format partition values as Hive does in directory names; NULL stands for all texts of the default partition.
 
     Raises UnsupportedFeatureError for a value whose format in Hive is not known.
@@ -176,7 +177,7 @@ def partition_texts(values: Any, column: Column) -> Any:
     return texts
 
 
-def _short_fraction(texts: Any) -> Any:
+def _short_fraction(texts: pa.Array) -> pa.Array:
     """Remove trailing zeros of a fraction, and the point if no digit is left."""
     return pc.replace_substring_regex(pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1"), r"\.$", "")
 
@@ -191,7 +192,7 @@ def check_bucketing(table: TableDefinition) -> None:
         check_bucketing_type(hive, table.bucketing_version)
 
 
-def bucket_numbers(table: TableDefinition, batch: Any) -> Any:
+def bucket_numbers(table: TableDefinition, batch: pa.RecordBatch) -> pa.Array:
     """Return each row's bucket number (int32, from 0) in a bucketed table."""
     assert table.bucketing is not None  # noqa: S101 - the caller's condition
     total = np.zeros(batch.num_rows, np.uint32)
@@ -208,7 +209,7 @@ def _bucket_columns(table: TableDefinition) -> Sequence[tuple[Column, HiveType]]
     return [(by_name[name], parse_type(by_name[name].type)) for name in names]
 
 
-def _hash(values: Any, hive: HiveType, version: int) -> Any:
+def _hash(values: pa.Array, hive: HiveType, version: int) -> NDArray[Any]:
     """Return the hash of each value as an unsigned 32-bit integer; that of NULL has no meaning."""
     assert isinstance(hive, Primitive)  # noqa: S101 - `check_bucketing`
     name = hive.name
@@ -225,26 +226,29 @@ def _hash(values: Any, hive: HiveType, version: int) -> Any:
         0 if value is None else bucket_hash([value], [hive], version) & 0xFFFFFFFF
         for value in coded.dictionary.to_pylist()
     ]
-    return np.array(hashes, np.uint32)[coded.indices.to_numpy()]
+    positions: NDArray[np.intp] = coded.indices.to_numpy()
+    return np.array(hashes, np.uint32)[positions]
 
 
-def _numbers(values: Any, of: Any) -> Any:
+def _numbers(values: pa.Array, of: pa.DataType) -> NDArray[Any]:
     """Return values as unsigned integers of the type's width, 0 for NULL."""
     numbers = values.cast(of).fill_null(0).to_numpy(zero_copy_only=False)
-    return numbers.view(f"u{numbers.dtype.itemsize}")
+    unsigned: NDArray[Any] = numbers.view(f"u{numbers.dtype.itemsize}")
+    return unsigned
 
 
-def _murmur(words: Sequence[Any], length: int) -> Any:
+def _murmur(words: Sequence[NDArray[Any]], length: int) -> NDArray[Any]:
     """Hash words of 32 bits. Each is byte-swapped: Hive hashes big-endian bytes, and murmur reads little-endian words."""
-    total: Any = np.full(len(words[0]), MURMUR_SEED, np.uint32)
+    total: NDArray[Any] = np.full(len(words[0]), MURMUR_SEED, np.uint32)
     for word in words:
         mixed = _rotate(word.byteswap() * MURMUR_C1, 15) * MURMUR_C2
         total = _rotate(total ^ mixed, 13) * 5 + 0xE6546B64
     total ^= length
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         total = (total ^ (total >> shift)) * factor
-    return total ^ (total >> 16)
+    total ^= total >> 16
+    return total
 
 
-def _rotate(values: Any, bits: int) -> Any:
+def _rotate(values: NDArray[Any], bits: int) -> NDArray[Any]:
     return (values << bits) | (values >> (32 - bits))

@@ -13,9 +13,9 @@ import os
 import re
 import select
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,14 +44,14 @@ class LineFormat(Protocol):
     def check(self, columns: tuple[Column, ...]) -> None:
         """Raise UnsupportedFeatureError for columns that lines of this format cannot hold."""
 
-    def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+    def parse(self, data: bytes, columns: tuple[Column, ...]) -> pa.RecordBatch:
         """Return the records as a batch. Raises ValueError or Arrow's errors if one of them does not fit."""
 
 
-def parse_lines(form: LineFormat, data: bytes, columns: tuple[Column, ...], first: int) -> Any:
+def parse_lines(form: LineFormat, data: bytes, columns: tuple[Column, ...], first: int) -> pa.RecordBatch:
     """Return whole lines as a batch. ``first``: number of the first line. Raises BadRecordError for the first bad line."""
 
-    def parse(lines: Any) -> Any:
+    def parse(lines: Sequence[bytes]) -> pa.RecordBatch:
         filled = [line for line in lines if line.strip(form.blank)]
         if not filled:
             return pa.RecordBatch.from_pylist([], arrow_schema(columns))
@@ -84,7 +84,7 @@ class DelimitedLines:
         """Raise UnsupportedFeatureError for nested columns."""
         _require(columns, lambda column: isinstance(parse_type(column.type), Primitive), "delimited text")
 
-    def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+    def parse(self, data: bytes, columns: tuple[Column, ...]) -> pa.RecordBatch:
         """Parse lines by Arrow's CSV reader, all fields as text."""
         names = [column.name for column in columns]
         table = pyarrow.csv.read_csv(
@@ -123,7 +123,7 @@ class JsonLines:
             "JSON lines",
         )
 
-    def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+    def parse(self, data: bytes, columns: tuple[Column, ...]) -> pa.RecordBatch:
         """Parse lines by Arrow's JSON reader."""
         schema = arrow_schema(columns)
         plain = pa.schema([pa.field(target.name, _json_type(target.type)) for target in schema])
@@ -151,7 +151,7 @@ def _require(columns: tuple[Column, ...], fits: Callable[[Column], bool], what: 
             )
 
 
-def _json_type(of: Any) -> Any:
+def _json_type(of: pa.DataType) -> pa.DataType:
     """Return the type to parse with: times and binary values, which JSON does not have, are parsed as text.
 
     FLOAT is parsed as DOUBLE, because the cast refuses numbers beyond its range, and Arrow's parser does not.

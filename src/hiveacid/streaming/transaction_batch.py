@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -54,10 +53,10 @@ class StreamFile:
     bucket: int
     stripes: StripeFile
     buffered: int = 0
-    _batches: list[Any] = field(default_factory=list)  # rows in memory
+    _batches: list[pa.RecordBatch] = field(default_factory=list)  # rows in memory
     _rows: int = 0  # number of all rows
 
-    def add(self, rows: Any) -> None:
+    def add(self, rows: pa.RecordBatch) -> None:
         """Add rows, which stay in memory until `spill`."""
         self._batches.append(rows)
         self.buffered += rows.nbytes
@@ -88,7 +87,7 @@ class StreamFile:
             yield write_rows(batch, self.table.columns, keys, self.codec)
 
 
-def _join_batches(batches: list[Any]) -> list[Any]:
+def _join_batches(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """Join small batches, because each batch becomes at least one stripe."""
     if len(batches) < 2:  # noqa: PLR2004 - nothing to join
         return batches
@@ -219,7 +218,7 @@ class TransactionBatch:
         locations = map(self.outputs.find_location, expected)
         return not any(is_overwritten(fs, store, table, location, self.write_id) for location in locations)
 
-    def write(self, rows: Any) -> None:
+    def write(self, rows: pa.RecordBatch) -> None:
         """Add rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
         self._require_not_null(rows)
         for values, bucket, part in split_by_bucket(self.target.table, self.target.dynamic, rows):
@@ -228,7 +227,7 @@ class TransactionBatch:
             for file in self._files.values():
                 file.spill()
 
-    def _require_not_null(self, rows: Any) -> None:
+    def _require_not_null(self, rows: pa.RecordBatch) -> None:
         names = self.target.table.partition_column_names
         static = dict(zip(names, self.target.static, strict=False))
         for column, constraint in not_null_columns(self._constraints).items():

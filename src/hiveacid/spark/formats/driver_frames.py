@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
+from py4j.java_gateway import JavaObject, JVMView
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -42,23 +43,22 @@ def schema_of(columns: Sequence[Column]) -> T.StructType:
     return T.StructType([T.StructField(column.name, column_type(column)) for column in columns])
 
 
-def broadcast_rows(env: SparkEnvironment, columns: Sequence[Column], rows: Any) -> DataFrame:
+def broadcast_rows(env: SparkEnvironment, columns: Sequence[Column], rows: pa.Table) -> DataFrame:
     """Return a frame that a join broadcasts. ``rows``: an Arrow table of ``ROW__ID`` and the columns."""
     schema = T.StructType([T.StructField(ROW_ID, ROW_ID_TYPE), *schema_of(columns).fields])
     return F.broadcast(frame_of_arrow(env, rows, schema))
 
 
-def frame_of_arrow(env: SparkEnvironment, rows: Any, schema: T.StructType) -> DataFrame:
+def frame_of_arrow(env: SparkEnvironment, rows: pa.Table, schema: T.StructType) -> DataFrame:
     """Return a frame of an Arrow table, without timestamps of a time zone."""
-    spark: Any = env.spark
+    spark = env.spark
     if env.version >= _ARROW_FRAMES:
-        created: DataFrame = spark.createDataFrame(rows, schema)
-        return created
+        return spark.createDataFrame(rows, schema)
     # As Spark 3.5 does it with the Arrow table that it makes of a pandas frame.
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer  # noqa: PLC0415 - imports pandas
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - likewise
 
-    jvm = spark._jvm  # noqa: SLF001
+    jvm: JVMView = spark._jvm  # noqa: SLF001
     batches = rows.cast(to_arrow_schema(schema)).combine_chunks().to_batches()
     received = spark.sparkContext._serialize_to_jvm(  # noqa: SLF001
         batches,
@@ -70,9 +70,9 @@ def frame_of_arrow(env: SparkEnvironment, rows: Any, schema: T.StructType) -> Da
     return DataFrame(frame, spark)
 
 
-def collect_as_arrow(env: SparkEnvironment, frame: DataFrame) -> Any:
+def collect_as_arrow(env: SparkEnvironment, frame: DataFrame) -> pa.Table:
     """Compute a frame without timestamps of a time zone; return its rows as an Arrow table."""
-    computed: Any = frame
+    computed: Any = frame  # methods that some versions of PySpark do not declare
     if env.version >= _ARROW_FRAMES:
         return computed.toArrow()
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - imports pandas
@@ -95,7 +95,7 @@ def computed_once(frame: DataFrame) -> DataFrame:
     return frame.localCheckpoint(eager=False)
 
 
-def collect_within_limit(env: SparkEnvironment, frame: DataFrame, grown: Iterable[str]) -> Any:
+def collect_within_limit(env: SparkEnvironment, frame: DataFrame, grown: Iterable[str]) -> pa.Table | None:
     """Return the rows of a frame as `collect_as_arrow`; None if ``grown`` alone takes more than `max_bytes_in_driver`.
 
     ``grown``: columns of texts that may be much longer than those they are computed from (``repeat(a, 1000)``). They are
@@ -111,13 +111,13 @@ def collect_within_limit(env: SparkEnvironment, frame: DataFrame, grown: Iterabl
 
 def estimated_bytes(frame: DataFrame) -> int:
     """Return Spark's estimate of a frame's bytes, which is rather too large than too small."""
-    statistics: Any = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001
+    statistics: JavaObject = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001
     return int(str(statistics.sizeInBytes()))
 
 
 def count_listed_rows(frame: DataFrame) -> int | None:
     """Return the number of rows of VALUES or of a SELECT without FROM; None for a frame that reads data."""
-    plan: Any = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
+    plan: JavaObject = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
     if str(plan.nodeName()) == "LocalRelation":
         return int(plan.data().size())
     is_row = str(plan.nodeName()) == "Project" and str(plan.child().nodeName()) == "OneRowRelation"
@@ -126,9 +126,9 @@ def count_listed_rows(frame: DataFrame) -> int | None:
 
 def computed_bytes(env: SparkEnvironment, frame: DataFrame) -> int:
     """Return the bytes, in memory and on disk, of a frame of `localCheckpoint` that jobs have computed so far."""
-    checkpoint: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+    checkpoint: JavaObject = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
     rdd_id = checkpoint.rdd().id()
-    stored: Any = env.spark.sparkContext._jsc.sc().getRDDStorageInfo()  # noqa: SLF001
+    stored: JavaObject = env.spark.sparkContext._jsc.sc().getRDDStorageInfo()  # noqa: SLF001
     return sum(int(info.memSize()) + int(info.diskSize()) for info in stored if info.id() == rdd_id)
 
 
@@ -161,7 +161,7 @@ class Members:
         return AnyOf((found, UNKNOWN)) if values.null_count else found
 
 
-def members_of(env: SparkEnvironment, node: Any) -> Members | None:
+def members_of(env: SparkEnvironment, node: JavaObject) -> Members | None:
     """Return the members of an analysed ``column IN (SELECT …)``.
 
     None for several columns, if the subquery refers to the table's columns, or if Spark would cast one of the sides,
@@ -178,7 +178,7 @@ def members_of(env: SparkEnvironment, node: Any) -> Members | None:
     return Members(column, frame_of_plan(env, plan))
 
 
-def _column(value: Any) -> str | None:
+def _column(value: JavaObject) -> str | None:
     """Return the name of a column, or of an integer column cast to a wider integer type."""
     if value.nodeName() == "Cast":
         types = [_type(value.child()), _type(value)]
@@ -188,7 +188,7 @@ def _column(value: Any) -> str | None:
     return str(value.name()).lower() if value.nodeName() == "AttributeReference" else None
 
 
-def _type(value: Any) -> str:
+def _type(value: JavaObject) -> str:
     return str(value.dataType().simpleString())
 
 

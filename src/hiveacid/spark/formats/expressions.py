@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -120,7 +120,7 @@ def _mixed(frame: DataFrame, expressions: Sequence[Expression]) -> DataFrame:
     if not hasattr(frame, "_jdf"):
         return frame.select(*map(as_column, expressions))
     parse = class_of_session(frame.sparkSession, "org.apache.spark.sql.functions").expr
-    columns: list[Any] = [parse(e) if isinstance(e, str) else as_column(e)._jc for e in expressions]  # noqa: SLF001
+    columns: list[JavaObject] = [parse(e) if isinstance(e, str) else as_column(e)._jc for e in expressions]  # noqa: SLF001
     to_seq = class_of_session(frame.sparkSession, "org.apache.spark.api.python.PythonUtils").toSeq
     return _from_java(frame, frame._jdf.select(to_seq(columns)))  # noqa: SLF001
 
@@ -146,12 +146,12 @@ def sorted_in_partitions(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     return _from_java(frame, frame._jdf.sortWithinPartitions(names[0], rest))  # noqa: SLF001
 
 
-def _java_array(frame: Any, texts: str) -> Any:
+def _java_array(frame: DataFrame, texts: str) -> JavaObject:
     """Return texts as a Java array, by three round trips; PySpark makes one for each element of a list."""
     return class_of_session(frame.sparkSession, "java.util.regex.Pattern").compile(_SEPARATOR).split(texts)
 
 
-def _from_java(frame: Any, made: Any) -> DataFrame:
+def _from_java(frame: DataFrame, made: JavaObject) -> DataFrame:
     result: DataFrame = type(frame)(made, frame.sparkSession)
     return result
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+
+from py4j.java_gateway import JavaObject, JVMView
 
 from hiveacid.errors import HiveAcidError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.session.capabilities import SparkEnvironment
@@ -65,11 +66,11 @@ class Relation:
     end: int
     name: str
     travel: TimeTravel | None = None
-    node: Any = field(default=None, compare=False)
-    alias: Any = field(default=None, compare=False)
-    condition: Any = field(default=None, compare=False)
+    node: JavaObject = field(default=None, compare=False)
+    alias: JavaObject = field(default=None, compare=False)
+    condition: JavaObject = field(default=None, compare=False)
     counted: bool = field(default=False, compare=False)
-    derived: Any = field(default=None, compare=False)
+    derived: JavaObject = field(default=None, compare=False)
 
     def text_around(self, text: str) -> str:
         """Return the part of the whole text with the names that may mean columns of the table."""
@@ -85,10 +86,10 @@ class FunctionCall:
 
     name: str
     start: int
-    node: Any = field(compare=False)
+    node: JavaObject = field(compare=False)
 
     @property
-    def arguments(self) -> list[tuple[str, Any]]:
+    def arguments(self) -> list[tuple[str, JavaObject]]:
         """The arguments, expressions, each with its name (empty without one)."""
         given = scala_items(self.node.functionArgs())
         return [
@@ -105,13 +106,13 @@ class QueryReads:
     ``has_subqueries``: in expressions.
     """
 
-    plan: Any
-    command: Any
+    plan: JavaObject
+    command: JavaObject
     has_subqueries: bool
     relations: tuple[Relation, ...]
     calls: tuple[FunctionCall, ...]
 
-    def whole(self, plan: Any) -> Any:
+    def whole(self, plan: JavaObject) -> JavaObject:
         """Return the command around another plan."""
         if self.command is None:
             return plan
@@ -138,18 +139,18 @@ def find_relations_in_expression(env: SparkEnvironment, text: str) -> list[Relat
         return list(read_query(env, text, parsed_expression(env, text)).relations)
 
 
-def parsed_query(env: SparkEnvironment, text: str) -> Any:
+def parsed_query(env: SparkEnvironment, text: str) -> JavaObject:
     """Return Spark's parsed plan of a text. Raises Spark's error."""
     return _parser(env, text).parsePlan(text)
 
 
-def parsed_expression(env: SparkEnvironment, text: str) -> Any:
+def parsed_expression(env: SparkEnvironment, text: str) -> JavaObject:
     """Return a parsed plan whose ``condition()`` is an expression. Raises Spark's error."""
     no_table = java_class(env, f"{_PLANS}.OneRowRelation")()
     return java_class(env, f"{_PLANS}.Filter")(_parser(env, text).parseExpression(text), no_table)
 
 
-def read_query(env: SparkEnvironment, text: str, plan: Any, start: int = 0) -> QueryReads:
+def read_query(env: SparkEnvironment, text: str, plan: JavaObject, start: int = 0) -> QueryReads:
     """Return what the parsed plan of a text reads; ``start``: from where offsets count."""
     hidden = _HIDING.get(str(plan.nodeName()))
     walk = _QueryWalk(env, text, start)
@@ -185,11 +186,11 @@ def substitute_variables(env: SparkEnvironment, text: str) -> str:
     """Return a text with its ``${variables}`` replaced as Spark does (``spark.sql.variable.substitute``)."""
     if "${" not in text:
         return text
-    jvm: Any = env.spark._jvm  # noqa: SLF001
+    jvm: JVMView = env.spark._jvm  # noqa: SLF001
     return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
 
 
-def _parser(env: SparkEnvironment, text: str) -> Any:
+def _parser(env: SparkEnvironment, text: str) -> JavaObject:
     if substitute_variables(env, text) != text:
         raise UnsupportedFeatureError("variables (${...}) must be replaced before table names are looked for")
     return parser_of(env)
@@ -204,7 +205,7 @@ class _Visit:
     plan. ``nested``: it stands in an expression, and may refer to tables around it.
     """
 
-    node: Any
+    node: JavaObject
     kind: str
     parent: _Visit | None = None
     is_table: bool = True
@@ -219,7 +220,7 @@ class _Walk:
         self.env = env
         self.todo: list[_Visit] = []
 
-    def visit(self, plan: Any) -> Any:
+    def visit(self, plan: JavaObject) -> JavaObject:
         """Schedule a visit of a whole plan; return it without names of common table expressions.
 
         Most plans have no subqueries in expressions, and need only half of the calls.
@@ -281,7 +282,7 @@ class _Walk:
             parts = parser_of(self.env).parseMultipartIdentifier(str(expression.value().toString()))
         self.identified(parts, visit)
 
-    def identified(self, parts: Any, visit: _Visit) -> None:
+    def identified(self, parts: JavaObject, visit: _Visit) -> None:
         """Take a name that is known now."""
         self.take(tuple(map(str, scala_items(parts))), visit)
         if visit.node.productArity() >= _WITH_CHILDREN:
@@ -295,7 +296,7 @@ class _QueryWalk(_Walk):
         super().__init__(env)
         self._text = text[start:]
         self._start = start
-        self._travel: tuple[TimeTravel, Any] | None = None  # AS OF around the next table, and its node
+        self._travel: tuple[TimeTravel, JavaObject] | None = None  # AS OF around the next table, and its node
         self.found: list[Relation] = []
         self.calls: list[FunctionCall] = []
 
@@ -333,7 +334,7 @@ class _QueryWalk(_Walk):
         super().travel(visit)
         self._travel = None
 
-    def _clause(self, node: Any) -> TimeTravel:
+    def _clause(self, node: JavaObject) -> TimeTravel:
         start, end = self._place(node)
         version, name_end = node.version(), self._place(node.relation())[1]
         kind = "VERSION" if version.isDefined() else "TIMESTAMP"
@@ -342,7 +343,7 @@ class _QueryWalk(_Walk):
             start, end = name_end, suffix.end()
         return TimeTravel(kind, value, start, end)
 
-    def _moment(self, node: Any, clause: str) -> str:
+    def _moment(self, node: JavaObject, clause: str) -> str:
         """Return the text of the moment; Spark's own if the offsets are those of a text with the values of parameters."""
         moment = node.timestamp().get()
         text = _OF.sub("", clause)
@@ -354,7 +355,7 @@ class _QueryWalk(_Walk):
             is_same = False
         return text if is_same else str(moment.sql())
 
-    def _place(self, node: Any) -> tuple[int, int]:
+    def _place(self, node: JavaObject) -> tuple[int, int]:
         origin = node.origin()
         if origin.startIndex().isEmpty():
             raise ParseError("Spark's parser does not give the position of a table's name")
@@ -401,27 +402,27 @@ class _StatementWalk(_Walk):
         super().travel(visit)
         self.below(visit)
 
-    def identified(self, parts: Any, visit: _Visit) -> None:
+    def identified(self, parts: JavaObject, visit: _Visit) -> None:
         # Up to Spark 3.5 the function holds the rest of the statement.
         if visit.node.productArity() < _WITH_CHILDREN:
             self.visit(visit.node.planBuilder().apply(parts))
         else:
             super().identified(parts, visit)
 
-    def target(self, node: Any) -> None:
+    def target(self, node: JavaObject) -> None:
         """Visit an INSERT's table, which is not a child, and never a common table expression."""
         self.visit(node.table())
 
-    def like(self, node: Any) -> None:
+    def like(self, node: JavaObject) -> None:
         """Take the names of CREATE TABLE … LIKE up to Spark 4.0."""
         self.names += [_parts(name.nameParts()) for name in (node.targetTable(), node.sourceTable())]
 
-    def handlers(self, node: Any) -> None:
+    def handlers(self, node: JavaObject) -> None:
         """Visit the handlers of a script's block."""
         for handler in scala_items(node.productElement(_HANDLERS)) if node.productArity() > _HANDLERS else ():
             self.visit(handler)
 
-    def database(self, node: Any) -> None:
+    def database(self, node: JavaObject) -> None:
         """Take all tables of a database that is dropped with them."""
         namespace = node.namespace()
         if node.cascade() and namespace.nodeName() == "PlanWithUnresolvedIdentifier":  # up to Spark 4.0
@@ -432,7 +433,7 @@ class _StatementWalk(_Walk):
             database = _parts(namespace.multipartIdentifier())[-1]
             self.names += [(database, table) for table in spark_catalog_tables(self.env, database)]
 
-    def immediate(self, node: Any) -> None:
+    def immediate(self, node: JavaObject) -> None:
         """Visit the statement that EXECUTE IMMEDIATE is about to run."""
         if node.nodeName() == "ExecuteImmediateQuery":  # Spark 4.0: a text, or the name of a variable
             text = node.query().left().toOption()
@@ -446,7 +447,7 @@ class _StatementWalk(_Walk):
             )
         self.read(statement if isinstance(statement, str) else str(statement.toString()))
 
-    def function(self, node: Any) -> None:
+    def function(self, node: JavaObject) -> None:
         """Take the names in a function's body, which the plan keeps as a text."""
         for body, form in ((node.exprText(), "SELECT ({}\n)"), (node.queryText(), "{}")):
             if body.isDefined():
@@ -454,7 +455,7 @@ class _StatementWalk(_Walk):
 
 
 # Nodes with names outside their children.
-_SPECIAL: Mapping[str, Callable[[_StatementWalk, Any], None]] = {
+_SPECIAL: Mapping[str, Callable[[_StatementWalk, JavaObject], None]] = {
     "InsertIntoStatement": _StatementWalk.target,
     "DropNamespace": _StatementWalk.database,
     "CreateTableLikeCommand": _StatementWalk.like,
@@ -467,7 +468,7 @@ _SPECIAL: Mapping[str, Callable[[_StatementWalk, Any], None]] = {
 }
 
 
-def _parts(names: Any) -> tuple[str, ...]:
+def _parts(names: JavaObject) -> tuple[str, ...]:
     return tuple(str(part).lower() for part in scala_items(names))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -94,7 +94,7 @@ class Conjunct:
     ``expression``: as Spark's parser read it, not analysed. ``columns``: the top-level columns that it refers to.
     """
 
-    expression: Any
+    expression: JavaObject
     columns: frozenset[str]
     predicate: Predicate
 
@@ -134,7 +134,7 @@ def _conjuncts(env: SparkEnvironment, schema: T.StructType, rows: DataFrame, whe
     ]
 
 
-def conjunction(env: SparkEnvironment, expressions: Sequence[Any]) -> SparkColumn:
+def conjunction(env: SparkEnvironment, expressions: Sequence[JavaObject]) -> SparkColumn:
     """Return expressions of Catalyst joined by AND."""
     both = java_class(env, "org.apache.spark.sql.catalyst.expressions.And")
     return column_of_expression(env, reduce(both, expressions))
@@ -151,7 +151,7 @@ def condition_rows(
 
 
 def predicate_of(
-    table: TableDefinition, plan: Any, subquery: Callable[[Any], Predicate] | None = None
+    table: TableDefinition, plan: JavaObject, subquery: Callable[[JavaObject], Predicate] | None = None
 ) -> Predicate:
     """Return the predicate of the condition in the plan of `condition_rows`.
 
@@ -175,7 +175,7 @@ def empty_rows(
     return kept[0]
 
 
-def _split_tree(tree: Any) -> list[Any]:
+def _split_tree(tree: JavaObject) -> list[JavaObject]:
     """Return the parts of a tree that AND joins, from left to right."""
     parts, todo = [], [tree]
     while todo:
@@ -187,13 +187,15 @@ def _split_tree(tree: Any) -> list[Any]:
     return parts
 
 
-def _conjunct(schema: T.StructType, expression: Any, tree: Any) -> Conjunct:
+def _conjunct(schema: T.StructType, expression: JavaObject, tree: JavaObject) -> Conjunct:
     reader = PredicateReader(schema)
     columns = reader.columns([tree])
     return Conjunct(expression, columns, reader.predicate(tree) if columns else UNDECIDED)
 
 
-def _analyse(env: SparkEnvironment, rows: DataFrame, expressions: Sequence[Any]) -> list[Any] | None:
+def _analyse(
+    env: SparkEnvironment, rows: DataFrame, expressions: Sequence[JavaObject]
+) -> list[JavaObject] | None:
     """Return Spark's trees of expressions; None if it needs more than a filter for them, as for a function of SQL."""
     if not expressions:
         return []

@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import types as T
@@ -71,14 +72,14 @@ def is_lossless_cast(have: T.DataType, want: T.DataType) -> bool:
     return isinstance(have, T.FloatType) and isinstance(want, T.DoubleType)
 
 
-def constant_values(trees: Any) -> list[Value | NoValue]:
+def constant_values(trees: JavaObject) -> list[Value | NoValue]:
     """Return `constant_value` of each expression of a Scala Seq; all have one type."""
     count = trees.size()
     values = _values_at_once(trees, count) if count > _FEW else None
     return [constant_value(tree) for tree in scala_items(trees)] if values is None else values
 
 
-def _values_at_once(trees: Any, count: int) -> list[Value | NoValue] | None:
+def _values_at_once(trees: JavaObject, count: int) -> list[Value | NoValue] | None:
     """Return the values of many constants by few round trips; None if one of them is not told by a text of all."""
     array = class_beside(trees, "org.apache.spark.sql.catalyst.expressions.CreateArray")(trees, False)  # noqa: FBT003
     of_the_run = class_beside(trees, "org.apache.spark.sql.catalyst.trees.TreePattern").CURRENT_LIKE()
@@ -105,7 +106,7 @@ _PARSERS: Mapping[type[T.DataType], Callable[[str], object]] = {
 }
 
 
-def constant_value(tree: Any) -> Value | NoValue:
+def constant_value(tree: JavaObject) -> Value | NoValue:
     """Return the value of an expression of literals alone: a value, NULL, or UNKNOWN for any other expression."""
     if not _is_constant(tree):
         return UNKNOWN
@@ -119,7 +120,7 @@ def constant_value(tree: Any) -> Value | NoValue:
     return NULL if value is None else _python_value(value, kind)
 
 
-def _is_constant(tree: Any) -> bool:
+def _is_constant(tree: JavaObject) -> bool:
     """Tell whether all leaves of an expression are literals; ``current_date`` and the like are other leaves."""
     kind = tree.nodeName()
     if kind == "Literal" or (kind == "Cast" and tree.child().nodeName() == "Literal"):
@@ -132,7 +133,7 @@ def _is_constant(tree: Any) -> bool:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: JavaObject | str) -> str:
     return value if isinstance(value, str) else str(value.toString())
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -105,7 +104,9 @@ def _prune_in_python(
         may_match = bounds_test(tree, names)
         columns = [(table.partition_column_names.index(name), _PARSERS[types[name]][0]) for name in names]
 
-        def bounds(partition: Partition, columns: Any = columns) -> list[Bounds]:
+        def bounds(
+            partition: Partition, columns: Sequence[tuple[int, Callable[[str], Value]]] = columns
+        ) -> list[Bounds]:
             return [_exact_bounds(parse, partition.values[position]) for position, parse in columns]
 
         try:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import types as T
 
 from hiveacid.core.predicates import UNDECIDED, UNKNOWN, AllOf, AnyOf, Comparison, Not, Operator, Predicate
@@ -36,21 +36,23 @@ class PredicateReader:
     are not deterministic, and those that depend on the time or the user. ``subquery`` returns the predicate of ``… IN (SELECT …)``.
     """
 
-    def __init__(self, schema: T.StructType, subquery: Callable[[Any], Predicate] | None = None) -> None:
+    def __init__(
+        self, schema: T.StructType, subquery: Callable[[JavaObject], Predicate] | None = None
+    ) -> None:
         self._subquery = subquery or (lambda _: UNDECIDED)
         self._fields = {field.name.lower(): field for field in schema.fields}
-        self._common: Any = None  # the target of a CommonExpressionRef (BETWEEN in Spark 4)
+        self._common: JavaObject | None = None  # the target of a CommonExpressionRef (BETWEEN in Spark 4)
 
-    def columns(self, trees: Sequence[Any]) -> frozenset[str]:
+    def columns(self, trees: Sequence[JavaObject]) -> frozenset[str]:
         """Return the columns of the schema that conditions refer to."""
         names = [str(a.name()).lower() for tree in trees for a in scala_items(tree.references().toSeq())]
         return frozenset(self._fields[name].name for name in names)
 
-    def predicate(self, tree: Any) -> Predicate:
+    def predicate(self, tree: JavaObject) -> Predicate:
         """Return the predicate of a condition."""
         return self._read(tree, 0)
 
-    def _read(self, tree: Any, depth: int) -> Predicate:
+    def _read(self, tree: JavaObject, depth: int) -> Predicate:
         kind = tree.nodeName()
         if kind in _COMPARISONS:
             return self._comparison(_COMPARISONS[kind], tree.left(), tree.right())
@@ -78,7 +80,7 @@ class PredicateReader:
                     return Comparison(field.name, Operator.EQUAL, (True,))
         return UNDECIDED
 
-    def _joined(self, kind: str, trees: Sequence[Any], depth: int) -> Predicate:
+    def _joined(self, kind: str, trees: Sequence[JavaObject], depth: int) -> Predicate:
         if len(trees) > _MAX_PARTS:
             return UNDECIDED
         parts = [self._read(tree, depth + 1) for tree in trees]
@@ -87,7 +89,7 @@ class PredicateReader:
         between = _between(parts)
         return AllOf(tuple(parts)) if between is None else between
 
-    def _comparison(self, operator: Operator, left: Any, right: Any) -> Predicate:
+    def _comparison(self, operator: Operator, left: JavaObject, right: JavaObject) -> Predicate:
         field = self._column(left)
         if field is None:
             field, right = self._column(right), left
@@ -101,7 +103,7 @@ class PredicateReader:
             return UNDECIDED
         return Comparison(field.name, Operator.IS_NULL) if operator is Operator.NULL_SAFE_EQUAL else UNKNOWN
 
-    def _in(self, tree: Any) -> Predicate:
+    def _in(self, tree: JavaObject) -> Predicate:
         field = self._column(tree.value())
         if field is None:
             return UNDECIDED
@@ -112,7 +114,7 @@ class PredicateReader:
         comparison = Comparison(field.name, Operator.IN, present)
         return comparison if len(present) == len(values) else AnyOf((comparison, UNKNOWN))
 
-    def _column(self, tree: Any) -> T.StructField | None:
+    def _column(self, tree: JavaObject) -> T.StructField | None:
         """Return the column of a tree that is a column, or a lossless cast of one; else None."""
         kind = tree.nodeName()
         if kind == "CommonExpressionRef" and self._common is not None:
@@ -127,9 +129,9 @@ class PredicateReader:
         return self._column(tree.child())
 
 
-def _operands(tree: Any, kind: str) -> list[Any]:
+def _operands(tree: JavaObject, kind: str) -> list[JavaObject]:
     """Return the operands of nested ANDs or ORs, from left to right; some more than `_MAX_PARTS` at most."""
-    operands: list[Any] = []
+    operands: list[JavaObject] = []
     todo = [tree]
     while todo and len(operands) <= _MAX_PARTS and len(todo) <= 2 * _MAX_PARTS:
         node = todo.pop()

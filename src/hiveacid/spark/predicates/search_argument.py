@@ -31,6 +31,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from py4j.java_gateway import JavaGateway, JavaObject
+
 from hiveacid.core.format.acid_columns import AcidColumn
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.predicates import UNDECIDED, AllOf, Comparison, Operator, Predicate
@@ -114,7 +116,7 @@ def reader_options(env: SparkEnvironment, leaves: Sequence[PredicateLeaf]) -> di
     for leaf in leaves:
         builder.add(leaf)
     columns = sorted({leaf.column for leaf in leaves})
-    gateway: Any = env.spark.sparkContext._gateway  # noqa: SLF001
+    gateway: JavaGateway = env.spark.sparkContext._gateway  # noqa: SLF001
     names = gateway.new_array(java_class(env, "java.lang.String"), len(columns))
     for index, column in enumerate(columns):
         names[index] = column
@@ -132,7 +134,7 @@ class SearchArgumentBuilder:
         self._builder = java_class(env, f"{_SARG_PACKAGE}.SearchArgumentFactory").newBuilder().startAnd()
         self._types = java_class(env, f"{_SARG_PACKAGE}.PredicateLeaf$Type")
 
-    def build(self) -> Any:
+    def build(self) -> JavaObject:
         """Return the ``SearchArgument``."""
         return self._builder.end().build()
 

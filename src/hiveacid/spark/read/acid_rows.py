@@ -24,9 +24,9 @@ import re
 import tempfile
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
+from py4j.java_gateway import JavaClass, JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -254,7 +254,7 @@ def is_indexed(group: FileGroup) -> bool:
     )
 
 
-def make_index(env: SparkEnvironment, group: FileGroup) -> Any:
+def make_index(env: SparkEnvironment, group: FileGroup) -> JavaObject | None:
     """Return Spark's index of exactly these files; None if this Spark has no such class."""
     files = (_ILLEGAL.sub(lambda match: quote(match[0]), file) for file in group.files)
     lines = (_LINE % (file, *size) for file, size in zip(files, group.sizes, strict=True))
@@ -271,8 +271,8 @@ def make_index(env: SparkEnvironment, group: FileGroup) -> Any:
         return index_class(session_of(env), path, options, java_class(env, "scala.Option").empty())
 
 
-def _index_class(env: SparkEnvironment) -> Any:
-    java: Any = env.spark._jvm.java.lang  # type: ignore[union-attr] # noqa: SLF001
+def _index_class(env: SparkEnvironment) -> JavaClass | None:
+    java: JavaObject = env.spark._jvm.java.lang  # type: ignore[union-attr] # noqa: SLF001
     for package in _PACKAGES:
         name = f"org.apache.spark.sql.execution.{package}.MetadataLogFileIndex"
         try:
@@ -283,7 +283,7 @@ def _index_class(env: SparkEnvironment) -> Any:
     return None
 
 
-def _relation(env: SparkEnvironment, index: Any, types: Any, options: Any) -> Any:
+def _relation(env: SparkEnvironment, index: JavaObject, types: JavaObject, options: JavaObject) -> JavaObject:
     """Return the relation that ``DataFrameReader.load`` would make of the files (``DataSource.resolveRelation``)."""
     # the companion object: the class of the same name has a method ``apply`` of its own
     companion = java_class(env, "org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$")
@@ -299,5 +299,5 @@ def _relation(env: SparkEnvironment, index: Any, types: Any, options: Any) -> An
     )
 
 
-def _scala_map(env: SparkEnvironment, values: Any) -> Any:
+def _scala_map(env: SparkEnvironment, values: JavaObject) -> JavaObject:
     return java_class(env, "org.apache.spark.api.python.PythonUtils").toScalaMap(values)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 from urllib.parse import unquote
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -136,7 +136,7 @@ def index_by_spark_path(
     """
     depth = path_depth(table, group)
     wanted = {_path_tail(file, depth): index for index, file in enumerate(group.files)}
-    java_frame: Any = frame._jdf  # noqa: SLF001
+    java_frame: JavaObject = frame._jdf  # noqa: SLF001
     tails = {path: _path_tail(unquote(path), depth) for path in strings_of(env, java_frame.inputFiles())}
     if set(tails.values()) != wanted.keys():
         other = sorted(wanted.keys() ^ set(tails.values()))

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
-from typing import Any
 
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -64,7 +63,7 @@ def event_facts(env: SparkEnvironment, files: Sequence[str]) -> dict[str, EventF
     """
     if not files:
         return {}
-    parts: dict[str, list[Any]] = defaultdict(list)
+    parts: dict[str, list[Row]] = defaultdict(list)
     for row in _events(env, files).groupBy(_FILE, _BLOCK).agg(*_aggregates()).collect():
         parts[row[_FILE]].append(row)
     doubtful = [path for path, rows in parts.items() if not _is_sorted(rows)]
@@ -117,7 +116,7 @@ def _aggregates() -> list[SparkColumn]:
     ]
 
 
-def _merge_facts(rows: Sequence[Any]) -> EventFacts:
+def _merge_facts(rows: Sequence[Row]) -> EventFacts:
     def span(name: str) -> Span | None:
         lows = [row[f"low_{name}"] for row in rows if row[f"low_{name}"] is not None]
         highs = [row[f"high_{name}"] for row in rows if row[f"high_{name}"] is not None]
@@ -133,7 +132,7 @@ def _merge_facts(rows: Sequence[Any]) -> EventFacts:
     )  # fmt: skip
 
 
-def _is_sorted(rows: Sequence[Any]) -> bool:
+def _is_sorted(rows: Sequence[Row]) -> bool:
     """Tell whether the parts of a file prove its order: each has one write id and property, and no gap in its row ids."""
     ordered = sorted(rows, key=lambda row: row[_BLOCK])
     if any(row["nulls"] or row["low_step"] != row["high_step"] for row in ordered):

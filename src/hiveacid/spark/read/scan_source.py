@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -56,7 +57,7 @@ class ScanSource:
     arguments: Callable[[ColumnMapping], Mapping[str, str]] = lambda _: {}
     delete_bitmap: Callable[[Sequence[Location]], BitmapLookup | None] = lambda _: None
     memo: PlanMemo = field(default_factory=PlanMemo, compare=False, repr=False)
-    index_ahead: Callable[[FileGroup], Any] = lambda _: None
+    index_ahead: Callable[[FileGroup], JavaObject | None] = lambda _: None
     subqueries: bool = False
 
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -93,8 +93,8 @@ def last_part(name: str | TableName | None) -> str:
 
 
 def with_tables(
-    env: SparkEnvironment, plan: Any, tables: Sequence[tuple[Relation | FunctionCall, BoundTable]]
-) -> Any:
+    env: SparkEnvironment, plan: JavaObject, tables: Sequence[tuple[Relation | FunctionCall, BoundTable]]
+) -> JavaObject:
     """Return a plan in which tables stand for the names, or calls, that `read_query` found in it.
 
     A table with hidden columns stands for one name: two projections with the same ones could not be told apart.
@@ -113,12 +113,12 @@ def with_tables(
     return plan.transformDownWithSubqueries(converters.mapAsScalaMap(replacements))
 
 
-def _own_name(env: SparkEnvironment, table: BoundTable) -> Any:
+def _own_name(env: SparkEnvironment, table: BoundTable) -> JavaObject:
     identifier = java_class(env, "org.apache.spark.sql.catalyst.AliasIdentifier")
     return identifier(table.name, java_sequence(env, table.qualifier))
 
 
-def _aliased(env: SparkEnvironment, table: BoundTable, alias: Any) -> Any:
+def _aliased(env: SparkEnvironment, table: BoundTable, alias: JavaObject) -> JavaObject:
     """Return a table's plan under a name, with the hidden columns outside its output."""
     rows = java_class(env, f"{_PLANS}.SubqueryAlias")(alias, plan_of(table.frame))
     if not table.hidden:
@@ -168,7 +168,7 @@ def read_as_creator(reader: SparkEnvironment, apart: SparkEnvironment, view: Vie
         apart.session_catalog.setCurrentDatabase(view.database)
 
 
-def analysed_apart(env: SparkEnvironment, apart: SparkEnvironment, plan: Any) -> DataFrame:
+def analysed_apart(env: SparkEnvironment, apart: SparkEnvironment, plan: JavaObject) -> DataFrame:
     """Return the rows of a view's query, of which ``plan`` is the parsed plan."""
     session = session_of(apart)
     with active_session(apart):

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from py4j.java_gateway import JavaObject
+from py4j.java_gateway import GatewayClient, GatewayConnection, JavaGateway, JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
@@ -38,12 +38,13 @@ def use_secret_ids(spark: SparkSession) -> None:
     from py4j.java_gateway import PythonProxyPool  # noqa: PLC0415 - PySpark's, only when it is needed
     from py4j.protocol import PYTHON_PROXY_PREFIX  # noqa: PLC0415
 
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
-    pool: Any = gateway.gateway_property.pool  # connections hold it: it cannot be replaced
+    gateway: JavaGateway = spark.sparkContext._gateway  # noqa: SLF001
+    pool: PythonProxyPool = gateway.gateway_property.pool  # connections hold it: it cannot be replaced
 
-    def put(proxy: Any, force_id: str | None = None) -> Any:
+    def put(proxy: object, force_id: str | None = None) -> str:
         secret = f"{PYTHON_PROXY_PREFIX}{secrets.token_hex(_ID_BYTES)}"
-        return PythonProxyPool.put(pool, proxy, force_id or secret)
+        identifier: str = PythonProxyPool.put(pool, proxy, force_id or secret)
+        return identifier
 
     pool.put = put
 
@@ -55,11 +56,11 @@ def keep_connections_once(spark: SparkSession) -> None:
     the JVM in turn, both calls put the same connection there, and the end of the thread removes it only once
     (``ThreadLocalConnectionFinalizer``). The socket, and a thread of the JVM, then stay for ever. Calling it twice does no harm.
     """
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    gateway: JavaGateway = spark.sparkContext._gateway  # noqa: SLF001
     client = gateway._gateway_client  # noqa: SLF001
     give_back = type(client)._give_back_connection  # noqa: SLF001
 
-    def give_back_once(connection: Any) -> None:
+    def give_back_once(connection: GatewayConnection) -> None:
         if connection not in client.deque:
             give_back(client, connection)
 
@@ -70,10 +71,10 @@ def keep_connections_once(spark: SparkSession) -> None:
 class _Caller:
     """A thread of the JVM, both ends of its connection to Python, and what holds the JVM's end."""
 
-    thread: Any
-    java_end: Any
+    thread: JavaObject
+    java_end: GatewayConnection
     python_end: socket.socket
-    holder: Any
+    holder: JavaObject
 
 
 @dataclass
@@ -94,12 +95,12 @@ class CallingThreads:
         if hasattr(self._local, "noted"):
             return
         self._local.noted = True
-        client: Any = context._gateway._gateway_client  # type: ignore[union-attr] # noqa: SLF001
+        client: GatewayClient = context._gateway._gateway_client  # type: ignore[union-attr] # noqa: SLF001
         connection = client.get_thread_connection()
         if connection is None or connection.initiated_from_client:  # a thread of Python's, which closes it
             return
         holder = JavaObject("GATEWAY_SERVER", client).getCallbackClient()
-        thread: Any = context._jvm.java.lang.Thread.currentThread()  # type: ignore[union-attr] # noqa: SLF001
+        thread: JavaObject = context._jvm.java.lang.Thread.currentThread()  # type: ignore[union-attr] # noqa: SLF001
         caller = _Caller(thread, holder.getPerThreadConnection(), connection.socket, holder)
         with self._lock:
             self._callers.append(caller)
@@ -135,9 +136,9 @@ class LastReturned(threading.local):
     therefore the next answer may replace the previous one.
     """
 
-    _value: Any = None
+    _value: JavaObject | None = None
 
-    def keep(self, value: Any) -> Any:
+    def keep(self, value: JavaObject) -> JavaObject:
         """Return the value; keep it until the next call in this thread."""
         self._value = value
         return value
@@ -151,11 +152,11 @@ class LastReturned(threading.local):
 class _ParserBuilder:
     """Scala's ``(SparkSession, ParserInterface) => ParserInterface``, in Python."""
 
-    def __init__(self, build: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, build: Callable[[JavaObject, JavaObject], JavaObject]) -> None:
         self._build = build
         self._returned = LastReturned()
 
-    def apply(self, session: Any, parser: Any) -> Any:
+    def apply(self, session: JavaObject, parser: JavaObject) -> JavaObject:
         """Return the parser of a new session."""
         return self._returned.keep(self._build(session, parser))
 
@@ -163,7 +164,7 @@ class _ParserBuilder:
         implements = ("scala.Function2",)
 
 
-def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None:
+def inject_parser(spark: SparkSession, build: Callable[[JavaObject, JavaObject], JavaObject]) -> None:
     """Wrap Spark's own parser, in this session and in all sessions derived from it (``newSession``, streams).
 
     ``build`` receives the JVM's session and its present parser. The injection lasts for the life of the session; to
@@ -171,17 +172,17 @@ def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None
     """
     from pyspark import java_gateway  # noqa: PLC0415
 
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    gateway: JavaGateway = spark.sparkContext._gateway  # noqa: SLF001
     use_secret_ids(spark)
     keep_connections_once(spark)
-    start: Callable[[Any], None] = java_gateway.ensure_callback_server_started
+    start: Callable[[JavaGateway], None] = java_gateway.ensure_callback_server_started
     start(gateway)
     # Spark's own errors must leave our parser unchanged, not as text in a Py4JException.
     gateway.python_parameters.propagate_java_exceptions = True
-    inner: Any = spark._jsparkSession  # noqa: SLF001
+    inner: JavaObject = spark._jsparkSession  # noqa: SLF001
     called = threading.Event()
 
-    def first(session: Any, parser: Any) -> Any:
+    def first(session: JavaObject, parser: JavaObject) -> JavaObject:
         called.set()  # the parser itself must not stay here: it ends with its session
         return build(session, parser)
 
@@ -191,7 +192,7 @@ def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None
         _set_session_parser(state, build(inner, state.sqlParser()))
 
 
-def copy_with_parser(session: Any, parser_of: Callable[[Any], Any]) -> Any:
+def copy_with_parser(session: JavaObject, parser_of: Callable[[JavaObject], JavaObject]) -> JavaObject:
     """Return a copy of a JVM session, with its settings and temporary views, that has another parser.
 
     ``parser_of`` receives the copy and returns the parser.
@@ -205,20 +206,20 @@ def copy_with_parser(session: Any, parser_of: Callable[[Any], Any]) -> Any:
 
 def without_hiveacid_parser(spark: SparkSession) -> SparkSession:
     """Return a session whose SQL knows no tables of a native session: ``spark`` itself, or a copy if its parser does."""
-    native: Any = SparkSession._instantiatedSession  # noqa: SLF001 - what getOrCreate() returns
+    native: object = SparkSession._instantiatedSession  # noqa: SLF001 - what getOrCreate() returns
     if not hasattr(native, "for_other_warehouse") or not hasattr(spark, "_jsparkSession"):
         return spark
     session: SparkSession = native.for_other_warehouse(spark)
     return session
 
 
-def _set_session_parser(state: Any, parser: Any) -> None:
+def _set_session_parser(state: JavaObject, parser: JavaObject) -> None:
     held = state.getClass().getDeclaredField("sqlParser")
     held.setAccessible(True)
     held.set(state, parser)
 
 
-def set_catalog_parser(session: Any, parser: Any) -> None:
+def set_catalog_parser(session: JavaObject, parser: JavaObject) -> None:
     """Set the parser with which the catalog of a JVM session reads the texts of views and functions.
 
     In the session of `inject_parser` that is still Spark's own; in sessions derived from it, it is the injected parser.
@@ -241,7 +242,7 @@ def to_java_exception(spark: SparkSession, error: HiveAcidError) -> Exception:
     """
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415
 
-    lang: Any = spark._jvm.java.lang  # type: ignore[union-attr] # noqa: SLF001
+    lang: JavaObject = spark._jvm.java.lang  # type: ignore[union-attr] # noqa: SLF001
     unsupported = isinstance(error, UnsupportedFeatureError)
     kind = lang.UnsupportedOperationException if unsupported else lang.IllegalArgumentException
     message = f"[{error.getCondition()}] {error}"

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.orc.footer_summary import LruCache
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import DataFrame, SparkSession
 
 
 # Spark's own push-down into nested ORC columns skips nothing on ACID files and would overwrite ours.
@@ -31,7 +32,7 @@ _SETTINGS = {
 _PERFORMANCE_SETTINGS = {"spark.sql.orc.columnarReaderBatchSize": "1024"}
 
 
-def configure(builder: Any) -> Any:
+def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
 
     With a local master it also makes Python workers use this interpreter (Spark's default is the ``python3`` on the PATH).
@@ -155,14 +156,14 @@ def require_single_zone(
 def _same_rules(spark: SparkSession, name: str, other: str) -> bool:
     if not hasattr(spark, "_jsparkSession"):  # SQL alone cannot compare rules
         return {name, other} <= _UTC
-    zone: Any = spark._jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId  # type: ignore[union-attr] # noqa: SLF001
+    zone: Callable[[str], JavaObject] = spark._jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId  # type: ignore[union-attr] # noqa: SLF001
     return bool(zone(name).getRules().equals(zone(other).getRules()))
 
 
 def _executors(spark: SparkSession) -> str:
     if not hasattr(spark, "_jsparkSession"):
         return _CONNECT
-    context: Any = spark.sparkContext._jsc  # noqa: SLF001
+    context: JavaObject = spark.sparkContext._jsc  # noqa: SLF001
     return str(context.sc().getExecutorIds().mkString(","))
 
 
@@ -190,7 +191,7 @@ class SparkEnvironment:
     copies_timestamps: bool = False
     files_in_driver_zone: bool = False
     zones: ExecutorTimeZones = field(default_factory=ExecutorTimeZones, compare=False, repr=False)
-    parser: Any = field(default=None, compare=False, repr=False)
+    parser: JavaObject = field(default=None, compare=False, repr=False)
 
     @cached_property
     def local(self) -> bool:
@@ -203,7 +204,7 @@ class SparkEnvironment:
         return int(self.spark._jvm.java.lang.Runtime.getRuntime().maxMemory())  # type: ignore[union-attr] # noqa: SLF001
 
     @cached_property
-    def empty_frames(self) -> LruCache[Any]:
+    def empty_frames(self) -> LruCache[DataFrame]:
         """Frames without rows, in which conditions are analysed: to make one takes longer than the analysis."""
         return LruCache(max_size=100, max_values=100)
 
@@ -219,17 +220,17 @@ class SparkEnvironment:
         return int(major), int(minor)
 
     @cached_property
-    def state(self) -> Any:
+    def state(self) -> JavaObject:
         """The session's state in the JVM (``SessionState``), which stays the same."""
         return self.spark._jsparkSession.sessionState()  # noqa: SLF001
 
     @cached_property
-    def session_catalog(self) -> Any:
+    def session_catalog(self) -> JavaObject:
         """Spark's own catalog in the session's state (``SessionCatalog``)."""
         return self.state.catalog()
 
     @cached_property
-    def catalog_manager(self) -> Any:
+    def catalog_manager(self) -> JavaObject:
         """Spark's ``CatalogManager``: the session's current catalog."""
         return self.state.catalogManager()
 
@@ -316,7 +317,7 @@ class SparkEnvironment:
         """Return a new session like this one with some other settings of Spark."""
         from pyspark.sql import SparkSession as Plain  # noqa: PLC0415 - not with the module
 
-        context: Any = self.spark.sparkContext
+        context = self.spark.sparkContext
         session = Plain(context, self.spark._jsparkSession.cloneSession())  # noqa: SLF001
         for key, value in changed.items():
             session.conf.set(key, value)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
+from py4j.java_gateway import JavaClass, JavaObject, JVMView
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
@@ -59,7 +59,7 @@ def has_database(env: SparkEnvironment, name: str) -> bool:
     return bool(env.session_catalog.databaseExists(name))
 
 
-def external_catalog(env: SparkEnvironment) -> Any:
+def external_catalog(env: SparkEnvironment) -> JavaObject:
     """Return the JVM's object behind Spark's own catalog, which changes it without resolving names."""
     return env.session_catalog.externalCatalog()
 
@@ -108,7 +108,7 @@ def create_database(env: SparkEnvironment, name: str) -> None:
         frame_of_plan(env, env.parser.parsePlan(text)).collect()
 
 
-def frame_of_plan(env: SparkEnvironment, plan: Any) -> DataFrame:
+def frame_of_plan(env: SparkEnvironment, plan: JavaObject) -> DataFrame:
     """Return a plan of Spark's parser as a DataFrame; if the plan is a command, this call runs it."""
     return DataFrame(dataset_class(env).ofRows(session_of(env), plan), env.spark)
 
@@ -121,7 +121,7 @@ def frame_of_text(env: SparkEnvironment, text: str) -> DataFrame:
     return frame_of_plan(env, parser_of(env).parsePlan(text))
 
 
-def dataset_class(env: SparkEnvironment) -> Any:
+def dataset_class(env: SparkEnvironment) -> JavaClass:
     """Return the JVM's class that makes a Dataset of a plan."""
     sql = java_packages(env.spark).org.apache.spark.sql
     return sql.Dataset if env.version < (4, 0) else sql.classic.Dataset
@@ -138,7 +138,7 @@ def in_session(env: SparkEnvironment, frame: DataFrame) -> DataFrame:
     return frame_of_plan(env, rows_of(frame))
 
 
-def plan_of(frame: DataFrame) -> Any:
+def plan_of(frame: DataFrame) -> JavaObject:
     """Return a DataFrame's analysed plan."""
     return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
 
@@ -150,7 +150,7 @@ def unsteady_expression(frame: DataFrame) -> str | None:
         return None
     while (below := _first_unsteady(node.children())) is not None:
         node = below
-    expression = _first_unsteady(node.expressions())
+    expression: JavaObject = _first_unsteady(node.expressions())
     while (below := _first_unsteady(expression.children())) is not None:
         expression = below
     return str(expression.sql())
@@ -168,22 +168,22 @@ def at_one_moment(env: SparkEnvironment, frames: Sequence[DataFrame]) -> list[Da
     return [frame_of_plan(env, plan) for plan in scala_items(together.children())]
 
 
-def _first_unsteady(nodes: Any) -> Any:
+def _first_unsteady(nodes: JavaObject) -> JavaObject | None:
     return next((node for node in scala_items(nodes) if not node.deterministic()), None)
 
 
-def rows_of(frame: DataFrame) -> Any:
+def rows_of(frame: DataFrame) -> JavaObject:
     """Return a DataFrame's analysed plan; of a command, which has run, the plan of its result."""
     return frame._jdf.queryExecution().commandExecuted()  # noqa: SLF001
 
 
-def command_result_of(frame: DataFrame) -> Any:
+def command_result_of(frame: DataFrame) -> JavaObject:
     """Return the plan of a command that has run, with the rows of a DataFrame.
 
     For any other plan, Spark Connect keeps only the text of the statement, and runs it again when a client asks for rows.
     """
     execution = frame._jdf.queryExecution()  # noqa: SLF001
-    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001
+    jvm: JVMView = frame.sparkSession._jvm  # noqa: SLF001
     logical, physical = execution.analyzed(), execution.executedPlan()
     rows = jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(physical.executeCollect()))
     return jvm.org.apache.spark.sql.catalyst.plans.logical.CommandResult(

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from py4j.java_gateway import JavaClass, JavaObject, JVMView
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
@@ -73,13 +74,13 @@ class SessionFileSystems:
         return setting
 
     @cached_property
-    def _hadoop(self) -> Any:
+    def _hadoop(self) -> JavaObject:
         """Hadoop's configuration of the session, as its own readers and writers get it."""
-        session: Any = self.env.spark
+        session = self.env.spark
         return session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
 
 
-def open_hadoop(jvm: Any, conf: Any, place: StorageUri) -> ArrowFileSystem:
+def open_hadoop(jvm: JVMView, conf: JavaObject, place: StorageUri) -> ArrowFileSystem:
     """Open the file system of a URI with Hadoop's configuration. Raises StorageError."""
     try:
         with _as_os_errors(str(place)):
@@ -98,18 +99,14 @@ class HadoopFileSystem:
     each level of directories, and one request to the name node for each directory.
     """
 
-    jvm: Any
-    fs: Any
+    jvm: JVMView
+    fs: JavaObject
 
-    def get_file_info(self, what: str | FileSelector) -> Any:
+    def get_file_info(self, what: str | FileSelector) -> FileInfo | list[FileInfo]:
         """Return the entry at a path, or all entries of a selector. Raises FileNotFoundError for a missing path."""
         if isinstance(what, str):
-            try:
-                with _as_os_errors(what):
-                    return _file_info(what, self.fs.getFileStatus(self._path(what)))
-            except FileNotFoundError:
-                return FileInfo(what, FileType.NotFound)
-        if self.get_file_info(what.base_dir).type != FileType.Directory:
+            return self._info_of(what)
+        if self._info_of(what.base_dir).type != FileType.Directory:
             raise FileNotFoundError(errno.ENOENT, "not a directory", what.base_dir)
         found = list(self._list([what.base_dir.rstrip("/")]))
         level = _directories(found) if what.recursive else []
@@ -118,6 +115,13 @@ class HadoopFileSystem:
             found += inside
             level = _directories(inside)
         return found
+
+    def _info_of(self, path: str) -> FileInfo:
+        try:
+            with _as_os_errors(path):
+                return _file_info(path, self.fs.getFileStatus(self._path(path)))
+        except FileNotFoundError:
+            return FileInfo(path, FileType.NotFound)
 
     def _entries_of(self, folders: Sequence[str]) -> Iterator[FileInfo]:
         """Yield the entries of directories, which the JVM lists in one call."""
@@ -178,14 +182,14 @@ class HadoopFileSystem:
         with _as_os_errors(path):
             return _Output(path, self.fs.append(self._path(path)))
 
-    def _path(self, path: str) -> Any:
+    def _path(self, path: str) -> JavaObject:
         return self.jvm.org.apache.hadoop.fs.Path(path)
 
 
 @dataclass
 class _Stream:
     path: str
-    stream: Any
+    stream: JavaObject
 
     def __enter__(self) -> Self:
         return self
@@ -199,7 +203,7 @@ class _Stream:
 
 @dataclass
 class _Input(_Stream):
-    jvm: Any
+    jvm: JVMView
     length: int
 
     def size(self) -> int:
@@ -221,7 +225,7 @@ class _Output(_Stream):
             self.stream.write(bytearray(data))
 
 
-def _file_info(path: str, status: Any) -> FileInfo:
+def _file_info(path: str, status: JavaObject) -> FileInfo:
     changed = status.getModificationTime() * 1_000_000
     if status.isDirectory():
         return FileInfo(path, FileType.Directory, mtime_ns=changed)
@@ -283,8 +287,8 @@ class PartCopier:
     S3A gives its client since Hadoop 3.4. If anything fails, the upload is aborted and the driver copies the file.
     """
 
-    jvm: Any
-    conf: Any
+    jvm: JVMView
+    conf: JavaObject
 
     def __call__(self, source: str, target: str, start: int, tail: bytes) -> bool:
         """Make the object; tell whether it was made."""
@@ -304,7 +308,7 @@ class PartCopier:
             return False
         return True
 
-    def _client(self, path: str) -> Any:
+    def _client(self, path: str) -> JavaObject:
         files = self.jvm.org.apache.hadoop.fs.Path(spark_path(path)).getFileSystem(self.conf)
         return files.getS3AInternals().getAmazonS3Client("hiveacid")
 
@@ -318,21 +322,21 @@ def part_ranges(length: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Upload:
-    jvm: Any
-    client: Any
+    jvm: JVMView
+    client: JavaObject
     source: tuple[str, str]
     target: tuple[str, str]
     upload_id: str
 
     @classmethod
-    def begin(cls, jvm: Any, client: Any, source: str, target: str) -> _Upload:
+    def begin(cls, jvm: JVMView, client: JavaObject, source: str, target: str) -> _Upload:
         (bucket, key), model = _bucket_and_key(target), jvm.software.amazon.awssdk.services.s3.model
         request = model.CreateMultipartUploadRequest.builder().bucket(bucket).key(key).build()
         upload_id = client.createMultipartUpload(request).uploadId()
         return cls(jvm, client, _bucket_and_key(source), (bucket, key), upload_id)
 
     @property
-    def _model(self) -> Any:
+    def _model(self) -> JavaObject:
         return self.jvm.software.amazon.awssdk.services.s3.model
 
     def finish(self, start: int, tail: bytes) -> None:
@@ -349,7 +353,7 @@ class _Upload:
     def abort(self) -> None:
         self.client.abortMultipartUpload(self._of_target(self._model.AbortMultipartUploadRequest).build())
 
-    def _of_target(self, kind: Any) -> Any:
+    def _of_target(self, kind: JavaClass) -> JavaObject:
         bucket, key = self.target
         return kind.builder().bucket(bucket).key(key).uploadId(self.upload_id)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.java_gateway import JavaClass, JavaMember
+from py4j.java_gateway import GatewayClient, JavaClass, JavaGateway, JavaMember, JavaObject
 from py4j.protocol import STATIC_PREFIX
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import SparkSession
@@ -23,12 +23,12 @@ from hiveacid.spark.session.capabilities import SparkEnvironment
 _SPARK_4 = (4, 0)
 
 
-def parser_of(env: SparkEnvironment) -> Any:
+def parser_of(env: SparkEnvironment) -> JavaObject:
     """Return the session's ``ParserInterface``, with the user's extensions but without hiveacid's parser."""
     return env.parser or env.state.sqlParser()
 
 
-def session_of(env: SparkEnvironment) -> Any:
+def session_of(env: SparkEnvironment) -> JavaObject:
     """Return the JVM's session."""
     return env.spark._jsparkSession  # noqa: SLF001
 
@@ -53,29 +53,29 @@ def active_session(env: SparkEnvironment) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
-def java_class(env: SparkEnvironment, name: str) -> Any:
+def java_class(env: SparkEnvironment, name: str) -> JavaClass:
     """Return a class of the JVM by its full name, without the round trip for each part of ``jvm.java.lang...``."""
     return class_of_session(env.spark, name)
 
 
-def class_of_session(spark: SparkSession, name: str) -> Any:
+def class_of_session(spark: SparkSession, name: str) -> JavaClass:
     """Return a class of a session's JVM by its full name."""
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    gateway: JavaGateway = spark.sparkContext._gateway  # noqa: SLF001
     return _StaticMethods(name, gateway._gateway_client)  # noqa: SLF001
 
 
-def class_beside(java_object: Any, name: str) -> Any:
+def class_beside(java_object: JavaObject, name: str) -> JavaClass:
     """Return a class, by its full name, of the JVM that has an object."""
     return _StaticMethods(name, java_object._gateway_client)  # noqa: SLF001
 
 
-def java_value(env: SparkEnvironment, value: object) -> Any:
+def java_value(env: SparkEnvironment, value: object) -> JavaObject:
     """Return a map or list as a Java object, in two round trips; Py4J takes one for each entry."""
     unpickler = java_class(env, "net.razorvine.pickle.Unpickler")()
     return unpickler.loads(pickle.dumps(value, protocol=2))
 
 
-def java_sequence(env: SparkEnvironment, items: Sequence[object]) -> Any:
+def java_sequence(env: SparkEnvironment, items: Sequence[object]) -> JavaObject:
     """Return a list as a Scala Seq, as `java_value`."""
     return java_class(env, "org.apache.spark.api.python.PythonUtils").toSeq(java_value(env, list(items)))
 
@@ -83,7 +83,7 @@ def java_sequence(env: SparkEnvironment, items: Sequence[object]) -> Any:
 class _StaticMethods(JavaClass):  # type: ignore[misc] # py4j has no types
     """Class of the JVM: a name with a small letter is a method. Py4J asks Java about each name of each call."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> JavaMember | JavaClass:
         """Return a static method, or a constant or inner class."""
         if not name[0].islower():
             return super().__getattr__(name)
@@ -97,7 +97,7 @@ class JavaPackages:
     that name in all jars.
     """
 
-    def __init__(self, client: Any, prefix: str = "") -> None:
+    def __init__(self, client: GatewayClient, prefix: str = "") -> None:
         self._client = client
         self._prefix = prefix
 
@@ -110,19 +110,19 @@ class JavaPackages:
         return _StaticMethods(whole, self._client) if is_class else JavaPackages(self._client, f"{whole}.")
 
 
-def java_packages(spark: SparkSession) -> Any:
+def java_packages(spark: SparkSession) -> JavaPackages:
     """Return the packages of a session's JVM."""
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    gateway: JavaGateway = spark.sparkContext._gateway  # noqa: SLF001
     return JavaPackages(gateway._gateway_client)  # noqa: SLF001
 
 
-def scala_items(sequence: Any) -> Iterator[Any]:
+def scala_items(sequence: JavaObject) -> Iterator[JavaObject]:
     """Yield the elements of a Scala Seq."""
     for index in range(sequence.size()):
         yield sequence.apply(index)
 
 
-def scala_sequence(env: SparkEnvironment, items: list[Any]) -> Any:
+def scala_sequence(env: SparkEnvironment, items: list[JavaObject]) -> JavaObject:
     """Return a Scala Seq of Java objects."""
     return java_packages(env.spark).org.apache.spark.api.python.PythonUtils.toSeq(items)
 
@@ -167,14 +167,16 @@ def int_array(env: SparkEnvironment, data: bytes) -> SparkColumn:
     return _array(env, java_class(env, "int"), len(data) // 4, _buffer(env, "i", data).asIntBuffer(), "int")
 
 
-def _buffer(env: SparkEnvironment, kind: str, data: bytes) -> Any:
+def _buffer(env: SparkEnvironment, kind: str, data: bytes) -> JavaObject:
     numbers = array(kind, data)
     numbers.byteswap()  # Java reads big-endian by default; changing that costs two more round trips
     return java_packages(env.spark).java.nio.ByteBuffer.wrap(numbers.tobytes())
 
 
-def _array(env: SparkEnvironment, java_type: Any, length: int, data: Any, kind: str) -> SparkColumn:
-    gateway: Any = env.spark.sparkContext._gateway  # noqa: SLF001
+def _array(
+    env: SparkEnvironment, java_type: JavaClass, length: int, data: JavaObject, kind: str
+) -> SparkColumn:
+    gateway: JavaGateway = env.spark.sparkContext._gateway  # noqa: SLF001
     values = gateway.new_array(java_type, length)
     data.get(values)
     catalyst = java_packages(env.spark).org.apache.spark.sql.catalyst.expressions
@@ -213,7 +215,7 @@ def map_lookup(
     return _invoke(env, "Invoke", [literal, "apply", _type(env, result)], [key])
 
 
-def strings_of(env: SparkEnvironment, array: Any) -> list[str]:
+def strings_of(env: SparkEnvironment, array: JavaObject) -> list[str]:
     """Return a Java array of texts without line breaks, in one call."""
     joined = java_packages(env.spark).scala.Predef.genericWrapArray(array).mkString("\n")
     return str(joined).split("\n") if joined else []
@@ -230,7 +232,7 @@ def try_cast(env: SparkEnvironment, value: SparkColumn, target: str) -> SparkCol
 
 
 def _invoke(
-    env: SparkEnvironment, name: str, parts: list[Any], arguments: Sequence[SparkColumn]
+    env: SparkEnvironment, name: str, parts: list[JavaObject | str | bool], arguments: Sequence[SparkColumn]
 ) -> SparkColumn:
     propagate_null = return_nullable = deterministic = True
     parts += [
@@ -244,7 +246,7 @@ def _invoke(
     return column_of_expression(env, getattr(expressions, name)(*parts))
 
 
-def _type(env: SparkEnvironment, name: str) -> Any:
+def _type(env: SparkEnvironment, name: str) -> JavaObject:
     jvm = java_packages(env.spark)
     types = jvm.org.apache.spark.sql.types
     return (
@@ -252,14 +254,14 @@ def _type(env: SparkEnvironment, name: str) -> Any:
     )
 
 
-def _expression(env: SparkEnvironment, column: SparkColumn) -> Any:
-    java: Any = column._jc  # noqa: SLF001
+def _expression(env: SparkEnvironment, column: SparkColumn) -> JavaObject:
+    java: JavaObject = column._jc  # noqa: SLF001
     if env.version < _SPARK_4:
         return java.expr()
     return java_packages(env.spark).org.apache.spark.sql.classic.ExpressionUtils.expression(java)
 
 
-def column_of_expression(env: SparkEnvironment, expression: Any) -> SparkColumn:
+def column_of_expression(env: SparkEnvironment, expression: JavaObject) -> SparkColumn:
     """Return an expression of Catalyst, parsed or analysed, as a Column."""
     if env.version < _SPARK_4:
         from pyspark.sql import Column  # noqa: PLC0415 - in Spark 4 this class is abstract

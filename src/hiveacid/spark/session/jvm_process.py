@@ -13,12 +13,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hiveacid.errors import ConfigError, HiveAcidError
 from hiveacid.spark.session.capabilities import configure
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JVMView
     from pyspark.sql import SparkSession
 
 
@@ -54,7 +55,7 @@ class JvmWatch:
     @classmethod
     def of(cls, spark: SparkSession) -> JvmWatch:
         """Begin to watch the JVM of a session."""
-        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001
+        jvm: JVMView = spark.sparkContext._jvm  # noqa: SLF001
         watch = cls(jvm.java.lang.System.currentTimeMillis, threading.Event().wait)
         for run in (watch.ask_until_it_ends, watch.count):
             threading.Thread(target=run, name="hiveacid-jvm-watch", daemon=True).start()

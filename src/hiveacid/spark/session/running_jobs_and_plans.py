@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
 from py4j.clientserver import ClientServer
+from py4j.java_gateway import GatewayClient, JavaObject, JVMView
 from py4j.protocol import Py4JError
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
@@ -108,7 +108,7 @@ class AnalysisStop:
                 else:
                     values.put(key, value)
 
-    def _values(self) -> Any:
+    def _values(self) -> JavaObject:
         """Return Java's map of the session's settings, which checks no values."""
         return session_of(self._env).sessionState().conf().settings()
 
@@ -153,7 +153,7 @@ class RelationWatch:
 
     def __init__(self, env: SparkEnvironment, frame: DataFrame) -> None:
         reference = java_class(env, "java.lang.ref.WeakReference")
-        plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+        plan: JavaObject = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
         self._lock = threading.Lock()
         self._references = [
             reference(leaf.relation())
@@ -183,12 +183,12 @@ def collect_garbage(env: SparkEnvironment) -> None:
     One round is too early for a plan that has run, because Spark releases some of its objects in other threads.
     """
     gc.collect()
-    jvm: Any = env.spark._jvm  # noqa: SLF001
+    jvm: JVMView = env.spark._jvm  # noqa: SLF001
     _release_java_objects(jvm._gateway_client)  # noqa: SLF001
     jvm.java.lang.System.gc()
 
 
-def _release_java_objects(client: Any) -> None:
+def _release_java_objects(client: GatewayClient) -> None:
     """Release the Java objects whose Python references are gone.
 
     Py4J's own thread does so, but sleeps for a second when its queue is empty (``FinalizerWorker``). Without pinned

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -91,7 +91,7 @@ def passed_columns(table: TableDefinition, names: Collection[str]) -> list[Colum
     return [column for name, column in columns.items() if name in names]
 
 
-def columns_used(env: SparkEnvironment, plan: Any, rows: Any, below: str) -> set[str]:
+def columns_used(env: SparkEnvironment, plan: JavaObject, rows: JavaObject, below: str) -> set[str]:
     """Return the names of the columns of ``rows`` that the expressions of an analysed plan refer to, in lower case.
 
     ``rows``: a plan. ``below``: the kind of the plan's child. Raises UnsupportedFeatureError for expressions that need a
@@ -108,13 +108,13 @@ def columns_used(env: SparkEnvironment, plan: Any, rows: Any, below: str) -> set
     return names
 
 
-def has_subquery(env: SparkEnvironment, tree: Any) -> bool:
+def has_subquery(env: SparkEnvironment, tree: JavaObject) -> bool:
     """Tell whether an analysed expression or plan has a subquery."""
     patterns = java_class(env, "org.apache.spark.sql.catalyst.trees.TreePattern")
     return bool(tree.containsPattern(patterns.PLAN_EXPRESSION()))
 
 
-def _unsteady(node: Any) -> Iterator[Any]:
+def _unsteady(node: JavaObject) -> Iterator[JavaObject]:
     """Yield the parts of an expression that are not functions of the row alone, such as ``rand()``."""
     if not node.deterministic():
         yield node
@@ -122,7 +122,7 @@ def _unsteady(node: Any) -> Iterator[Any]:
             yield from _unsteady(child)
 
 
-def _is_about_files(node: Any) -> bool:
+def _is_about_files(node: JavaObject) -> bool:
     return str(node.nodeName()).startswith("InputFile")
 
 
@@ -135,8 +135,8 @@ def together(expressions: Iterable[Expression]) -> Expression:
 
 
 def compute_changes(
-    env: SparkEnvironment, table: TableDefinition, rows: Any, passed: Sequence[Column], change: Change
-) -> tuple[Any, Any]:
+    env: SparkEnvironment, table: TableDefinition, rows: pa.Table, passed: Sequence[Column], change: Change
+) -> tuple[pa.ChunkedArray, pa.Table]:
     """Return the positions of the rows that Spark selects, in ascending order, and their new values as an Arrow table.
 
     ``rows``: an Arrow table. Raises Spark's errors, and UnsupportedFeatureError or ArrowException for rows that Arrow would
@@ -180,7 +180,7 @@ def columns_that_grow(
     return [c for c in table.columns if c.name in computed and is_primitive(c.type, _TEXT_TYPES)]
 
 
-def require_writable(column: Column, values: Any) -> None:
+def require_writable(column: Column, values: pa.ChunkedArray) -> None:
     """Check that Arrow writes the values of a column, a chunked array, as a job would.
 
     Raises UnsupportedFeatureError for times that Spark may move or Arrow stores wrongly; ArrowException for texts whose

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -270,7 +270,7 @@ def narrow_source(plan: MergePlan, target: DataFrame, computed: DataFrame) -> Na
     return NarrowedSource(row[0], " AND ".join(conditions) or None)
 
 
-def equal_columns(join: Any, source: DataFrame) -> list[EqualColumns]:
+def equal_columns(join: JavaObject, source: DataFrame) -> list[EqualColumns]:
     """Return the pairs of columns that are equal in every match of an analysed join, without source names that occur twice."""
     names = Counter(column.lower() for column in source.columns)
     return [pair for pair in _equal_columns(join) if names[pair.source.lower()] == 1]
@@ -285,7 +285,7 @@ class EqualColumns:
     kind: str
 
 
-def _equal_columns(join: Any) -> Iterator[EqualColumns]:
+def _equal_columns(join: JavaObject) -> Iterator[EqualColumns]:
     if join.condition().isEmpty():
         return
     in_target, todo = join.left().outputSet(), [join.condition().get()]

@@ -14,8 +14,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as T
 
@@ -60,7 +60,7 @@ def save_frame(
         if env.version < _SAVE_COMMAND:
             command = _write_command(env, frame, source, {**options, "path": path}, keys)
             return _report_of_plan(directory, _run_command(env, frame, command))
-        java: Any = frame._jdf.write().mode("error").format(source).options(java_value(env, options))  # noqa: SLF001
+        java: JavaObject = frame._jdf.write().mode("error").format(source).options(java_value(env, options))  # noqa: SLF001
         java = java.partitionBy(java_sequence(env, keys)) if keys else java
         command = java.saveCommand(java_packages(env.spark).scala.Option.apply(path))
         return _report_of_plan(directory, _run_command(env, frame, command))
@@ -72,7 +72,7 @@ def without_checksums(frame: DataFrame, directory: str) -> Iterator[None]:
 
     Does nothing on executors of other processes.
     """
-    session: Any = frame.sparkSession
+    session = frame.sparkSession
     if not is_local(directory):
         yield
         return
@@ -93,10 +93,10 @@ def without_checksums(frame: DataFrame, directory: str) -> Iterator[None]:
 
 def _write_command(
     env: SparkEnvironment, frame: DataFrame, source: str, options: Mapping[str, str], keys: Sequence[str]
-) -> Any:
+) -> JavaObject:
     """Return the command that DataFrameWriter.save runs, whose writer has no ``saveCommand`` before Spark 4.1."""
     jvm = java_packages(env.spark)
-    java: Any = frame._jdf  # noqa: SLF001
+    java: JavaObject = frame._jdf  # noqa: SLF001
     utils, none, sql = (
         jvm.org.apache.spark.api.python.PythonUtils,
         jvm.scala.Option.empty(),
@@ -115,19 +115,19 @@ def _write_command(
     return written.planForWriting(sql.SaveMode.ErrorIfExists, java.logicalPlan())
 
 
-def _run_command(env: SparkEnvironment, frame: DataFrame, command: Any) -> Any:
+def _run_command(env: SparkEnvironment, frame: DataFrame, command: JavaObject) -> JavaObject:
     """Run a write command and return its plan, which holds the counts; DataFrameWriter.save does not return it."""
-    session: Any = frame.sparkSession._jsparkSession  # noqa: SLF001
+    session: JavaObject = frame.sparkSession._jsparkSession  # noqa: SLF001
     return _write_node(dataset_class(env).ofRows(session, command).logicalPlan().commandPhysicalPlan())
 
 
-def _report_of_plan(directory: str, plan: Any) -> TaskReport:
+def _report_of_plan(directory: str, plan: JavaObject) -> TaskReport:
     metrics = plan.metrics()
     rows, files = (int(metrics.apply(name).value()) for name in (_ROWS, _FILES))
     return TaskReport((directory,), rows, files)
 
 
-def _write_node(plan: Any) -> Any:
+def _write_node(plan: JavaObject) -> JavaObject:
     """Return the node that wrote, inside an adaptive plan and, since Spark 4.1, its last stage."""
     while True:
         name = plan.nodeName()
@@ -167,7 +167,7 @@ def distribute(
 
 
 def _distribute_in_directory(env: SparkEnvironment, frame: DataFrame, file_size: int) -> DataFrame:
-    plan: Any = frame._jdf.logicalPlan()  # noqa: SLF001
+    plan: JavaObject = frame._jdf.logicalPlan()  # noqa: SLF001
     size = None if _is_distributed_by_query(plan) else _source_size(plan, file_size)
     if size is None:
         return frame.coalesce(MAX_TASKS)
@@ -185,7 +185,7 @@ def _split_size(env: SparkEnvironment) -> int:
     return int(env.spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes())  # noqa: SLF001
 
 
-def _is_distributed_by_query(plan: Any) -> bool:
+def _is_distributed_by_query(plan: JavaObject) -> bool:
     """Tell whether a query ends with ORDER BY, DISTRIBUTE BY or a hint.
 
     The INSERT keeps that order, which narrows the key bounds of the files.
@@ -195,7 +195,7 @@ def _is_distributed_by_query(plan: Any) -> bool:
     return name in _DISTRIBUTING_NODES
 
 
-def _source_size(plan: Any, file_size: int) -> int | None:
+def _source_size(plan: JavaObject, file_size: int) -> int | None:
     """Return the bytes of a plan's rows as Spark estimates them before it optimizes; None if it has no estimate.
 
     Spark estimates a join as the product of its sources, although most joins only look up values. If its estimate is
@@ -209,7 +209,7 @@ def _source_size(plan: Any, file_size: int) -> int | None:
     return None if max(sizes, default=size) >= _UNKNOWN else min(size, sum(sizes))
 
 
-def _size_of(plan: Any) -> int:
+def _size_of(plan: JavaObject) -> int:
     return int(plan.stats().sizeInBytes())
 
 
