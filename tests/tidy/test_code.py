@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from sources import FunctionNode, PythonFile, dotted, python_files
+from sources import ROOT, FunctionNode, PythonFile, dotted, python_files
 
 MOST_LINES_OF_A_MODULE = 600
 MOST_LINES_OF_A_FUNCTION = 100
 MOST_MODULES_OF_A_PACKAGE = 20  # besides __init__.py
 
-# The only rooms that may use pyspark when they run (for type hints everybody may).
-SPARK_ROOMS = (
+# The only packages that may use pyspark when they run (for type hints everybody may).
+SPARK_PACKAGES = (
     "src/hiveacid/spark/",
     "src/hiveacid/datasource/",
     "src/hiveacid/streaming/",
@@ -23,7 +24,7 @@ SPARK_ROOMS = (
     "src/hiveacid/serve/",
 )
 # Where the time of day may be asked: the clock itself, and what talks to a person.
-CLOCK_ROOMS = ("src/hiveacid/ports/clock.py", "src/hiveacid/cli/", "tools/", "bench/")
+CLOCK_PACKAGES = ("src/hiveacid/ports/clock.py", "src/hiveacid/cli/", "tools/", "bench/")
 WALL_CLOCK = {
     "datetime.now",
     "datetime.utcnow",
@@ -122,11 +123,11 @@ def imported_packages(node: ast.Import | ast.ImportFrom) -> set[str]:
     return {alias.name.split(".")[0] for alias in node.names}
 
 
-def imports_outside(package: set[str], rooms: tuple[str, ...]) -> list[str]:
+def imports_outside(package: set[str], packages: tuple[str, ...]) -> list[str]:
     return [
         file.where(node)
         for file in SOURCES
-        if not file.name.startswith(rooms)
+        if not file.name.startswith(packages)
         for node in imports_at_run_time(file.tree)
         if imported_packages(node) & package
     ]
@@ -148,11 +149,11 @@ def is_for_type_hints(tree: ast.AST, node: ast.Import | ast.ImportFrom) -> bool:
     return all(id(use) in hints for use in uses)
 
 
-def test_spark_stays_in_its_rooms() -> None:
+def test_spark_stays_in_its_packages() -> None:
     outside = [
         file.where(node)
         for file in SOURCES
-        if not file.name.startswith(SPARK_ROOMS)
+        if not file.name.startswith(SPARK_PACKAGES)
         for node in imports_at_run_time(file.tree)
         if imported_packages(node) & {"pyspark", "py4j"} and not is_for_type_hints(file.tree, node)
     ]
@@ -173,7 +174,7 @@ def test_the_rule_about_spark_tells_uses_from_type_hints() -> None:
         assert is_for_type_hints(tree, imported) is is_allowed, use
 
 
-def test_sql_libraries_stay_in_their_rooms() -> None:
+def test_sql_libraries_stay_in_their_package() -> None:
     assert imports_outside({"sqlalchemy"}, ("src/hiveacid/stores/",)) == []
 
 
@@ -263,7 +264,7 @@ def test_the_time_comes_from_the_clock() -> None:
     asked = [
         f"{file.where(node)} {dotted(node.func)}"
         for file in SOURCES
-        if not file.name.startswith(CLOCK_ROOMS)
+        if not file.name.startswith(CLOCK_PACKAGES)
         for node in ast.walk(file.tree)
         if isinstance(node, ast.Call) and dotted(node.func) in WALL_CLOCK
     ]
@@ -309,3 +310,40 @@ def test_skips_say_why() -> None:
 def test_the_rule_about_skips_sees_what_it_should(call: str, *, silent: bool) -> None:
     node = ast.parse(call, mode="eval").body
     assert (isinstance(node, ast.Call) and lacks_reason(node)) is silent
+
+
+def code_lines(file: PythonFile) -> int:
+    """Count the lines that are neither blank, comments, docstrings nor imports."""
+    lines = enumerate(file.text.splitlines(), 1)
+    left = {number for number, line in lines if line.strip() and not line.lstrip().startswith("#")}
+    for node in ast.walk(file.tree):
+        is_docstring = (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        )
+        if is_docstring or isinstance(node, ast.Import | ast.ImportFrom):
+            left -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(left)
+
+
+def test_packages_keep_their_budget_of_code_lines() -> None:
+    """`pyproject.toml` has the budgets; a commit that raises one says why."""
+    budgets = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hiveacid"][
+        "code-lines"
+    ]
+    lines: Counter[str] = Counter()
+    for file in SOURCES:
+        parts = file.name.removeprefix("src/hiveacid/").split("/")
+        lines[parts[0] if len(parts) > 1 else "hiveacid"] += code_lines(file)
+    assert {
+        name: (count, budgets.get(name)) for name, count in lines.items() if count > budgets.get(name, 0)
+    } == {}
+    assert set(budgets) == set(lines)
+
+
+def test_lines_of_code_are_counted_without_what_explains_them() -> None:
+    text = '"""Doc."""\n\nimport os\n\n# why\nX = (\n    1,\n)\n\n\ndef f():\n    """Do."""\n    return os\n'
+    file = PythonFile("x.py")
+    file.__dict__.update(text=text, tree=ast.parse(text))
+    assert code_lines(file) == 5

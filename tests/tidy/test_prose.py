@@ -31,8 +31,8 @@ def unwanted(text: str) -> list[str]:
 
 def warn_of(findings: list[str]) -> None:
     """Warn of prose to look at. A warning, because a rule about prose can ask for worse prose."""
-    for finding in findings:
-        warnings.warn(finding, stacklevel=2)
+    if findings:
+        warnings.warn("\n".join(["", *findings]), stacklevel=2)
 
 
 @cache
