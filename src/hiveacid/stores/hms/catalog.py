@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from hiveacid.core.model import (
     Constraint,
@@ -52,6 +51,7 @@ from hiveacid.stores.hms.definitions import (
     require_in_place,
 )
 from hiveacid.stores.hms.metastores import PROCESSOR, Capabilities
+from hiveacid.stores.hms.thrift_structs import ThriftStruct
 from hiveacid.stores.refusals import (
     database_exists,
     database_not_empty,
@@ -109,7 +109,7 @@ class MetastoreCatalog:
             return None
         return definitions.database_of(raw, self._managed(raw))
 
-    def _managed(self, raw: Any) -> str | None:
+    def _managed(self, raw: ThriftStruct) -> str | None:
         """Return the directory of transactional tables if a Hive 4 metastore separates them from external ones."""
         if not self.capabilities.requests or raw.managedLocationUri:
             return None
@@ -147,7 +147,7 @@ class MetastoreCatalog:
                     ]
         return tuple(found)
 
-    def _raws(self, database: str, names: list[str]) -> list[Any]:
+    def _raws(self, database: str, names: list[str]) -> list[ThriftStruct]:
         request = protocol.GetTablesRequest(
             dbName=database,
             tblNames=names,
@@ -170,7 +170,7 @@ class MetastoreCatalog:
             raw.parameters[definitions.INCARNATION] = secrets.token_hex(8)
         self._create(raw, table.name, table.created_at)
 
-    def _create(self, raw: Any, name: TableName, created_at: int | None) -> None:
+    def _create(self, raw: ThriftStruct, name: TableName, created_at: int | None) -> None:
         raw.owner = raw.owner or self.owner
         raw.createTime = created_at or self.clock.now() // 1000
         try:
@@ -309,7 +309,7 @@ class MetastoreCatalog:
         self._require_view(name)
         self.drop_raw(name)
 
-    def _require_view(self, name: TableName) -> Any:
+    def _require_view(self, name: TableName) -> ThriftStruct:
         raw = self._raw(name)
         if raw is None or raw.tableType not in _VIEWS:
             raise no_view(name)
@@ -341,7 +341,11 @@ class MetastoreCatalog:
         self._alter(name, new, CASCADE if new.partitionKeys and columns != _columns(new) else QUIET)
 
     def _alter(
-        self, name: TableName, raw: Any, environment: Mapping[str, str], write_id: WriteId | None = None
+        self,
+        name: TableName,
+        raw: ThriftStruct,
+        environment: Mapping[str, str],
+        write_id: WriteId | None = None,
     ) -> None:
         if self.capabilities.requests:
             request = protocol.AlterTableRequest(
@@ -425,7 +429,7 @@ class MetastoreCatalog:
         self,
         name: TableName,
         partitions: Sequence[str] | None,
-        change: Callable[[Any, str | None, WriteId | None], bool],
+        change: Callable[[ThriftStruct, str | None, WriteId | None], bool],
         write_id: Callable[[], WriteId] | None = None,
     ) -> None:
         """Change row counts of a table, or of its partitions, and take the mark off that they are exact.
@@ -455,7 +459,9 @@ class MetastoreCatalog:
             changed = [raw for raw, partition_name in named if change(raw, partition_name, own_id)]
             self._alter_partitions(name, changed, own_id)
 
-    def _alter_partitions(self, name: TableName, raws: Sequence[Any], write_id: WriteId | None) -> None:
+    def _alter_partitions(
+        self, name: TableName, raws: Sequence[ThriftStruct], write_id: WriteId | None
+    ) -> None:
         if not self.capabilities.requests:
             for raw in raws:
                 call = "alter_partition_with_environment_context"
@@ -479,13 +485,13 @@ class MetastoreCatalog:
         if self.get_database(name) is None:
             raise no_database(name)
 
-    def _require_raw(self, name: TableName) -> Any:
+    def _require_raw(self, name: TableName) -> ThriftStruct:
         raw = self._raw(name)
         if raw is None:
             raise no_table(name)
         return raw
 
-    def _raw(self, name: TableName) -> Any:
+    def _raw(self, name: TableName) -> ThriftStruct | None:
         request = protocol.GetTableRequest(
             dbName=name.database,
             tblName=name.name,
@@ -494,30 +500,35 @@ class MetastoreCatalog:
         if self.capabilities.requests:
             request.processorCapabilities, request.processorIdentifier = list(PROCESSOR), _WHO
         try:
-            return self.client.call("get_table_req", request).table
+            table: ThriftStruct = self.client.call("get_table_req", request).table
         except (NoSuchDatabaseError, CatalogError):
             return None
+        return table
 
 
-def _require_seen(raw: Any, seen: TableDefinition | None) -> Any:
+def _require_seen(raw: ThriftStruct, seen: TableDefinition | None) -> ThriftStruct:
     """Raise WriteConflictError for a table that is not the one that the caller has ``seen``."""
     if seen is not None:
         require_same_table(definitions.table_of(raw), seen)
     return raw
 
 
-def _require_table_kind(raw: Any) -> Any:
+def _require_table_kind(raw: ThriftStruct) -> ThriftStruct:
     if raw.tableType not in (MANAGED, EXTERNAL):
         kind = (raw.tableType or "thing").lower().replace("_", " ")
         raise UnsupportedFeatureError(f"{raw.dbName}.{raw.tableName} is a {kind} of Hive, not a table")
     return raw
 
 
-def _columns(raw: Any) -> list[tuple[str, str, str | None]]:
+def _columns(raw: ThriftStruct) -> list[tuple[str, str, str | None]]:
     return [(column.name, column.type, column.comment) for column in raw.sd.cols or ()]
 
 
-def _enabled_constraints(not_null: Any, default: Any, check: Any) -> Iterator[Constraint]:
+def _enabled_constraints(
+    not_null: Sequence[ThriftStruct] | None,
+    default: Sequence[ThriftStruct] | None,
+    check: Sequence[ThriftStruct] | None,
+) -> Iterator[Constraint]:
     # the fields that hold the name and the expression
     for kind, raws, name, text in (
         (ConstraintKind.NOT_NULL, not_null, "nn_name", None),
@@ -531,5 +542,5 @@ def _enabled_constraints(not_null: Any, default: Any, check: Any) -> Iterator[Co
                 yield Constraint(kind, getattr(raw, name) or "", column, expression)
 
 
-def _environment(properties: Mapping[str, str]) -> Any:
+def _environment(properties: Mapping[str, str]) -> ThriftStruct:
     return protocol.EnvironmentContext(properties=dict(properties))

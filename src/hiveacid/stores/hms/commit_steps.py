@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any
 
 from hiveacid.core.format.names import parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
@@ -29,6 +28,7 @@ from hiveacid.ports.transactions import Written
 from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.definitions import ACCURATE, sent_location
+from hiveacid.stores.hms.thrift_structs import ThriftStruct
 
 _ROWS = "numRows"
 _COUNTS = frozenset({ACCURATE, _ROWS, "rawDataSize"})
@@ -72,7 +72,7 @@ class CountedWrites:
     changes: dict[str | None, RowChange]
     _undo_changes: dict[str | None, RowChange] = field(default_factory=dict)
 
-    def apply(self, raw: Any, partition: str | None, write_id: WriteId | None) -> bool:
+    def apply(self, raw: ThriftStruct, partition: str | None, write_id: WriteId | None) -> bool:
         """Change the row count in a definition; tell whether the definition changes.
 
         ``write_id``: the writer's. If the definition already holds it, this call is a repetition and changes nothing. It is
@@ -88,7 +88,7 @@ class CountedWrites:
             self._undo_changes[partition] = RowChange((before or 0) - after)
         return reset_counts(raw, write_id, after)
 
-    def take_back(self, raw: Any, partition: str | None, write_id: WriteId | None) -> bool:
+    def take_back(self, raw: ThriftStruct, partition: str | None, write_id: WriteId | None) -> bool:
         """Undo `apply` for a transaction that did not commit, unless others have counted the rows since."""
         change = self._undo_changes.pop(partition, _UNKNOWN)
         if change.rows is None or ACCURATE in (raw.parameters or {}):
@@ -116,7 +116,7 @@ def with_zero_row_count(partitions: Sequence[Partition]) -> list[Partition]:
     ]
 
 
-def reset_counts(raw: Any, write_id: WriteId | None, rows: int | None = None) -> bool:
+def reset_counts(raw: ThriftStruct, write_id: WriteId | None, rows: int | None = None) -> bool:
     """Remove the mark of exact counts and all counts, then set the row count to ``rows`` if given.
 
     Returns whether the definition changes.
@@ -143,7 +143,7 @@ def own_write_id_list(name: TableName, write_id: WriteId | None) -> str | None:
     return None if write_id is None else ValidWriteIdList(name, write_id).to_string()
 
 
-def _count(raw: Any) -> int | None:
+def _count(raw: ThriftStruct) -> int | None:
     text = (raw.parameters or {}).get(_ROWS, "")
     return int(text) if text.isdecimal() else None
 
@@ -197,7 +197,7 @@ def send_insert_event(client: MetastoreClient, table: TableName, values: Values,
     client.call("fire_listener_event", request)
 
 
-def _information(files: NewFiles, *, replaced: bool) -> Any:
+def _information(files: NewFiles, *, replaced: bool) -> ThriftStruct:
     directories = [_acid_directory(path) for path in files.paths]
     return protocol.InsertEventRequestData(
         replace=replaced,

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from hiveacid.core.compaction.queue_records import (
     DEFAULT_POOL,
@@ -31,6 +30,7 @@ from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.definitions import plain_partition, plain_table
 from hiveacid.stores.hms.metastores import Capabilities
+from hiveacid.stores.hms.thrift_structs import ThriftStruct
 
 _KINDS = {"minor": 1, "major": 2, "rebalance": 3}  # CompactionType
 _NAMES = {number: name for name, number in _KINDS.items()}
@@ -161,7 +161,7 @@ def start_job(
     client.call("set_hadoop_jobid", _ENGINE_NAME, job.id)
 
 
-def mark_job(client: MetastoreClient, call: str, info: Any, error: str | None = None) -> None:
+def mark_job(client: MetastoreClient, call: str, info: ThriftStruct, error: str | None = None) -> None:
     """End a job; a repeated call after a lost answer is not an error."""
     info.errorMessage = None if error is None else error[:_LONGEST_ERROR]
     before = find_job(client, info.id)
@@ -173,7 +173,7 @@ def mark_job(client: MetastoreClient, call: str, info: Any, error: str | None = 
             raise
 
 
-def job_struct(job: Compaction) -> Any:
+def job_struct(job: Compaction) -> ThriftStruct:
     """Return a job as the metastore's struct."""
     return protocol.CompactionInfoStruct(
         id=job.id,
@@ -204,7 +204,7 @@ def parse_properties(text: str | None) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(zip(pairs[::2], pairs[1::2], strict=False)))
 
 
-def _job_from_row(row: Any) -> Compaction:
+def _job_from_row(row: ThriftStruct) -> Compaction:
     state = row.state or CompactionState.INITIATED
     return Compaction(
         id=row.id or 0,

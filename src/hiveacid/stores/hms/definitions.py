@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from hiveacid.config.property_definitions import LAST_DDL_TIME
 from hiveacid.core.model import (
@@ -30,6 +29,7 @@ from hiveacid.ports.transactions import Client
 from hiveacid.stores import refusals
 from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.client import MetastoreClient
+from hiveacid.stores.hms.thrift_structs import ThriftStruct
 from hiveacid.stores.refusals import misplaced_partition
 
 _NAME = re.compile(r"\w+", re.ASCII)
@@ -117,7 +117,7 @@ def sent_location(location: str) -> str:
     return f"file:{location}" if location.startswith("/") else location
 
 
-def table_of(raw: Any) -> TableDefinition:
+def table_of(raw: ThriftStruct) -> TableDefinition:
     """Return a ``Table`` of the metastore as a definition."""
     parameters = dict(raw.parameters or {})
     storage = raw.sd
@@ -137,14 +137,14 @@ def table_of(raw: Any) -> TableDefinition:
     )
 
 
-def _incarnation(raw: Any, parameters: Mapping[str, str]) -> str:
+def _incarnation(raw: ThriftStruct, parameters: Mapping[str, str]) -> str:
     """Return the metastore's own id of the table (Hive 4); Hive 3 has its time of creation and our property, if any."""
     if raw.id is not None:
         return f"id {raw.id}"
     return f"{raw.createTime or 0} {parameters.get(INCARNATION, '')}"
 
 
-def storage_of(raw: Any) -> StorageFormat:
+def storage_of(raw: ThriftStruct) -> StorageFormat:
     """Return the format of a ``StorageDescriptor``."""
     return StorageFormat(
         raw.serdeInfo.serializationLib or "",
@@ -154,7 +154,7 @@ def storage_of(raw: Any) -> StorageFormat:
     )
 
 
-def view_of(raw: Any) -> ViewDefinition:
+def view_of(raw: ThriftStruct) -> ViewDefinition:
     """Convert a view of the metastore: one of Hive, with qualified names, or one of Spark, with properties for names."""
     parameters = dict(raw.parameters or {})
     text = raw.viewExpandedText or raw.viewOriginalText or ""
@@ -177,14 +177,14 @@ def view_of(raw: Any) -> ViewDefinition:
     )
 
 
-def raw_view(view: ViewDefinition, old: Any = None) -> Any:
+def raw_view(view: ViewDefinition, old: ThriftStruct | None = None) -> ThriftStruct:
     """Convert a view to a ``Table`` that Hive can read; its expanded text names each column.
 
     Raises UnsupportedFeatureError for a query with columns that have no name, or the same one.
     """
-    same = old is not None and view_of(old).text == view.text
     # Hive's names for its columns stay around its query.
-    expanded_text = old.viewExpandedText if same else view.text
+    is_same = old is not None and view_of(old).text == view.text
+    expanded_text = old.viewExpandedText if old is not None and is_same else view.text
     outputs = view.outputs or tuple(column.name for column in view.columns)
     if "" in outputs or len({name.lower() for name in outputs}) < len(outputs):
         raise UnsupportedFeatureError(
@@ -222,11 +222,11 @@ def raw_view(view: ViewDefinition, old: Any = None) -> Any:
     return raw
 
 
-def _column(raw: Any) -> Column:
+def _column(raw: ThriftStruct) -> Column:
     return Column(raw.name, raw.type, raw.comment)
 
 
-def _bucketing(storage: Any) -> Bucketing | None:
+def _bucketing(storage: ThriftStruct) -> Bucketing | None:
     if not storage.bucketCols or (storage.numBuckets or 0) < 1:
         return None
     orders = storage.sortCols or ()
@@ -242,7 +242,7 @@ def _shown(parameters: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((k, v) for k, v in parameters.items() if k.lower() not in _OF_METASTORE))
 
 
-def raw_table(table: TableDefinition, old: Any = None) -> Any:
+def raw_table(table: TableDefinition, old: ThriftStruct | None = None) -> ThriftStruct:
     """Convert a definition to a ``Table``; other fields are taken from ``old``."""
     raw = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=1)
     raw.dbName, raw.tableName = table.name.database, table.name.name
@@ -262,7 +262,7 @@ def raw_table(table: TableDefinition, old: Any = None) -> Any:
     return raw
 
 
-def _raw_storage(table: TableDefinition, old: Any) -> Any:
+def _raw_storage(table: TableDefinition, old: ThriftStruct | None) -> ThriftStruct:
     storage = (
         old if old is not None else protocol.StorageDescriptor(compressed=False, storedAsSubDirectories=False)
     )
@@ -283,11 +283,11 @@ def _raw_storage(table: TableDefinition, old: Any) -> Any:
     return storage
 
 
-def _raw_column(column: Column) -> Any:
+def _raw_column(column: Column) -> ThriftStruct:
     return protocol.FieldSchema(name=column.name, type=column.type, comment=column.comment)
 
 
-def partition_of(raw: Any) -> Partition:
+def partition_of(raw: ThriftStruct) -> Partition:
     """Return a ``Partition`` of the metastore."""
     return Partition(
         tuple(raw.values),
@@ -296,7 +296,7 @@ def partition_of(raw: Any) -> Partition:
     )
 
 
-def raw_partition(table: Any, partition: Partition, now: int) -> Any:
+def raw_partition(table: ThriftStruct, partition: Partition, now: int) -> ThriftStruct:
     """Return a partition of a table (``Table``) as the metastore takes it; ``now`` in milliseconds."""
     of_table = table.sd
     storage = protocol.StorageDescriptor(
@@ -315,7 +315,7 @@ def raw_partition(table: Any, partition: Partition, now: int) -> Any:
     )
 
 
-def database_of(raw: Any, managed: str | None = None) -> DatabaseDefinition:
+def database_of(raw: ThriftStruct, managed: str | None = None) -> DatabaseDefinition:
     """Return a ``Database``; ``managed``: where its transactional tables go, if that is another place."""
     return DatabaseDefinition(
         raw.name,
@@ -325,7 +325,7 @@ def database_of(raw: Any, managed: str | None = None) -> DatabaseDefinition:
     )
 
 
-def raw_database(database: DatabaseDefinition, owner: str) -> Any:
+def raw_database(database: DatabaseDefinition, owner: str) -> ThriftStruct:
     """Return a database as the metastore takes it."""
     return protocol.Database(
         name=database.name,
@@ -350,7 +350,7 @@ _MAX_NEW = 500  # of one request, each with its definition
 Values = tuple[str | None, ...]
 
 
-def fetch_partitions(client: MetastoreClient, name: TableName) -> list[Any]:
+def fetch_partitions(client: MetastoreClient, name: TableName) -> list[ThriftStruct]:
     """Return all partitions as the metastore has them."""
     return list(client.call("get_partitions", name.database, name.name, _ALL) or ())
 
@@ -360,7 +360,7 @@ def fetch_partition_names(client: MetastoreClient, name: TableName) -> list[str]
     return list(client.call("get_partition_names", name.database, name.name, _ALL) or ())
 
 
-def require_format_of_table(table: Any, raws: Iterable[Any]) -> None:
+def require_format_of_table(table: ThriftStruct, raws: Iterable[ThriftStruct]) -> None:
     """Raise UnsupportedFeatureError for a partition whose files are not laid out as the table (``Table``) says.
 
     Hive keeps a format with each partition: SET FILEFORMAT or SET SERDEPROPERTIES of the table leaves theirs as it was.
@@ -377,7 +377,9 @@ def require_format_of_table(table: Any, raws: Iterable[Any]) -> None:
             )
 
 
-def fetch_partitions_by_name(client: MetastoreClient, name: TableName, names: Sequence[str]) -> Iterator[Any]:
+def fetch_partitions_by_name(
+    client: MetastoreClient, name: TableName, names: Sequence[str]
+) -> Iterator[ThriftStruct]:
     """Return the existing partitions among those with Hive's ``names``."""
     for start in range(0, len(names), _MAX_NAMES):
         chunk = list(names[start : start + _MAX_NAMES])
@@ -385,7 +387,7 @@ def fetch_partitions_by_name(client: MetastoreClient, name: TableName, names: Se
 
 
 def add_missing_partitions(
-    client: MetastoreClient, table: Any, partitions: Sequence[Partition], now: int
+    client: MetastoreClient, table: ThriftStruct, partitions: Sequence[Partition], now: int
 ) -> Mapping[Values, Partition]:
     """Add those partitions that a table (``Table``) lacks; return all of them as they are in the end.
 
@@ -410,7 +412,9 @@ def add_missing_partitions(
     return _by_values(fetch_partitions(client, name)) if met else {**existing, **new_partitions}
 
 
-def _add_all_or_none(client: MetastoreClient, table: Any, partitions: Sequence[Partition], now: int) -> bool:
+def _add_all_or_none(
+    client: MetastoreClient, table: ThriftStruct, partitions: Sequence[Partition], now: int
+) -> bool:
     """Add all partitions; return False and add none if one of them exists meanwhile."""
     try:
         client.call("add_partitions", [raw_partition(table, partition, now) for partition in partitions])
@@ -427,5 +431,5 @@ def require_in_place(name: TableName, new: Sequence[Partition], there: Mapping[V
             raise WriteConflictError(misplaced_partition(name, partition, match))
 
 
-def _by_values(raws: Sequence[Any] | Iterator[Any]) -> dict[Values, Partition]:
+def _by_values(raws: Sequence[ThriftStruct] | Iterator[ThriftStruct]) -> dict[Values, Partition]:
     return {partition.values: partition for partition in map(partition_of, raws)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId
 from hiveacid.core.transactions.locks_and_conflicts import LockComponent, LockState, LockType
@@ -19,6 +18,7 @@ from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.definitions import plain_database, plain_partition, plain_table
 from hiveacid.stores.hms.metastores import Capabilities
+from hiveacid.stores.hms.thrift_structs import ThriftStruct
 from hiveacid.stores.refusals import lock_in_use, request_gone
 
 OPERATIONS = {"i": 2, "u": 3, "d": 4}  # DataOperationType
@@ -37,7 +37,7 @@ class Requests:
     capabilities: Capabilities
     find: FindTable
 
-    def component(self, component: LockComponent) -> Any:
+    def component(self, component: LockComponent) -> ThriftStruct:
         """Convert a component to the metastore's struct."""
         plain_database(component.database)
         if component.table is None:
@@ -64,7 +64,9 @@ class Requests:
             self._writing(message, component, self.find(name))
         return message
 
-    def _writing(self, message: Any, component: LockComponent, table: TableDefinition | None) -> None:
+    def _writing(
+        self, message: ThriftStruct, component: LockComponent, table: TableDefinition | None
+    ) -> None:
         # A missing table is being created (CREATE TABLE AS); only transactional ones announce an operation.
         if table is not None and table.kind is TableKind.PLAIN:
             return
@@ -128,7 +130,7 @@ class MetastoreLocks:
         )
         return self._answered(self.client.call("lock", request))
 
-    def _answered(self, answer: Any) -> LockAnswer:
+    def _answered(self, answer: ThriftStruct) -> LockAnswer:
         lock_id = LockId(answer.lockid)
         state = _STATES.get(answer.state)
         if state is None:
@@ -154,7 +156,7 @@ class MetastoreLocks:
         )
 
 
-def _row(lock: Any) -> LockRow:
+def _row(lock: ThriftStruct) -> LockRow:
     blocked = f"{lock.blockedByExtId}.{lock.blockedByIntId}" if lock.blockedByExtId else None
     return LockRow(
         lock_id=f"{lock.lockid}.{lock.lockIdInternal or 1}",

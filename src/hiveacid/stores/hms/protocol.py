@@ -7,9 +7,7 @@ are ``required``; enumerations are numbers.
 
 from __future__ import annotations
 
-from typing import Any
-
-from hiveacid.stores.hms.thrift_structs import parse_interface
+from hiveacid.stores.hms.thrift_structs import ThriftStruct, parse_interface
 
 _STRUCTS = """
 # transactions
@@ -313,7 +311,7 @@ _INTERFACE = parse_interface(_STRUCTS + _CALLS, _NOT_REPEATABLE)
 METHODS = _INTERFACE.calls
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type[ThriftStruct]:
     """Return a struct by its name."""
     try:
         return _INTERFACE.structs[name]

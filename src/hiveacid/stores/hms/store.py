@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import Any
 
 from hiveacid.config import Settings, setting_definitions
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
@@ -49,6 +48,7 @@ from hiveacid.stores.hms.compaction_queue import MetastoreCompactionQueue
 from hiveacid.stores.hms.definitions import plain_partition, plain_table
 from hiveacid.stores.hms.locks import OPERATIONS, MetastoreLocks
 from hiveacid.stores.hms.metastores import capabilities_of, parse_metastore_url
+from hiveacid.stores.hms.thrift_structs import ThriftStruct
 from hiveacid.stores.hms.transactions import MetastoreTransactions, abort_txns, commit_txn
 from hiveacid.stores.refusals import Limits
 
@@ -367,7 +367,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     def _count(
         self,
         writes: CountedWrites,
-        change: Callable[[Any, str | None, WriteId | None], bool],
+        change: Callable[[ThriftStruct, str | None, WriteId | None], bool],
         own: Callable[[], WriteId] | None = None,
     ) -> None:
         partitions = sorted(name for name in writes.changes if name is not None)

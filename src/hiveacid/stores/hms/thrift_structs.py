@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,12 @@ class ThriftStruct:
     required: ClassVar[tuple[str, ...]] = ()
     nested: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, **values: Any) -> None:
+    if TYPE_CHECKING:  # the fields, of any type of the wire
+
+        def __getattr__(self, name: str) -> Any: ...  # noqa: D105
+        def __setattr__(self, name: str, value: object) -> None: ...  # noqa: D105
+
+    def __init__(self, **values: object) -> None:
         """Set fields by name; the others are absent: None is their class's, which keeps long answers small."""
         for name, value in values.items():
             if name not in type(self).__dict__:
@@ -78,7 +83,9 @@ class ThriftStruct:
         return f"{type(self).__name__}({arguments})"
 
 
-def _struct(name: str, fields: list[tuple[int, str, Kind]], required: tuple[str, ...] = ()) -> Any:
+def _struct(
+    name: str, fields: list[tuple[int, str, Kind]], required: tuple[str, ...] = ()
+) -> type[ThriftStruct]:
     """Return a class below `ThriftStruct` with fields: number, name, type."""
     numbered = {number: (number, kind.code, field, kind.arguments, None) for number, field, kind in fields}
     spec = tuple(numbered.get(number) for number in range(max(numbered, default=-1) + 1))
@@ -125,21 +132,23 @@ class Method:
     retryable: bool
 
     @property
-    def request(self) -> Any:
+    def request(self) -> type[ThriftStruct]:
         """Return the struct that is the first argument."""
-        return self.arguments.thrift_spec[1][3][0]
+        struct: type[ThriftStruct] = self.arguments.thrift_spec[1][3][0]
+        return struct
 
     @property
-    def result(self) -> Any:
+    def result(self) -> type[ThriftStruct]:
         """Return the struct that the answer holds."""
-        return self.answer.thrift_spec[0][3][0]
+        struct: type[ThriftStruct] = self.answer.thrift_spec[0][3][0]
+        return struct
 
 
 @dataclass(frozen=True)
 class Interface:
     """Structs and calls of an interface by their names."""
 
-    structs: Mapping[str, Any]
+    structs: Mapping[str, type[ThriftStruct]]
     calls: Mapping[str, Method]
 
 
@@ -150,7 +159,7 @@ def parse_interface(text: str, not_repeatable: Collection[str] = ()) -> Interfac
     (`missing_required_field`). ``not_repeatable``: calls that must not be repeated after a lost answer.
     """
     text = _COMMENT.sub("", text)
-    structs: dict[str, Any] = {}
+    structs: dict[str, type[ThriftStruct]] = {}
     for name, body in _STRUCT_DECLARATION.findall(text):
         required = tuple(
             field for _, is_required, _, field in _FIELD_DECLARATION.findall(body) if is_required
@@ -175,14 +184,14 @@ def parse_interface(text: str, not_repeatable: Collection[str] = ()) -> Interfac
     return Interface(MappingProxyType(structs), MappingProxyType(calls))
 
 
-def _fields(body: str, structs: Mapping[str, Any]) -> list[tuple[int, str, Kind]]:
+def _fields(body: str, structs: Mapping[str, type[ThriftStruct]]) -> list[tuple[int, str, Kind]]:
     return [
         (int(number), name, _kind(kind, structs))
         for number, _, kind, name in _FIELD_DECLARATION.findall(body)
     ]
 
 
-def _kind(text: str, structs: Mapping[str, Any], *, is_key: bool = False) -> Kind:
+def _kind(text: str, structs: Mapping[str, type[ThriftStruct]], *, is_key: bool = False) -> Kind:
     """Return the type that a text such as ``map<string,list<i64>>`` names.
 
     ``is_key``: the type of a map's key, which is a tuple if it is a list.

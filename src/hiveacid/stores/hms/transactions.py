@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Protocol
 
 from hiveacid.config.property_definitions import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.format.write_id_lists import NO_OPEN_ID, ValidTxnList, ValidWriteIdList
@@ -43,6 +43,7 @@ from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.definitions import plain_table, without_quotes
 from hiveacid.stores.hms.metastores import Capabilities
+from hiveacid.stores.hms.thrift_structs import ThriftStruct
 from hiveacid.stores.refusals import Limits, ids_given, not_open
 
 logger = logging.getLogger(__name__)
@@ -347,7 +348,7 @@ def checked_id(number: int) -> int:
     return number
 
 
-def txn_list(answer: Any) -> ValidTxnList:
+def txn_list(answer: ThriftStruct) -> ValidTxnList:
     """Return a ``GetOpenTxnsResponse`` as a snapshot."""
     running, aborted = split_by_aborted_bits(answer.open_txns, answer.abortedBits)
     return ValidTxnList(
@@ -361,7 +362,7 @@ def format_txn_list(txns: ValidTxnList) -> str:
     return f"{txns.high_watermark}:{top}:{_joined(txns.open)}:{_joined(txns.aborted)}"
 
 
-def write_id_list(table: TableName, answer: Any) -> ValidWriteIdList:
+def write_id_list(table: TableName, answer: ThriftStruct) -> ValidWriteIdList:
     """Convert a ``TableValidWriteIds``."""
     running, aborted = split_by_aborted_bits(answer.invalidWriteIds, answer.abortedBits)
     return ValidWriteIdList(
