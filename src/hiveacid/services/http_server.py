@@ -162,7 +162,7 @@ class _Server(ThreadingHTTPServer):
         self._lock = threading.Lock()
         super().__init__((access.address, port), _Handler)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def process_request(self, request: Any, client_address: object) -> None:
         """Answer in a new thread; refuse at once if too many requests are being answered."""
         if not self._admit(request):
             with suppress(OSError):
@@ -218,7 +218,7 @@ class _Server(ThreadingHTTPServer):
             raise
         return request
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def process_request_thread(self, request: Any, client_address: object) -> None:
         """Do the TLS handshake in this thread: in the accepting thread one client would block all others."""
         try:
             request.settimeout(self.access.patience)
@@ -231,7 +231,7 @@ class _Server(ThreadingHTTPServer):
         finally:
             self._forget(request)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """Log; the base class prints to standard error."""
         del request, client_address
         logger.debug("a monitor's request failed", exc_info=sys.exc_info())

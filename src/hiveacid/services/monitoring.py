@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from operator import attrgetter
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 from hiveacid.core.compaction.initiation_and_retry_policy import LocationSizes
 from hiveacid.core.compaction.queue_records import ChangedPartition, Compaction, Service
@@ -25,6 +25,9 @@ from hiveacid.services.http_server import PROBES, Access, HttpServer, Page
 from hiveacid.services.runner import LoopState, Runner, Services
 from hiveacid.spark.session.jvm_process import LIVE_SECONDS, READY_SECONDS
 from hiveacid.table.compaction.request_compaction import SERVICE_TIMEOUT
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric as PrometheusMetric
 
 MANY_ABORTS = 1500
 """``metastore.acidmetrics.table.aborted.txns.threshold``"""
@@ -268,7 +271,7 @@ def format_metrics(metrics: Iterable[Metric]) -> bytes:
     kinds = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 
     class Collector:
-        def collect(self) -> Iterator[Any]:
+        def collect(self) -> Iterator[PrometheusMetric]:
             for metric in metrics:
                 names = [key for key, _ in next(iter(metric.values), ())]
                 family = kinds[metric.kind](metric.name, metric.help, labels=names)

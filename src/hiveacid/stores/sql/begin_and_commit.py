@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import Any
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, select, update
 
@@ -33,6 +32,7 @@ from hiveacid.stores import refusals
 from hiveacid.stores.sql import begin_commit_pipelined, catalog, commit_records, compaction_queue
 from hiveacid.stores.sql.database import IS_OWN, NOW, Database, SqlBase, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.dialects.dialect import NamedRow
 from hiveacid.stores.sql.schema import (
     COMMIT_SEQUENCE,
     OPEN,
@@ -46,6 +46,7 @@ from hiveacid.stores.sql.schema import (
     written,
 )
 from hiveacid.stores.sql.snapshots_and_write_ids import (
+    SnapshotRow,
     allocate,
     assign_write_ids,
     raise_settled_counter,
@@ -56,6 +57,7 @@ from hiveacid.stores.sql.snapshots_and_write_ids import (
     write_id_lists,
 )
 from hiveacid.stores.sql.txns_and_locks import (
+    OpenParameters,
     counter_value,
     end_txns,
     enqueue,
@@ -86,7 +88,7 @@ class BeginTxn(SqlBase):
         return begun
 
 
-def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tuple[Begun, Any]:
+def _begin(database: Database, start: Start, parameters: OpenParameters) -> tuple[Begun, SnapshotRow | None]:
     """Begin by one of the two ways; an attempt that is repeated looks for the transaction of the first one."""
     attempts = count()
     if database.dialect.pipelines and begin_commit_pipelined.can_begin(start):
@@ -104,7 +106,7 @@ def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tupl
                 database.write(lambda connection: record_moment(connection, begun.txn_id, row.sequence))
             return begun, row
 
-    def work(connection: Connection) -> tuple[Begun, Any]:
+    def work(connection: Connection) -> tuple[Begun, SnapshotRow | None]:
         if start.locks:
             database.dialect.serialise(connection, keys_of(start.locks))
         earlier = find_opened(connection, parameters) if next(attempts) else ()
@@ -244,7 +246,7 @@ def _commit(
     operations: Sequence[TableOperation],
 ) -> TransactionAbortedError | None:
     """Commit in the open database transaction, or abort; return the reason if the transaction was aborted instead."""
-    rows: Sequence[Any] = connection.execute(_WITH_CHANGES, {"txn_id": txn_id}).all()
+    rows: Sequence[NamedRow] = connection.execute(_WITH_CHANGES, {"txn_id": txn_id}).all()
     if rows and database.own_txns.is_foreign(txn_id, rows[0].mark):
         rows = []
     state = rows[0].state if rows else TransactionState.UNKNOWN
@@ -333,7 +335,11 @@ _MARK = (
 
 
 def _refusal(
-    database: Database, connection: Connection, txn_id: TxnId, row: Any, own_changes: Sequence[Change]
+    database: Database,
+    connection: Connection,
+    txn_id: TxnId,
+    row: NamedRow,
+    own_changes: Sequence[Change],
 ) -> str | None:
     """Return why a transaction cannot commit after those that committed since its snapshot, None if it can.
 
@@ -385,5 +391,5 @@ _SINCE = select(written).where(
 )
 
 
-def _change(row: Any) -> Change:
+def _change(row: NamedRow) -> Change:
     return Change(TableName(row.database_name, row.table_name), row.partition_name, row.operation)

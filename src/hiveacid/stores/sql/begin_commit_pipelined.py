@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import cast
 
 from sqlalchemy import BigInteger, Connection, Executable, literal_column, select
 from sqlalchemy.engine.interfaces import Dialect as Compiler
@@ -25,9 +25,10 @@ from hiveacid.core.transactions.states import LOCK, TRANSACTION, TransactionStat
 from hiveacid.ports.transactions import Begun, LockAnswer, Start, TxnKind, Written
 from hiveacid.stores.sql.database import MARK_LENGTH
 from hiveacid.stores.sql.dialects import Dialect
-from hiveacid.stores.sql.dialects.dialect import number_keys
+from hiveacid.stores.sql.dialects.dialect import Step, number_keys
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, table_parameters, txns
 from hiveacid.stores.sql.snapshots_and_write_ids import (
+    SnapshotRow,
     possibly_invalid_write_ids_query,
     snapshot_of_row,
     snapshot_query,
@@ -49,14 +50,14 @@ def can_begin(start: Start) -> bool:
 
 
 def begin(
-    connection: Connection, dialect: Dialect, start: Start, parameters: Mapping[str, Any]
-) -> tuple[Begun, Any] | None:
+    connection: Connection, dialect: Dialect, start: Start, parameters: Mapping[str, object]
+) -> tuple[Begun, SnapshotRow] | None:
     """Open, lock, take the snapshot and allocate in one round trip.
 
     Returns None and changes nothing if a lock must be waited for or the limit of open transactions is reached.
     """
     lock = start.locks[0] if start.locks else None
-    steps: list[tuple[str, Mapping[str, Any]]] = []
+    steps: list[Step] = []
     if lock is None:
         steps.append((_OPEN.format(free="", asked=_NOT_ASKED), parameters))
     else:
@@ -83,7 +84,7 @@ def begin(
     opened, snapshot_rows, *rest = dialect.pipeline(connection, steps)[0 if lock is None else 1 :]
     if not opened:
         return None
-    (row,) = snapshot_rows
+    row = cast("SnapshotRow", snapshot_rows[0])
     snapshot = snapshot_of_row(row)
     lists = {}
     if name is not None:
@@ -160,7 +161,7 @@ def _own_possibly_invalid_ids() -> Executable:
 
 
 @cache
-def _prepared(statement: Executable, compiler: Compiler) -> tuple[str, Mapping[str, Any]]:
+def _prepared(statement: Executable, compiler: Compiler) -> Step:
     """Compile a statement for the driver; return its text and its constants."""
     compiled = statement.compile(dialect=compiler)  # type: ignore[attr-defined]
     return str(compiled), compiled.params

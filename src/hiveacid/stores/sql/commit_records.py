@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Connection,
-    Row,
     Text,
     and_,
     bindparam,
@@ -42,6 +41,7 @@ from hiveacid.errors import StreamFencedError, StreamReplayedError
 from hiveacid.stores import refusals
 from hiveacid.stores.refusals import Limits
 from hiveacid.stores.sql.database import NOW, SqlBase
+from hiveacid.stores.sql.dialects.dialect import NamedRow
 from hiveacid.stores.sql.schema import (
     commits,
     is_of_table,
@@ -131,7 +131,7 @@ class CommitRecords(SqlBase):
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:
         """Return the earliest known commit and all commits later than ``after``."""
         refusals.table_name(table)
-        parameters = table_parameters(table)
+        parameters: dict[str, str | int] = {**table_parameters(table)}
         if after is not None:
             parameters["after"] = after
         statement = _ALL if after is None else _LATER
@@ -154,7 +154,7 @@ _LATER = _ALL.where(
 )
 
 
-def _commit(row: Any) -> CommitRecord:
+def _commit(row: NamedRow) -> CommitRecord:
     txn_id = None if row.txn_id is None else TxnId(row.txn_id)
     summary = OperationSummary.of_text(row.operation_summary)
     return CommitRecord(
@@ -259,7 +259,7 @@ def _read_progress(connection: Connection, stream: StreamKey, *, hold: bool = Fa
     return None if row is None else _progress(stream, row)
 
 
-def _progress(stream: StreamKey, row: Row[Any]) -> StreamProgress:
+def _progress(stream: StreamKey, row: NamedRow) -> StreamProgress:
     writers = tuple((name, epoch) for name, epoch in json.loads(row.writers))
     return StreamProgress(stream, row.checkpoint, row.epoch, row.batch_id, writers)
 

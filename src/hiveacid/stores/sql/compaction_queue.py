@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     Connection,
+    RowMapping,
     String,
     and_,
     bindparam,
@@ -83,7 +83,7 @@ def requeued_columns(job: Compaction) -> dict[str, object]:
     return {"state": state, "worker": None, "started": None, "txn_id": None, "high_watermark": None}
 
 
-def compaction_from_row(row: Mapping[Any, Any]) -> Compaction:
+def compaction_from_row(row: RowMapping) -> Compaction:
     """Convert a row of the queue to a `Compaction`."""
     values = dict(row)
     request = CompactionRequest(
@@ -358,7 +358,7 @@ class CompactionQueue(SqlBase):
 
 
 def _insert(
-    database: Database, connection: Connection, request: CompactionRequest, values: dict[str, Any]
+    database: Database, connection: Connection, request: CompactionRequest, values: Mapping[str, object]
 ) -> Compaction:
     row = {**request_columns(request), **values, "claims": 0, "cleanings": 0, "enqueued": NOW}
     result = connection.execute(insert(compactions).values(row), {"now": database.now()})

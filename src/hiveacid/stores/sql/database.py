@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, quote, quote_plus
 
 from sqlalchemy import (
@@ -56,6 +56,9 @@ from hiveacid.ports.clock import Clock
 from hiveacid.stores.refusals import Limits, RetryDeadlines
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, database_now, dialect_of
 from hiveacid.stores.sql.schema import StoredLocations, idempotency_marks, txns
+
+if TYPE_CHECKING:
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 logger = logging.getLogger(__name__)
 
@@ -393,7 +396,7 @@ class Database:
             self._wait(attempt, error)
         raise refusal(StoreUnavailableError, error) from None
 
-    def _mark(self, _connection: object, record: Any) -> None:
+    def _mark(self, _connection: object, record: ConnectionPoolEntry) -> None:
         record.info["process"], record.info["generation"] = os.getpid(), self._generation
 
     def _refuse_unusable(self, _connection: object, record: Any, proxy: Any) -> None:

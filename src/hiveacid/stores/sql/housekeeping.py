@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.sql.elements import ColumnElement
@@ -439,7 +438,7 @@ _NO_LIMIT = 2**62
 
 def _forget_portion(
     database: Database,
-    key: dict[str, Any],
+    key: dict[str, int | str],
     partition: str | None,
     seen: TableDefinition | None,
     connection: Connection,
@@ -447,7 +446,7 @@ def _forget_portion(
     """Forget the next ids after ``reached``; return the last of them, ``up_to`` if these were all."""
     if seen is not None:
         require_table(database, connection, seen.name, seen)
-    end: int = connection.scalar(_END_OF_PORTION, key) or key["up_to"]
+    end = int(connection.scalar(_END_OF_PORTION, key) or key["up_to"])
     key = key | {"up_to": end}
     traces: dict[int, set[str | None]] = defaultdict(set)
     for row in connection.execute(_ABORTED_TXNS_WRITES, key):

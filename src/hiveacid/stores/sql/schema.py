@@ -245,7 +245,7 @@ def is_of_table(rows: Table) -> ColumnElement[bool]:
     return and_(rows.c.database_name == bindparam("database"), rows.c.table_name == bindparam("name"))
 
 
-def table_parameters(table: TableName) -> dict[str, Any]:
+def table_parameters(table: TableName) -> dict[str, str]:
     """Return the parameters of :func:`is_of_table`."""
     return {"database": table.database, "name": table.name}
 
@@ -265,7 +265,7 @@ def table_pairs(tables: Iterable[TableName]) -> list[tuple[str, str]]:
     return [(table.database, table.name) for table in tables]
 
 
-def table_columns(table: TableName) -> dict[str, Any]:
+def table_columns(table: TableName) -> dict[str, str]:
     """Return the columns that name the table in a new row."""
     return {"database_name": table.database, "table_name": table.name}
 
@@ -410,8 +410,7 @@ def _located(text: str, locations: StoredLocations) -> dict[str, Any]:
 
 
 def _fields(text: str) -> dict[str, Any]:
-    fields: dict[str, Any] = _frozen(json.loads(text))
-    return fields
+    return {name: _frozen(value) for name, value in json.loads(text).items()}
 
 
 def _frozen(value: Any) -> Any:
@@ -421,5 +420,5 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-def _columns(columns: tuple[dict[str, Any], ...]) -> tuple[model.Column, ...]:
+def _columns(columns: tuple[dict[str, str], ...]) -> tuple[model.Column, ...]:
     return tuple(model.Column(**column) for column in columns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from sqlalchemy import (
     BigInteger,
@@ -59,6 +59,22 @@ from hiveacid.stores.sql.txns_and_locks import LOWEST_OPEN, TOP, counter_value, 
 
 _FAR_BEHIND = 256
 """A snapshot raises SETTLED only if it can do so by more than this number; every snapshot reads all ids above SETTLED."""
+
+
+class SnapshotRow(Protocol):
+    """Row of `snapshot_query`; ids are texts, joined by commas. Databases whose ids may have gaps add two columns."""
+
+    top: int
+    open_ids: str | None
+    aborted_ids: str | None
+    sequence: int
+    state: str
+    moment: int
+    reason: str | None
+    code: str | None
+    has_written: bool
+    settled: int
+    gaps: str | None
 
 
 class Snapshots(SqlBase):
@@ -139,9 +155,10 @@ _OPEN_AND_ABORTED = select(txns).where(txns.c.state != COMMITTED).order_by(txns.
 _STATE = select(txns.c.state, txns.c.mark).where(txns.c.id == bindparam("txn_id"))
 
 
-def read_snapshot_row(database: Database, connection: Connection, txn_id: TxnId) -> Any:
+def read_snapshot_row(database: Database, connection: Connection, txn_id: TxnId) -> SnapshotRow:
     """Return the row from which :func:`snapshot_of_row` makes a snapshot."""
-    return connection.execute(_snapshot_query(gaps=database.dialect.ids_may_gap), {"txn_id": txn_id}).one()
+    query = _snapshot_query(gaps=database.dialect.ids_may_gap)
+    return cast("SnapshotRow", connection.execute(query, {"txn_id": txn_id}).one())
 
 
 @cache
@@ -202,7 +219,7 @@ def _lowest(*, gaps: bool) -> Executable:
     return select(*columns)
 
 
-def raise_settled_counter(database: Database, row: Any) -> None:
+def raise_settled_counter(database: Database, row: SnapshotRow) -> None:
     """Raise the counter SETTLED to the first gap in a row of :func:`read_snapshot_row` if it is far behind."""
     if database.dialect.ids_may_gap:
         up_to = min((before for before, _ in _gaps_of(row)), default=int(row.top))
@@ -212,13 +229,13 @@ def raise_settled_counter(database: Database, row: Any) -> None:
             )
 
 
-def snapshot_of_row(row: Any) -> ValidTxnList:
+def snapshot_of_row(row: SnapshotRow) -> ValidTxnList:
     """Convert a row of :func:`read_snapshot_row` to a snapshot; ids in its gaps count as open."""
     between = tuple(TxnId(txn_id) for before, after in _gaps_of(row) for txn_id in range(before + 1, after))
     return ValidTxnList(TxnId(int(row.top)), _ids(row.open_ids) + between, _ids(row.aborted_ids))
 
 
-def _gaps_of(row: Any) -> list[tuple[int, int]]:
+def _gaps_of(row: SnapshotRow) -> list[tuple[int, int]]:
     """Return the ids around each gap; only databases that can have gaps have this column."""
     gaps = getattr(row, "gaps", None)
     if not gaps:
@@ -383,7 +400,7 @@ _ABORTED_FOR_EVER = select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, txn
 _PAIR = sql_cast(write_ids.c.write_id, Text) + "," + sql_cast(func.coalesce(write_ids.c.txn_id, 0), Text)
 
 
-def _possibly_invalid_ids(first: ColumnElement[int]) -> Select[Any]:
+def _possibly_invalid_ids(first: ColumnElement[int]) -> Select[tuple[str, str, int, str]]:
     """Return the statement that reads the counter of each table and the write ids that may not be valid."""
     joined = (
         select(joined_ids(_PAIR))
@@ -406,7 +423,7 @@ _POSSIBLY_INVALID = _possibly_invalid_ids(bindparam("first", type_=BigInteger)).
 )
 
 
-def possibly_invalid_write_ids_query(first: ColumnElement[int]) -> Select[Any]:
+def possibly_invalid_write_ids_query(first: ColumnElement[int]) -> Select[tuple[str, str, int, str]]:
     """Return the statement for one table; ``first``: no transaction below it was open at the snapshot."""
     return _possibly_invalid_ids(first).where(is_of_table(next_write_ids))
 

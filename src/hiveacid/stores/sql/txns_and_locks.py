@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import count as attempt_numbers
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import (
     CTE,
@@ -48,6 +48,7 @@ from hiveacid.stores import refusals
 from hiveacid.stores.refusals import Limits
 from hiveacid.stores.sql.database import NOW, Database, SqlBase, chunks, write_exactly_once
 from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.dialects.dialect import NamedRow
 from hiveacid.stores.sql.schema import (
     COMMIT_SEQUENCE,
     COMMITTED,
@@ -68,17 +69,21 @@ _ONE = _STATE.where(txns.c.id == bindparam("txn_id"))
 _SOME = _STATE.where(txns.c.id.in_(bindparam("ids", expanding=True))).order_by(txns.c.id)
 
 
-def lock_open_txns(database: Database, connection: Connection, txn_ids: Sequence[TxnId]) -> Sequence[Any]:
+def lock_open_txns(
+    database: Database, connection: Connection, txn_ids: Sequence[TxnId]
+) -> Sequence[NamedRow]:
     """Lock and return the rows of transactions that must be open, so that they cannot end; raise if one is not open."""
     if len(txn_ids) == 1:
         return _require_open(database, txn_ids, connection.execute(_ONE, {"txn_id": txn_ids[0]}).all())
-    rows: list[Any] = []
+    rows: list[NamedRow] = []
     for chunk in chunks(sorted(set(txn_ids))):
         rows += _require_open(database, chunk, connection.execute(_SOME, {"ids": chunk}).all())
     return rows
 
 
-def _require_open(database: Database, txn_ids: Sequence[TxnId], rows: Sequence[Any]) -> Sequence[Any]:
+def _require_open(
+    database: Database, txn_ids: Sequence[TxnId], rows: Sequence[NamedRow]
+) -> Sequence[NamedRow]:
     rows_by_id = {row.id: row for row in rows}
     for txn_id in txn_ids:
         row = rows_by_id.get(txn_id)
@@ -172,9 +177,23 @@ class OpenTxns(SqlBase):
         self._database.write(lambda connection: _seed(self._database, connection, high_watermark))
 
 
+class OpenParameters(TypedDict):
+    """Parameters of `insert_txns`. ``mark``: from it a repeated call finds the transactions that it has opened."""
+
+    count: int
+    kind: str
+    user: str
+    host: str
+    agent: str
+    timeout: int
+    limit: int
+    now: int | None
+    mark: str
+
+
 def open_parameters(
     database: Database, limits: Limits, client: Client, count: int, kind: TxnKind
-) -> dict[str, Any]:
+) -> OpenParameters:
     """Return the parameters of :func:`insert_txns`. Raises ConfigError, CatalogError."""
     refusals.client(client)
     refusals.open_count(count, limits)
@@ -191,7 +210,7 @@ def open_parameters(
     }
 
 
-def find_opened(connection: Connection, parameters: Mapping[str, Any]) -> tuple[TxnId, ...]:
+def find_opened(connection: Connection, parameters: OpenParameters) -> tuple[TxnId, ...]:
     """Return the transactions that an earlier attempt with these parameters has opened; its answer was lost."""
     marks = [f"{parameters['mark']}-{number}" for number in range(1, parameters["count"] + 1)]
     rows = [row for chunk in chunks(marks) for row in connection.execute(_MARKED, {"marks": chunk})]
@@ -206,9 +225,7 @@ _MARKED = select(txns.c.id, txns.c.state, txns.c.reason, txns.c.code).where(
 )
 
 
-def insert_txns(
-    database: Database, connection: Connection, parameters: Mapping[str, Any]
-) -> tuple[TxnId, ...]:
+def insert_txns(database: Database, connection: Connection, parameters: OpenParameters) -> tuple[TxnId, ...]:
     """Insert open transactions. Raises TransactionError beyond hive.max.open.txns."""
     dialect = database.dialect
     if dialect.has_txn_id_counter:
@@ -530,5 +547,5 @@ _ON_TABLES = _IN_DATABASES.where(
 )
 
 
-def _component(row: Any) -> LockComponent:
+def _component(row: NamedRow) -> LockComponent:
     return LockComponent(LockType(row.type), row.database_name, row.table_name, row.partition_name)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import URL, BigInteger, Connection, Engine, Insert, Text, text
 from sqlalchemy.exc import DBAPIError
@@ -65,8 +65,19 @@ class joined_ids(FunctionElement[str]):  # noqa: N801 - reads like a SQL functio
 
 
 @compiles(joined_ids)
-def _group_concat(element: joined_ids, compiler: SQLCompiler, **kw: Any) -> str:
+def _group_concat(element: joined_ids, compiler: SQLCompiler, **kw: object) -> str:
     return f"group_concat({compiler.process(element.clauses, **kw)})"
+
+
+Step = tuple[str, Mapping[str, object]]
+"""A statement of the driver's own syntax, and its parameters."""
+
+
+class NamedRow(Protocol):
+    """A row whose columns are attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the value of a column."""
 
 
 class Dialect(ABC):
@@ -118,9 +129,7 @@ class Dialect(ABC):
         """Run a statement without parameters or rows, such as COMMIT."""
         connection.exec_driver_sql(statement)
 
-    def pipeline(
-        self, connection: Connection, steps: Sequence[tuple[str, Mapping[str, Any]]]
-    ) -> list[list[Any]]:
+    def pipeline(self, connection: Connection, steps: Sequence[Step]) -> list[list[NamedRow]]:
         """Run statements of the driver's own syntax in one transaction and one round trip; return the rows of each.
 
         Only for a database with :attr:`pipelines`.

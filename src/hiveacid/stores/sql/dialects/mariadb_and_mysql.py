@@ -13,8 +13,8 @@ import inspect
 import re
 import select
 import ssl
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import Dialect as SqlalchemyDialect
@@ -33,6 +33,10 @@ from hiveacid.stores.sql.dialects.dialect import (
     options_of_url,
 )
 from hiveacid.stores.sql.schema import table_parameters
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection as PyMysqlConnection
+    from sqlalchemy.engine.interfaces import DBAPIConnection
 
 _BUSY = frozenset({1020, 1040, 1062, 1203, 1213, 1451, 1452, 1637, 3101, 3572})
 _LOCKED = 1205
@@ -54,7 +58,7 @@ _NOW = "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(3)) DIV 1000)"
 
 
 @compiles(database_now, "mysql", "mariadb")
-def _now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
+def _now(_element: database_now, _compiler: SQLCompiler, **_kw: object) -> str:
     return _NOW
 
 
@@ -106,8 +110,12 @@ class MariadbDialect(Dialect):
         return engine
 
     def _connect(
-        self, dialect: SqlalchemyDialect, _record: object, arguments: Any, options: dict[str, Any]
-    ) -> Any:
+        self,
+        dialect: SqlalchemyDialect,
+        _record: object,
+        arguments: Sequence[object],
+        options: dict[str, object],
+    ) -> DBAPIConnection:
         limits = dict.fromkeys(("connect_timeout", "read_timeout", "write_timeout"), self.silence)
         try:
             return dialect.connect(*arguments, **limits | options)
@@ -125,7 +133,7 @@ class MariadbDialect(Dialect):
         limits = (seconds, self.silence)
         if connection.info.get("limits") == limits:
             return
-        driver: Any = connection.connection.driver_connection
+        driver = connection.connection.driver_connection
         for name in ("read_timeout", "write_timeout"):
             if name not in connection.engine.url.query:
                 setattr(driver, f"_{name}", seconds)
@@ -243,14 +251,14 @@ def _check_options(url: URL) -> None:
         )
 
 
-def _require_tls(connection: Any, _record: object) -> None:
+def _require_tls(connection: PyMysqlConnection, _record: object) -> None:
     """Refuse a connection in plain text: PyMySQL before 1.2 continues without TLS if the server has none."""
     if not getattr(connection, "_secure", False):
         connection.close()
         raise ConfigError("the store's server offers no TLS, and its URL asks for it (ssl…=)")
 
 
-def _require_open(connection: Any, _record: object, _proxy: object) -> None:
+def _require_open(connection: PyMysqlConnection, _record: object, _proxy: object) -> None:
     """Refuse a connection that the server has closed while it was idle: it has something to read. The pool opens another."""
     poll = select.poll()
     poll.register(connection._sock, select.POLLIN)  # noqa: SLF001 - PyMySQL has no other access
@@ -258,7 +266,7 @@ def _require_open(connection: Any, _record: object, _proxy: object) -> None:
         raise DisconnectionError("the server has closed the idle connection")
 
 
-def _prepare(connection: Any, _record: object) -> None:
+def _prepare(connection: PyMysqlConnection, _record: object) -> None:
     version = str(connection.server_version)
     product = "MariaDB" if "MariaDB" in version else "MySQL"
     # MariaDB may say 5.5.5-10.6.25-MariaDB, Aurora 8.0.mysql_aurora.3.08.0.

@@ -12,38 +12,44 @@ import re
 import selectors
 import time
 from collections import namedtuple
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from psycopg import Connection, OperationalError, errors, pq
+
+from hiveacid.stores.sql.dialects.dialect import NamedRow, Step
+
+if TYPE_CHECKING:
+    from psycopg.abc import PQGen
 
 _PLACE = re.compile(r"%\((\w+)\)s|%%")
 _READ = selectors.EVENT_READ
 _BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
 _BOOLEAN, _NUMBERS = 16, frozenset({20, 21, 23})  # types in pg_type
 
-Step = tuple[str, Mapping[str, Any]]
+_T = TypeVar("_T")
 
 
-class LimitedConnection(Connection[Any]):
+class LimitedConnection(Connection[tuple[Any, ...]]):
     """A connection that is closed when the server sends nothing for :attr:`silence` seconds, instead of waiting for ever."""
 
     silence = 10.0
 
-    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+    def wait(self, gen: PQGen[_T], *args: Any, **options: Any) -> _T:
         """Wait as psycopg does. Raises OperationalError at the limit."""
         return super().wait(self._limited(gen), *args, **options)
 
-    def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    def _limited(self, gen: PQGen[_T]) -> PQGen[_T]:
         heard = time.monotonic()
-        ready: Any = None
+        ready: Any = None  # the first value that a generator takes
         while True:
             try:
                 wanted = gen.send(ready)
             except StopIteration as end:
-                return end.value
+                result: _T = end.value
+                return result
             ready = yield wanted  # psycopg sends a zero every tenth of a second
             if ready:
                 heard = time.monotonic()
@@ -67,7 +73,7 @@ class Pipeline:
         self._prepared: dict[str, bytes] = {}
         self._names = 0
 
-    def run(self, steps: Sequence[Step]) -> list[list[Any]]:
+    def run(self, steps: Sequence[Step]) -> list[list[NamedRow]]:
         """Run statements with places like ``%(name)s`` as one transaction; return the rows of each, as named tuples.
 
         Raises psycopg's errors; then nothing has happened. After any other exception (Ctrl-C) the connection is of
@@ -82,7 +88,7 @@ class Pipeline:
             self._prepared.clear()
             return self._run(steps)
 
-    def _run(self, steps: Sequence[Step]) -> list[list[Any]]:
+    def _run(self, steps: Sequence[Step]) -> list[list[NamedRow]]:
         connection = self._connection
         connection.enter_pipeline_mode()
         new_statements: dict[str, bytes] = {}
@@ -97,7 +103,7 @@ class Pipeline:
         last = itertools.accumulate(counts)  # the rows of a statement follow the answer to its preparation
         return [self._rows(results[index - 1]) for index in last]
 
-    def _send(self, text: str, values: Mapping[str, Any], new_statements: dict[str, bytes]) -> int:
+    def _send(self, text: str, values: Mapping[str, object], new_statements: dict[str, bytes]) -> int:
         """Queue a statement, preceded by its preparation if needed; return the number of its results."""
         statement, names = _numbered(text)
         name, results = self._prepared.get(text) or new_statements.get(text), 1
@@ -148,7 +154,7 @@ class Pipeline:
             return f"{{{','.join(map(_element, value))}}}".encode(self._encoding)
         return str(value).encode(self._encoding)
 
-    def _rows(self, result: pq.abc.PGresult) -> list[Any]:
+    def _rows(self, result: pq.abc.PGresult) -> list[NamedRow]:
         columns = range(result.nfields)
         kind = _row(tuple((result.fname(column) or b"").decode(self._encoding) for column in columns))
         readers = [self._reader(result.ftype(column)) for column in columns]
@@ -157,7 +163,7 @@ class Pipeline:
             for row in range(result.ntuples)
         ]
 
-    def _reader(self, oid: int) -> Callable[[bytes | None], Any]:
+    def _reader(self, oid: int) -> Callable[[bytes | None], int | bool | str | None]:
         if oid in _NUMBERS:
             return lambda value: None if value is None else int(value)
         if oid == _BOOLEAN:
@@ -198,5 +204,5 @@ def _element(value: str | None) -> str:
 
 
 @cache
-def _row(names: tuple[str, ...]) -> Callable[..., Any]:
-    return namedtuple("Row", names, rename=True)  # noqa: PYI024 - the names are a statement's
+def _row(names: tuple[str, ...]) -> Callable[..., NamedRow]:
+    return cast("Callable[..., NamedRow]", namedtuple("Row", names, rename=True))  # noqa: PYI024 - the names are a statement's

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -20,11 +20,16 @@ from hiveacid.stores.sql.dialects.dialect import (
     Dialect,
     Durability,
     ErrorKind,
+    NamedRow,
+    Step,
     database_now,
     joined_ids,
     number_keys,
     options_of_url,
 )
+
+if TYPE_CHECKING:
+    from hiveacid.stores.sql.dialects.pipeline import LimitedConnection
 
 _NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
 _ENDED_SESSION = frozenset({"25P03", "57P01", "57P02", "57P03", "57P05"})
@@ -39,12 +44,12 @@ _LIMIT = text(
 
 
 @compiles(database_now, "postgresql")
-def _now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
+def _now(_element: database_now, _compiler: SQLCompiler, **_kw: object) -> str:
     return _NOW
 
 
 @compiles(joined_ids, "postgresql")
-def _string_agg(element: joined_ids, compiler: SQLCompiler, **kw: Any) -> str:
+def _string_agg(element: joined_ids, compiler: SQLCompiler, **kw: object) -> str:
     return f"string_agg(CAST({compiler.process(element.clauses, **kw)} AS TEXT), ',')"
 
 
@@ -70,7 +75,9 @@ class PostgresDialect(Dialect):
         event.listen(engine, "connect", _prepare)
         return engine
 
-    def _connect(self, _dialect: object, _record: object, arguments: Any, options: dict[str, Any]) -> Any:
+    def _connect(
+        self, _dialect: object, _record: object, arguments: Sequence[str], options: dict[str, Any]
+    ) -> LimitedConnection:
         """Connect with a limit of time. Keepalives find a dead peer, and keep routers from forgetting an idle connection.
 
         No ``tcp_user_timeout``: it ends a wait for a host that is gone, and ``LimitedConnection`` ends every wait.
@@ -95,7 +102,7 @@ class PostgresDialect(Dialect):
         limits = (seconds, self.silence)
         if connection.info.get("limits") == limits:
             return
-        driver: Any = connection.connection.driver_connection
+        driver = cast("LimitedConnection", connection.connection.driver_connection)
         driver.silence = seconds
         milliseconds = {"locks": str(int(seconds * 500)), "idle": str(int(self.silence * 500))}
         connection.execute(_LIMIT, milliseconds)
@@ -105,19 +112,17 @@ class PostgresDialect(Dialect):
         """Begin with read committed: after a wait for a lock, the next statement sees the other transaction's changes."""
         self.run(connection, "BEGIN ISOLATION LEVEL READ COMMITTED")
 
-    def pipeline(
-        self, connection: Connection, steps: Sequence[tuple[str, Mapping[str, Any]]]
-    ) -> list[list[Any]]:
+    def pipeline(self, connection: Connection, steps: Sequence[Step]) -> list[list[NamedRow]]:
         """Run statements between two syncs, which makes them one transaction without BEGIN and COMMIT."""
         from psycopg import Error  # noqa: PLC0415 - the driver may not be installed
 
         from hiveacid.stores.sql.dialects.pipeline import Pipeline  # noqa: PLC0415 - it imports the driver
 
-        driver: Any = connection.connection.driver_connection
+        driver = cast("LimitedConnection", connection.connection.driver_connection)
         if "pipeline" not in connection.info:
             connection.info["pipeline"] = Pipeline(driver)
         try:
-            rows: list[list[Any]] = connection.info["pipeline"].run(steps)
+            rows: list[list[NamedRow]] = connection.info["pipeline"].run(steps)
         except Error as error:
             if driver.closed:
                 connection.invalidate()
@@ -168,7 +173,7 @@ class PostgresDialect(Dialect):
         return ErrorKind.LOST if not state and is_operational else ErrorKind.OTHER
 
 
-def _prepare(connection: Any, _record: object) -> None:
+def _prepare(connection: LimitedConnection, _record: object) -> None:
     """Set read committed for pipelines, which have no BEGIN."""
     connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
 

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, OperationalError
@@ -23,11 +23,14 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from hiveacid.errors import ConfigError, StoreUnavailableError
 from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, database_now
 
+if TYPE_CHECKING:
+    from sqlalchemy.pool import ConnectionPoolEntry
+
 _NOW = "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)"
 
 
 @compiles(database_now, "sqlite")
-def _now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
+def _now(_element: database_now, _compiler: SQLCompiler, **_kw: object) -> str:
     return _NOW
 
 
@@ -83,7 +86,7 @@ class SqliteDialect(Dialect):
 
     def run(self, connection: Connection, statement: str) -> None:
         """Pass the statement directly to the driver, because these are half of all statements."""
-        driver: Any = connection.connection.driver_connection
+        driver = cast("sqlite3.Connection", connection.connection.driver_connection)
         try:
             driver.execute(statement)
         except sqlite3.Error as error:
@@ -115,14 +118,14 @@ class SqliteDialect(Dialect):
         return ErrorKind.UNAVAILABLE if code in unavailable else ErrorKind.OTHER
 
 
-def _prepare_sqlite(connection: sqlite3.Connection, record: Any) -> None:
+def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
     path = Path(connection.execute("PRAGMA database_list").fetchone()[2])
     record.info["file"] = path, path.stat()
 
 
-def _require_same_file(_connection: object, record: Any, _proxy: object) -> None:
+def _require_same_file(_connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
     """Refuse a connection whose file was replaced, as by a restored backup: commits would go into the deleted file."""
     path, opened = record.info["file"]
     try:
