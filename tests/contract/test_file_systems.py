@@ -25,9 +25,9 @@ from hiveacid.spark.session.file_systems import open_hadoop
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.storage.arrow_file_system import BLOCK, ArrowFileSystem
-from hiveacid.storage.final_names import FinalNames
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import parse_uri
+from hiveacid.storage.staging import FinalNames
 from hiveacid.streaming import Connection
 from support.servers.absent import skip_without
 from support.servers.hdfs import WHY_NOT as NO_HDFS

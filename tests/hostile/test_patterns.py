@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 import hiveacid
-from hiveacid.core.wildcards import compile_wildcards
 from hiveacid.serve.metadata import matches
 from hiveacid.sql.execute.show_rows import matching
+from hiveacid.storage.paths import compile_wildcards
 
 SOURCES = Path(hiveacid.__file__).parent
 METHODS = ("match", "fullmatch", "search", "sub", "split", "findall", "finditer", "subn")

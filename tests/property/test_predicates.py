@@ -32,8 +32,7 @@ from hiveacid.core.predicates import (
 )
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.core.schema.types import parse_type
-from hiveacid.orc.column_bounds import column_bounds
-from hiveacid.orc.column_statistics import HIVE_8732, ColumnStatistics
+from hiveacid.orc.column_statistics import HIVE_8732, ColumnStatistics, column_bounds
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.tail import OrcTail
 from hiveacid.table.arrow_read.files_to_open import _guarantee, partition_guarantee, possible_fragments

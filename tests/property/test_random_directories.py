@@ -14,7 +14,7 @@ from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import TableKind
 from hiveacid.core.snapshot.classify_entries import InventorySnapshot, ItemState, take_inventory
 from hiveacid.core.snapshot.directory_listing import DataFile, FileEntry, metadata_paths
-from hiveacid.core.snapshot.originals import number_originals
+from hiveacid.core.snapshot.scan_plan import number_originals
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
 from hiveacid.errors import BadDirectoryNameError, BadFileError, FormatError, NotEnoughHistoryError
 from hiveacid.storage.staging import staging_txn_id

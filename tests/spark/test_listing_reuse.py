@@ -12,8 +12,8 @@ import pytest
 
 import hiveacid
 from hiveacid.spark.read import acid_rows
-from hiveacid.storage.directory_stamps import StampedListings
 from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.snapshot_locations import StampedListings
 from support.clock import LaterClock
 
 if TYPE_CHECKING:

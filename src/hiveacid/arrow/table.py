@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, Self, TypeAlias, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.arrow.dataset import Read, TableDataset
+from hiveacid.arrow.query_sources import Read, TableDataset, lazy_frame
 from hiveacid.core.format.names import ROW_ID
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, supported_file_kind
@@ -192,8 +192,6 @@ class ArrowTable:
         Only the columns that the query uses are read. Filters drop partitions and stripes.
         """
         require_package("polars")
-        from hiveacid.arrow.polars_source import lazy_frame  # noqa: PLC0415 - polars is optional
-
         return lazy_frame(*self._source(as_of, row_ids=row_ids))
 
     def to_duckdb(

@@ -22,7 +22,7 @@ from hiveacid.core.schema.types import Primitive, has_primitive, parse_type
 from hiveacid.core.snapshot.change_feed import CHANGE_TYPE, WRITE_ID
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import UnsupportedFeatureError, acid_v1
-from hiveacid.orc.arrow_arrays import are_valid, row_numbers
+from hiveacid.orc.build_delete_bitmap import are_valid, row_numbers
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.arrow_read.files_to_open import partition_values

@@ -32,7 +32,6 @@ from hiveacid.core.format.acid_columns import (
 )
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.errors import FormatError
-from hiveacid.orc.arrow_arrays import are_valid, row_numbers
 
 _BATCH_ROWS = 1 << 20  # delete events handled at a time: the arrays computed from one take some tens of bytes
 _PARTITION = "place"
@@ -359,3 +358,15 @@ def _bits_at(positions: pa.Int64Array, size: int) -> pa.BooleanArray:
         runs = pa.concat_arrays([runs, pa.array([size], pa.int64())])
         values = pa.concat_arrays([values, pa.array([False])])
     return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(runs, values))
+
+
+def are_valid(write_ids: ValidWriteIdList, values: pa.Array | pa.ChunkedArray) -> pa.BooleanArray:
+    """Return a BooleanArray: for each write id, whether it is valid."""
+    exceptions = pa.array([int(write_id) for write_id in (*write_ids.open, *write_ids.aborted)], pa.int64())
+    visible = pc.less_equal(values, int(write_ids.high_watermark))
+    return pc.and_(visible, pc.invert(pc.is_in(values, value_set=exceptions)))
+
+
+def row_numbers(rows: int) -> pa.Int64Array:
+    """Return an Int64Array of the numbers 0, 1, 2 … below ``rows``."""
+    return pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), 1)

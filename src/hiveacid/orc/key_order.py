@@ -30,9 +30,8 @@ from hiveacid.core.format.acid_columns import (
 )
 from hiveacid.errors import BadFileError
 from hiveacid.orc.column_statistics import StatisticsList
-from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.tail import OrcTail
-from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.file_system import FileRange, FileSystem
 
 _MAX_CODES = 1 << 31  # of groups: the product with the values of another column fits 64 bits
 

@@ -12,11 +12,11 @@ from pyspark.errors import PySparkException
 
 from hiveacid.core.model import Column, TableName
 from hiveacid.core.schema.types import quote_name
-from hiveacid.core.wildcards import compile_wildcards
 from hiveacid.errors import HiveAcidError
 from hiveacid.serve.hs2_messages import Request
 from hiveacid.serve.results import RowsResult
 from hiveacid.spark.session.classic_session import spark_catalog_tables
+from hiveacid.storage.paths import compile_wildcards
 
 if TYPE_CHECKING:
     from hiveacid.sql.native.session import NativeSession

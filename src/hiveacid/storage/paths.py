@@ -1,7 +1,7 @@
 # ruff: noqa: PTH100, PTH111, PTH114 - texts, as in storage/local_file_system.py
-"""Local paths and URIs of other file systems, each in one normal form; files that a path of LOAD DATA matches.
+"""Local paths and URIs of other file systems, each in one normal form; patterns of paths and names, and what they match.
 
-Patterns are those of Hive's ``LoadSemanticAnalyzer.matchFilesOrDir``.
+Patterns of paths are those of Hive's ``LoadSemanticAnalyzer.matchFilesOrDir``.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hiveacid.core.snapshot.directory_listing import FileEntry
-from hiveacid.core.wildcards import compile_wildcards
 from hiveacid.errors import InvalidPathError, MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path
@@ -190,3 +189,20 @@ def _letter(part: re.Match[str]) -> str:
 
 def _is_hidden(path: str) -> bool:
     return any(part.startswith(("_", ".")) for part in path.split("/"))
+
+
+LONGEST_PATTERN = 4096
+"""Characters of a pattern that a client may send."""
+
+
+def compile_wildcards(pieces: Sequence[str], any_letter: str = ".", flags: int = 0) -> re.Pattern[str]:
+    """Return the expression, for ``fullmatch``, of a text that consists of pieces with any text between them.
+
+    ``pieces``: regular expressions of a fixed length, at least one. ``any_letter``: the letters that may lie between them.
+    Each piece between two wildcards is matched at its first occurrence (an atomic group), so that nothing is tried again.
+    A plain ``.*`` for each wildcard would take a time that is exponential in their number.
+    """
+    first, *rest = pieces
+    middle = "".join(f"(?>{any_letter}*?{piece})" for piece in rest[:-1])
+    end = f"{any_letter}*{rest[-1]}" if rest else ""
+    return re.compile(f"{first}{middle}{end}", flags | re.DOTALL)

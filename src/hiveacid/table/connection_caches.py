@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from hiveacid.core.model import Partition
 from hiveacid.core.snapshot.selection import IdView, Reach, SnapshotIds
 from hiveacid.orc.footer_summary import LruCache
-from hiveacid.storage.directory_stamps import DirectoryStamp
-from hiveacid.storage.snapshot_locations import ListedLocations, Location
+from hiveacid.storage.snapshot_locations import DirectoryStamp, ListedLocations, Location
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.errors import CompactionError, NoSuchPartitionError
-from hiveacid.storage.final_names import FinalNames
 from hiveacid.storage.snapshot_locations import Location
+from hiveacid.storage.staging import FinalNames
 from hiveacid.table.cleaning.clean_after_overwrite import OverwrittenCleaner
 from hiveacid.table.cleaning.clean_compacted_and_aborted import clean
 from hiveacid.table.compaction.request_compaction import CompactionOptions, _enqueue, _report_of, _request

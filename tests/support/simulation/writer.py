@@ -10,7 +10,7 @@ from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.transactions import Operation, Start, Written
 from hiveacid.spark.write.staged_files import StagedKind
-from hiveacid.storage.final_names import FinalNames
+from hiveacid.storage.staging import FinalNames
 from hiveacid.table.partitions import partition_name, partitions_of
 from hiveacid.table.write import insert, output_directories
 from hiveacid.table.write.publish import WriteReport

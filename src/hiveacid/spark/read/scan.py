@@ -33,8 +33,7 @@ from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.types import has_primitive, parse_type, quote_name
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.file_range import FileRange
-from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.file_system import FileRange, FileSystem
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected, without_column
 from hiveacid.spark.read.acid_rows import KeyColumns, acid_rows, original_rows

@@ -18,21 +18,19 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.format.acid_columns import (
     BUCKET_SHIFT,
+    DEFAULT_FILE_SIZE,
     DELETE_EVENT,
     INSERT_EVENT,
     MAX_BUCKET,
+    MAX_TASKS,
+    MIN_GROUPS,
     ROW_ID_PARTS,
     V1_PROPERTY,
     VERSION_SHIFT,
     AcidColumn,
-)
-from hiveacid.core.format.names import ROW_ID, staged_column
-from hiveacid.core.format.task_and_file_counts import (
-    DEFAULT_FILE_SIZE,
-    MAX_TASKS,
-    MIN_GROUPS,
     buckets_by_group,
 )
+from hiveacid.core.format.names import ROW_ID, staged_column
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.types import Primitive, parse_type, quote_name
 from hiveacid.errors import UnsupportedFeatureError
@@ -98,7 +96,7 @@ class StagingTarget:
     With a statement id for `StagedKind.REPLACED` new versions and inserted rows share the files of `StagedKind.INSERTED`.
     ``options``: ``compression``, and others of the ORC writer such as ``orc.stripe.size``. ``single_bucket``: the table
     is not bucketed, and all its new rows go to bucket 0. ``row_groups``: groups of new rows of a changed partition
-    (``core.format.task_and_file_counts``). ``file_size``: bytes that a file of an INSERT should have.
+    (``core.format.acid_columns``). ``file_size``: bytes that a file of an INSERT should have.
     """
 
     env: SparkEnvironment

@@ -19,7 +19,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as T
 
-from hiveacid.core.format.task_and_file_counts import MAX_TASKS, MIN_GROUPS, shuffled_size
+from hiveacid.core.format.acid_columns import MAX_TASKS, MIN_GROUPS, shuffled_size
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.session.capabilities import SparkEnvironment
 from hiveacid.spark.session.classic_session import dataset_class

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TransactionState
-from hiveacid.core.wildcards import LONGEST_PATTERN, compile_wildcards
 from hiveacid.errors import (
     NoSuchTransactionError,
     StatementError,
@@ -16,6 +15,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.transactions import LockRow, TransactionPort
+from hiveacid.storage.paths import LONGEST_PATTERN, compile_wildcards
 
 TextRow = tuple[str, ...]
 

@@ -25,8 +25,7 @@ from hiveacid.core.schema.types import INTEGER_TYPES, LOCAL_TIMESTAMP, parse_typ
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.scan_plan import LocationPlan, ScanFile, plan_location
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.column_bounds import column_bounds
-from hiveacid.orc.column_statistics import HIVE_8732, ColumnStatistics
+from hiveacid.orc.column_statistics import HIVE_8732, ColumnStatistics, column_bounds
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.ports.file_system import FileSystem

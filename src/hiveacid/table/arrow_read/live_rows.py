@@ -26,7 +26,7 @@ from hiveacid.core.format.acid_columns import (
 )
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.scan_plan import ScanFile
-from hiveacid.orc.arrow_arrays import are_valid
+from hiveacid.orc.build_delete_bitmap import are_valid
 from hiveacid.table.arrow_read.orc_file import OrcReader, int64_values
 
 _LONG_BITS = 62

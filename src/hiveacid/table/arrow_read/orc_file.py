@@ -23,12 +23,11 @@ from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import BadFileError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.orc.build_delete_bitmap import read_delete_events
-from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.footer_summary import summarize
 from hiveacid.orc.stored_values import arrow_type
 from hiveacid.orc.tail import OrcTail, read_tail, writer_time_zone
 from hiveacid.orc.writing import MicrosConverter
-from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.file_system import FileRange, FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
 from hiveacid.table.arrow_read.stored_to_table_types import (

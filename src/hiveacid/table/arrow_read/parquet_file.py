@@ -15,9 +15,8 @@ from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.types import Primitive, has_primitive, parse_type
 from hiveacid.core.snapshot.scan_plan import ScanFile
 from hiveacid.errors import BadFileError, SchemaMismatchError, UnsupportedFeatureError
-from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
-from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.file_system import FileRange, FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
 from hiveacid.table.cast_to_table_columns import cast, require_castable

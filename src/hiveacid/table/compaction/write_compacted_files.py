@@ -34,9 +34,8 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write import sort_and_stage
 from hiveacid.spark.write.rebalance_compaction import bucket_count, renumber_rows, stage_runs
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport, list_staged_files
-from hiveacid.storage.final_names import mark_directory
 from hiveacid.storage.snapshot_locations import Location
-from hiveacid.storage.staging import delete_staging, staging_name
+from hiveacid.storage.staging import delete_staging, mark_directory, staging_name
 from hiveacid.table.cleaning.delete_files import remove_aborted
 from hiveacid.table.codec_and_writer_options import writer_options
 from hiveacid.table.compaction.without_shuffle import (

@@ -7,7 +7,7 @@ Each footer is read once, several at a time. It holds facts that a listing lacks
 - the number of rows, from which original files get their row ids
 - the range of keys of delete events
 - whether ACID v1 left update events in the file
-- bounds of each column's values (``orc.column_bounds``), by which `files_to_skip` leaves files out. ORC's reader makes a
+- bounds of each column's values (``orc.column_statistics``), by which `files_to_skip` leaves files out. ORC's reader makes a
   similar comparison, but only after a task has opened the file. A table with many small deltas has many files, and a key
   is in few of them.
 """
@@ -36,8 +36,7 @@ from hiveacid.core.schema.types import (
 from hiveacid.core.snapshot.directory_listing import DataFile
 from hiveacid.core.snapshot.scan_plan import AskFile, LocationPlan, ScanFile, plan_location
 from hiveacid.errors import BadFileError
-from hiveacid.orc.column_bounds import column_bounds
-from hiveacid.orc.column_statistics import StatisticsList
+from hiveacid.orc.column_statistics import StatisticsList, column_bounds
 from hiveacid.orc.footer_summary import FileKey, FileSummary, read_summary
 from hiveacid.spark.read.delete_events import DeleteBounds, measure_delete_bounds
 from hiveacid.spark.read.scan_source import Plans

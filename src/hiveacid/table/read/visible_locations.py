@@ -16,11 +16,11 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.partitions import format_partition
 from hiveacid.core.snapshot.selection import SnapshotIds, is_final, measure_reach
 from hiveacid.errors import FormatError, NotEnoughHistoryError, StorageError, WriteConflictError
-from hiveacid.storage.directory_stamps import StampedListings
 from hiveacid.storage.paths import is_local
 from hiveacid.storage.snapshot_locations import (
     ListedLocations,
     Location,
+    StampedListings,
     adopted_txn_id,
     for_each_location,
     id_property,

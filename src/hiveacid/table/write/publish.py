@@ -23,7 +23,7 @@ from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.orc.writing import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.write.staged_files import StagedFile, StagedKind, TaskReport
-from hiveacid.storage.final_names import FinalNames, mark_directory, stage_version_file
+from hiveacid.storage.staging import FinalNames, mark_directory, stage_version_file
 from hiveacid.table.partitions import PartitionValues
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 
 from hiveacid import errors
 from hiveacid.config import setting_definitions
+from hiveacid.core.format.acid_columns import decide_row_groups
 from hiveacid.core.format.names import ROW_ID
-from hiveacid.core.format.task_and_file_counts import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.types import quote_name, require_set_once, unquoted_name
 from hiveacid.ports.transactions import Operation

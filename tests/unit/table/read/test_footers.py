@@ -14,8 +14,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.predicates import Comparison, Operator, may_match
 from hiveacid.core.schema.evolution import Matching, map_columns
 from hiveacid.core.schema.types import Struct, parse_type
-from hiveacid.orc.column_bounds import column_bounds
-from hiveacid.orc.column_statistics import ColumnStatistics
+from hiveacid.orc.column_statistics import ColumnStatistics, column_bounds
 from hiveacid.orc.footer_summary import FileSummary
 from hiveacid.table.read.footers import _column_id
 

@@ -1,23 +1,72 @@
-"""A table as a Polars LazyFrame: columns and filters of a query reach the reader.
+"""Tables as sources of other engines' queries, whose columns and filters reach the reader.
 
-Polars applies the whole filter to the rows that are read. Comparisons of columns with literals, joined by AND and OR,
-also reach the reader, which drops partitions, stripes and rows by them.
+DuckDB scans a data set of Arrow. Polars reads a LazyFrame: it applies the whole filter to the rows that are read, and
+comparisons of columns with literals, joined by AND and OR, also reach the reader, which drops partitions, stripes and
+rows by them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from polars.io.plugins import register_io_source
 
-from hiveacid.arrow.dataset import Read
+if TYPE_CHECKING:
+    import polars as pl
+
+Read = Callable[[Sequence[str], "pc.Expression | None"], Iterator[pa.RecordBatch]]
+"""Reads the current snapshot: yields batches of the named columns for the rows that a filter selects."""
+
+
+class TableDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
+    """Data set whose scans read the current snapshot of a table. It has `schema` and `scanner` only."""
+
+    def __init__(self, name: str, schema: pa.Schema, read: Read) -> None:
+        """``name``: what `repr` shows. ``schema``: that of the table's definition."""
+        self._name, self._schema, self._read = name, schema, read
+
+    def __repr__(self) -> str:
+        """Return the name of the table."""
+        return f"<hiveacid data set {self._name}>"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the schema of all columns."""
+        return self._schema
+
+    def scanner(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - Arrow's
+        **_: object,
+    ) -> TableScanner:
+        """Return a scan of some columns of the rows that pass a filter (an expression of pyarrow)."""
+        names = self._schema.names if columns is None else [*columns]
+        schema = pa.schema([self._schema.field(name) for name in names])
+        return TableScanner(schema, lambda: self._read(names, filter))
+
+
+class TableScanner(ds.Scanner):  # type: ignore[misc] # Arrow has no types
+    """One scan of a `TableDataset`."""
+
+    def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        """``batches``: begins the scan."""
+        self._schema, self._batches = schema, batches
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """Return the schema of the batches."""
+        return self._schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the rows as a reader of batches."""
+        return pa.RecordBatchReader.from_batches(self._schema, self._batches())
+
 
 _OPERATORS = {"Eq": "__eq__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", "GtEq": "__ge__"}
 _INTEGERS = frozenset({"Int8", "Int16", "Int32", "Int64", "Int", "Int128"})
@@ -25,6 +74,9 @@ _INTEGERS = frozenset({"Int8", "Int16", "Int32", "Int64", "Int", "Int128"})
 
 def lazy_frame(schema: pa.Schema, read: Read) -> pl.LazyFrame:
     """Return a LazyFrame of a table; ``schema``: that of the table's definition."""
+    import polars as pl  # noqa: PLC0415 - it is optional
+    from polars.io.plugins import register_io_source  # noqa: PLC0415
+
     frame = pl.from_arrow(schema.empty_table())
 
     def batches(

@@ -6,7 +6,7 @@ from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.format.write_id_lists import RangeShare
 from hiveacid.core.model import WriteId
 from hiveacid.core.snapshot.directory_listing import DataFile
-from hiveacid.core.snapshot.originals import number_originals
+from hiveacid.core.snapshot.scan_plan import number_originals
 from hiveacid.core.snapshot.selection import AcidDirectory
 
 BUCKET_0, BUCKET_1 = 1 << 29, 1 << 29 | 1 << 16
